@@ -65,8 +65,8 @@ def unequal_shapes(draw: Draw, studies: int) -> tuple[float, float]:
     errors = np.zeros(2)
     for rng, count in _portions(studies):
         differences = draw(rng, (count, LAST))
-        found = t_mixture(differences).max(axis=-1), both(differences).max(axis=-1)
-        errors += [(evidence >= needed(1)).sum() for evidence in found]
+        result = t_mixture(differences).max(axis=-1), both(differences).max(axis=-1)
+        errors += [(evidence >= needed(1)).sum() for evidence in result]
     return tuple((errors / studies).tolist())
 
 
@@ -78,8 +78,8 @@ def false_rates(rate: float, studies: int) -> tuple[float, float]:
         own, shared = rng.random((count, 2, LAST)) < rate, rng.random((count, 1, LAST)) < rate
         paired = np.where(rng.random((count, 1, LAST)) < 0.5, shared, own).astype(float)
         single = own.astype(float)
-        found = discordant_pairs(paired[:, 0] - paired[:, 1]), two_proportions(single[:, 0], single[:, 1])
-        errors += [(evidence.max(axis=-1) >= needed(1)).sum() for evidence in found]
+        result = discordant_pairs(paired[:, 0] - paired[:, 1]), two_proportions(single[:, 0], single[:, 1])
+        errors += [(evidence.max(axis=-1) >= needed(1)).sum() for evidence in result]
     return tuple((errors / studies).tolist())
 
 
@@ -148,11 +148,11 @@ def main(studies: int = 10_000) -> None:
     print(f"{'effect in sd':<14}" + "".join(f"{f'{number} contrasts':>20}" for number in FAMILIES))
     for effect in EFFECTS:
         cells = [price(effect, number, studies) for number in FAMILIES]
-        told = [
+        message = [
             f"{f'over {MOST}' if median > MOST else f'{median:.0f}'} / {100 * ten:.0f} / {100 * twenty:.0f}"
             for median, ten, twenty in cells
         ]
-        print(f"{effect:<14}" + "".join(f"{cell:>20}" for cell in told))
+        print(f"{effect:<14}" + "".join(f"{cell:>20}" for cell in message))
     print(
         f"\n{CONDUCTED} studies of one contrast, futility counted in: decided / futile, per cent, seeds in the median"
     )

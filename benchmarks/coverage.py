@@ -28,22 +28,22 @@ def figures(draw: Draw, num_seeds: int) -> tuple[float, float, float]:
     rng = np.random.default_rng(0)
     guard = ExactTestGuard((num_seeds, num_seeds), ALPHA, ALPHA)
     values = draw(rng, (STUDIES, ARMS, num_seeds))
-    told = paired(values[:, 0], np.zeros_like(values[:, 0])).p() < ALPHA
-    given = 0
-    for study in values[told]:
+    message = paired(values[:, 0], np.zeros_like(values[:, 0])).p() < ALPHA
+    provided = 0
+    for study in values[message]:
         if guard.suffices:
-            given += exact_p(study[0].tolist(), [0.0] * num_seeds, paired=True) < ALPHA
+            provided += exact_p(study[0].tolist(), [0.0] * num_seeds, paired=True) < ALPHA
         else:
-            given += not is_skewed(study.tolist())
-    return float(1 - told.mean()), float(told.mean()), given / STUDIES
+            provided += not is_skewed(study.tolist())
+    return float(1 - message.mean()), float(message.mean()), provided / STUDIES
 
 
 def main() -> None:
     print(f"{STUDIES} studies of {ARMS} arms: share of 95 % intervals that hold the mean / of false verdicts")
     print(f"{'shape':<15}" + "".join(f"{f'{n} seeds':>16}" for n in SEEDS))
     for shape, draw in SHAPES.items():
-        found = [figures(draw, num_seeds) for num_seeds in SEEDS]
-        print(f"{shape:<15}" + "".join(f"{100 * held:>8.0f} / {100 * false:>4.1f}" for held, _, false in found))
+        result = [figures(draw, num_seeds) for num_seeds in SEEDS]
+        print(f"{shape:<15}" + "".join(f"{100 * held:>8.0f} / {100 * false:>4.1f}" for held, _, false in result))
 
 
 if __name__ == "__main__":

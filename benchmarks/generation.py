@@ -28,7 +28,7 @@ from headtohead.components.positions.absolute import Learned
 from headtohead.components.residuals import Pre
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.pretrained.gpt2 import Gpt2Family
 
 WIDTH, LAYERS, HEADS, MAX_LENGTH = 256, 4, 4, 256
@@ -58,8 +58,8 @@ def compare(ours: DecoderOnly, theirs: GPT2LMHeadModel, size: int, rounds: int) 
     same = torch.equal(written_by_us(ours, prompts), written_by_them(theirs, prompts))
     assert same, "greedily, both write the same tokens"
     pairs = [(spent(written_by_us, ours, prompts), spent(written_by_them, theirs, prompts)) for _ in range(rounds)]
-    for place, clock in enumerate(("processor", "wall")):
-        times = [(a[place], b[place]) for a, b in pairs]
+    for position, clock in enumerate(("processor", "wall")):
+        times = [(a[position], b[position]) for a, b in pairs]
         a, b = (size * NEW / statistics.median(side) for side in zip(*times, strict=True))
         ratio = statistics.median(theirs / ours for ours, theirs in times)
         load = os.getloadavg()[0]
@@ -102,7 +102,7 @@ def same_weights(theirs: GPT2LMHeadModel) -> DecoderOnly:
 
 
 def written_by_us(model: DecoderOnly, prompts: Tensor) -> Tensor:
-    how = Strategy(max_new_tokens=NEW)
+    how = DecodingStrategy(max_new_tokens=NEW)
     columns = stream(model, prompts.tolist(), how, bos_id=0, has_ended=lambda *_: False)
     return torch.tensor([[token for _, token in column] for column in columns]).T
 

@@ -26,7 +26,7 @@ class Answer:
     """The outcome of one claim."""
 
     expected: str
-    found: str
+    result: str
     agrees: bool
 
 
@@ -35,36 +35,45 @@ class Claim:
     """A sentence of the literature and what settles it here."""
 
     sentence: str
-    ask: Callable[[argparse.Namespace], Answer]
+    add: Callable[[argparse.Namespace], Answer]
 
 
 def by_study(name: str) -> Callable[[argparse.Namespace], Answer]:
     """The verdicts of a study beside those it expected."""
 
-    def ask(given: argparse.Namespace) -> Answer:
-        command = ["h2h", "study", name, "tracking=none", f"--workers={given.workers}", f"--threads={given.threads}"]
+    def add(provided: argparse.Namespace) -> Answer:
+        command = [
+            "h2h",
+            "study",
+            name,
+            "tracking=none",
+            f"--workers={provided.workers}",
+            f"--threads={provided.threads}",
+        ]
         outputs = Path("outputs")
-        if given.first_seed:
-            outputs /= f"from_seed_{given.first_seed}"
-            seeds = range(given.first_seed, given.first_seed + len(read_study(name).seeds))
+        if provided.first_seed:
+            outputs /= f"from_seed_{provided.first_seed}"
+            seeds = range(provided.first_seed, provided.first_seed + len(read_study(name).seeds))
             command += [f"seeds=[{','.join(map(str, seeds))}]", f"output_dir={outputs}"]
         code = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], check=False).returncode
-        told = json.loads((outputs / "studies" / name / "verdict.json").read_text(encoding="utf-8"))
-        baseline, expected = told["study"]["baseline"], told["study"]["expected"]
-        found = {verdict["arm"]: verdict["answer"] for verdict in told["verdicts"] if verdict["baseline"] == baseline}
-        surprises = [remark for remark in told["remarks"] if remark.startswith("not as expected")]
+        message = json.loads((outputs / "studies" / name / "verdict.json").read_text(encoding="utf-8"))
+        baseline, expected = message["study"]["baseline"], message["study"]["expected"]
+        result = {
+            verdict["arm"]: verdict["answer"] for verdict in message["verdicts"] if verdict["baseline"] == baseline
+        }
+        surprises = [remark for remark in message["remarks"] if remark.startswith("not as expected")]
         return Answer(
             "; ".join(f"{arm} {', '.join(entries)}" for arm, entries in expected.items()),
-            "; ".join(f"{arm} {found.get(arm, 'without a verdict')}" for arm in expected),
-            code == 0 and not surprises and expected.keys() <= found.keys(),
+            "; ".join(f"{arm} {result.get(arm, 'without a verdict')}" for arm in expected),
+            code == 0 and not surprises and expected.keys() <= result.keys(),
         )
 
-    return ask
+    return add
 
 
-def equivariance(given: argparse.Namespace) -> Answer:
+def equivariance(provided: argparse.Namespace) -> Answer:
     """Compare in float64, over a whole encoder."""
-    del given
+    del provided
     import torch
 
     import headtohead as h2h
@@ -90,9 +99,9 @@ def equivariance(given: argparse.Namespace) -> Answer:
     )
 
 
-def slopes(given: argparse.Namespace) -> Answer:
+def slopes(provided: argparse.Namespace) -> Answer:
     """Return the ratio of the ledger's FLOPs in the mixing part, projections left out, from 1,024 to 8,192 tokens."""
-    del given
+    del provided
     import math
 
     from headtohead.components.component import CostQuery, Mixer
@@ -108,7 +117,7 @@ def slopes(given: argparse.Namespace) -> Answer:
         ]
         return math.log(flops[1] / flops[0]) / math.log(8)
 
-    found = {
+    result = {
         "attention": slope(SoftmaxAttention(64, num_heads=4, causal=True)),
         "linear attention": slope(LinearAttention(64, num_heads=4, causal=True)),
         "windows": slope(SlidingWindow(64, num_heads=4, causal=True, window=64)),
@@ -116,8 +125,8 @@ def slopes(given: argparse.Namespace) -> Answer:
     expected = {"attention": 2.0, "linear attention": 1.0, "windows": 1.0}
     return Answer(
         "; ".join(f"{name} {value:g}" for name, value in expected.items()),
-        "; ".join(f"{name} {value:.2f}" for name, value in found.items()),
-        all(abs(found[name] - value) < 0.05 for name, value in expected.items()),
+        "; ".join(f"{name} {value:.2f}" for name, value in result.items()),
+        all(abs(result[name] - value) < 0.05 for name, value in expected.items()),
     )
 
 
@@ -142,7 +151,7 @@ def lines(answers: dict[str, Answer]) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for name, answer in answers.items():
         outcome = "as expected" if answer.agrees else "**a finding**"
-        yield f"| {CLAIMS[name].sentence} | {answer.expected} | {answer.found} | {outcome} |"
+        yield f"| {CLAIMS[name].sentence} | {answer.expected} | {answer.result} | {outcome} |"
 
 
 def main() -> None:
@@ -151,21 +160,21 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0, help="seeds that no expectation was written from: 1000")
-    given = parser.parse_args()
-    unknown = [claim for claim in given.claims if claim not in CLAIMS]
+    provided = parser.parse_args()
+    unknown = [claim for claim in provided.claims if claim not in CLAIMS]
     if unknown:
         parser.error(f"{unknown[0]} is no claim: choose of {', '.join(CLAIMS)}")
     answers: dict[str, Answer] = {}
-    for name in given.claims or CLAIMS:
+    for name in provided.claims or CLAIMS:
         sys.stdout.write(f"==> {CLAIMS[name].sentence}\n")
         sys.stdout.flush()
-        answers[name] = CLAIMS[name].ask(given)
+        answers[name] = CLAIMS[name].add(provided)
         text = "\n".join(lines(answers)) + "\n"
         OUTPUT.parent.mkdir(parents=True, exist_ok=True)
         OUTPUT.write_text(text, encoding="utf-8")
     findings = [name for name, answer in answers.items() if not answer.agrees]
-    told = f"{len(answers) - len(findings)} of {len(answers)} as expected"
-    sys.stdout.write(f"{text}\n{told}{'; findings: ' + ', '.join(findings) if findings else ''}; {OUTPUT}\n")
+    message = f"{len(answers) - len(findings)} of {len(answers)} as expected"
+    sys.stdout.write(f"{text}\n{message}{'; findings: ' + ', '.join(findings) if findings else ''}; {OUTPUT}\n")
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def compared(forms: Mapping[str, Form], length: int, rounds: int) -> tuple[float
     inputs = {name: torch.randn(1, NUM_HEADS, length, HEAD_WIDTH, requires_grad=True) for name in "qkv"}
     inputs["x"] = torch.randn(1, length, D_MODEL, requires_grad=True)
     weights = torch.randn(1, NUM_HEADS, length, HEAD_WIDTH)
-    found: dict[str, tuple[float, float]] = {}
+    result: dict[str, tuple[float, float]] = {}
     all_theirs: list[float] = []
     for name, form in forms.items():
         pairs = []
@@ -155,8 +155,8 @@ def compared(forms: Mapping[str, Form], length: int, rounds: int) -> tuple[float
             pairs.append((milliseconds(form, inputs, weights), milliseconds(attention, inputs, weights)))
         ours, theirs = zip(*pairs[1:], strict=True)
         all_theirs += theirs
-        found[name] = statistics.median(ours), statistics.median(b / a for a, b in pairs[1:])
-    return statistics.median(all_theirs), found
+        result[name] = statistics.median(ours), statistics.median(b / a for a, b in pairs[1:])
+    return statistics.median(all_theirs), result
 
 
 def main() -> None:
@@ -172,11 +172,11 @@ def main() -> None:
     say(f"{'length':>7}{'attention ms':>14}" + "".join(f"{name:>18}" for name in forms) + "\n")
     before: dict[str, float] = {}
     for length in chosen.lengths:
-        theirs, found = compared(forms, length, chosen.rounds)
-        now = {"attention": theirs, **{name: ours for name, (ours, _) in found.items()}}
+        theirs, result = compared(forms, length, chosen.rounds)
+        now = {"attention": theirs, **{name: ours for name, (ours, _) in result.items()}}
         slopes = {name: math.log2(now[name] / before[name]) if before else math.nan for name in now}
         line = f"{length:>7}{theirs:>9.1f}{slopes['attention']:>5.1f}"
-        line += "".join(f"{ratio:>11.2f}x{slopes[name]:>6.1f}" for name, (_, ratio) in found.items())
+        line += "".join(f"{ratio:>11.2f}x{slopes[name]:>6.1f}" for name, (_, ratio) in result.items())
         say(line + "\n")
         sys.stdout.flush()
         before = now

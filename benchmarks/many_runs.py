@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from headtohead.records.record import Comparability, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 RATES, ARMS_OF_RECORDS = 50, 10
 STUDY = """# Many arms.

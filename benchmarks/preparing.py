@@ -36,10 +36,10 @@ class Language:
     def __init__(self, num_words: int, seed: int) -> None:
         self._drawn = np.random.default_rng(seed)
         lengths = 1 + (np.log10(np.arange(num_words) + 3) * 0.6 + self._drawn.random(num_words)).astype(int)
-        told = self._drawn.integers(len(SYLLABLES), size=lengths.sum())
+        message = self._drawn.integers(len(SYLLABLES), size=lengths.sum())
         ends = np.cumsum(lengths)
         self._words = [
-            "".join(SYLLABLES[place] for place in told[end - length : end])
+            "".join(SYLLABLES[position] for position in message[end - length : end])
             for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)
         ]
         shares = 1 / (np.arange(num_words) + 2.7)
@@ -92,8 +92,8 @@ def prepare(name: str, folder: str) -> str:
     before, started = peak(), time.perf_counter()
     source.prepare()
     seconds, most = time.perf_counter() - started, peak()
-    told = f"{seconds:.0f} s; peak {most:.0f} MB, {before:.0f} MB of it before the first row"
-    return f"{told}; data hash {source.spec().data_hash}"
+    message = f"{seconds:.0f} s; peak {most:.0f} MB, {before:.0f} MB of it before the first row"
+    return f"{message}; data hash {source.spec().data_hash}"
 
 
 def peak() -> float:
@@ -116,8 +116,10 @@ def main() -> int:
         folder, os.environ["HEADTOHEAD_CACHE"] = Path(root) / "set", str(Path(root) / "prepared")
         SETS[chosen.set](folder, chosen.rows, chosen.words)
         size = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / 1e6
-        told = f"{chosen.set}: {chosen.rows:,} rows for training, {size:.0f} MB of Parquet; {os.cpu_count()} processors"
-        print(told, flush=True)
+        message = (
+            f"{chosen.set}: {chosen.rows:,} rows for training, {size:.0f} MB of Parquet; {os.cpu_count()} processors"
+        )
+        print(message, flush=True)
         own = [sys.executable, __file__, chosen.set, "--folder", str(folder)]  # no memory of writing is counted
         return subprocess.run(own, check=False).returncode
 

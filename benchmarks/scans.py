@@ -42,8 +42,8 @@ def scans(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]
     x, step = (torch.randn(batch, length, width) for _ in range(2))
     A = -torch.arange(1.0, states + 1).expand(width, -1).contiguous()
     B, C = (torch.randn(batch, length, states) for _ in range(2))
-    given = [tensor.requires_grad_() for tensor in (x, F.softplus(step - 4), A, B, C)]
-    return (lambda: selective_scan(*given)[0]), (lambda: theirs(*given))
+    provided = [tensor.requires_grad_() for tensor in (x, F.softplus(step - 4), A, B, C)]
+    return (lambda: selective_scan(*provided)[0]), (lambda: theirs(*provided))
 
 
 def layers(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]:

@@ -16,7 +16,7 @@ from typing import Any
 from waiting import PATIENCE, until
 
 CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (result for name in ("chromium", "chromium-browser", "google-chrome") if (result := shutil.which(name))), None
 )
 
 _LEAVE = 10
@@ -73,9 +73,9 @@ class Browser:
         self.requests.clear()
         self._send("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         until(lambda: self.run("document.readyState") == "complete", otherwise=f"{page} does not load")
-        self.settle()
+        self.wait_until_idle()
 
-    def settle(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until the page has drawn its data."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
 
@@ -91,7 +91,7 @@ class Browser:
         if press:
             for event in ("mousePressed", "mouseReleased"):
                 self._send("Input.dispatchMouseEvent", type=event, x=x, y=y, button="left", clickCount=1)
-        self.settle()
+        self.wait_until_idle()
 
     def click(self, selector: str) -> None:
         x, y = self.run(
@@ -106,20 +106,20 @@ class Browser:
         for event in ("keyDown", "keyUp"):
             own = text if event == "keyDown" else {}
             self._send("Input.dispatchKeyEvent", type=event, key=key, modifiers=8 if shift else 0, **own)
-        self.settle()
+        self.wait_until_idle()
 
     def look(self, *, width: int, height: int, dark: bool = False) -> None:
         """Another size of the window, another preference of colours."""
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         preference = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._send("Emulation.setEmulatedMedia", media="", features=[preference])
-        self.settle()
+        self.wait_until_idle()
 
     def print_look(self, *, width: int) -> None:
         """Render the page as on paper of this width."""
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self._send("Emulation.setEmulatedMedia", media="print")
-        self.settle()
+        self.wait_until_idle()
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         taken = self._send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
@@ -152,15 +152,15 @@ class Browser:
         return dict(json.loads(message))
 
     def _note(self, event: dict[str, Any]) -> None:
-        method, told = event.get("method"), event.get("params", {})
+        method, message = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
-            self.trouble.append(str(told["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-            self.trouble.append(str(told["args"]))
-        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.trouble.append(told["entry"]["text"])
+            self.trouble.append(str(message["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and message["type"] in ("error", "warning"):
+            self.trouble.append(str(message["args"]))
+        elif method == "Log.entryAdded" and message["entry"]["level"] in ("error", "warning"):
+            self.trouble.append(message["entry"]["text"])
         elif method == "Page.javascriptDialogOpening":
-            self.trouble.append(f"a dialog: {told['message']}")
+            self.trouble.append(f"a dialog: {message['message']}")
             self._tell("Page.handleJavaScriptDialog", accept=False)
         elif method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(message["request"]["url"])

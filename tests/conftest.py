@@ -19,7 +19,7 @@ from faulty_disk import UnsyncedDisk
 from headtohead.files import disk_operations
 from process_law import noted_processes
 from shape_hook import hooked_modules
-from strict_probe import PROBER, refuse_warnings
+from strict_probe import PROBE, refuse_warnings
 
 SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "parity"}
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
@@ -29,7 +29,7 @@ STARTED = pytest.StashKey[list[str]]()
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
 
 shape_checks.install(hooked_modules())
-PROBER.addFilter(refuse_warnings)
+PROBE.addFilter(refuse_warnings)
 # Collecting makes millions of objects that live to the end: the collector need not look at them again and again.
 gc.disable()
 # What tests prepare lies apart from what the user has prepared, perhaps by other versions of the libraries.
@@ -75,8 +75,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    for place in ("HEADTOHEAD_CACHE", "XDG_CONFIG_HOME"):
-        shutil.rmtree(os.environ[place], ignore_errors=True)
+    for position in ("HEADTOHEAD_CACHE", "XDG_CONFIG_HOME"):
+        shutil.rmtree(os.environ[position], ignore_errors=True)
 
 
 def checks_shapes(item: pytest.Item) -> bool:

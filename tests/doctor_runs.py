@@ -30,8 +30,8 @@ def patient(overrides: list[str]) -> Patient:
 
 
 def findings(overrides: list[str], *names: str) -> dict[str, Finding]:
-    return {found.check.name: found.finding for found in examine(patient(overrides), chosen(names))}
+    return {result.check.name: result.finding for result in examine(patient(overrides), chosen(names))}
 
 
-def faults(found: dict[str, Finding]) -> list[str]:
-    return [name for name, finding in found.items() if finding.verdict == "fault"]
+def faults(result: dict[str, Finding]) -> list[str]:
+    return [name for name, finding in result.items() if finding.verdict == "fault"]

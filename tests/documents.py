@@ -50,19 +50,19 @@ def blocks(*languages: str) -> list[Block]:
 
 def _blocks(document: Path) -> Iterator[Block]:
     text = document.read_text(encoding="utf-8")
-    for found in _BLOCK.finditer(text):
-        yield Block(document, text.count("\n", 0, found.start()) + 1, found[2], found[3])
+    for result in _BLOCK.finditer(text):
+        yield Block(document, text.count("\n", 0, result.start()) + 1, result[2], result[3])
 
 
 def commands() -> list[Shown]:
     """Each command once, of blocks, of code within sentences, and of the examples that --help shows."""
-    found = [shown for block in blocks(*_SHELL) for shown in _of_block(block)]
+    result = [shown for block in blocks(*_SHELL) for shown in _of_block(block)]
     for path in DOCUMENTS:
         prose = _BLOCK.sub("", path.read_text(encoding="utf-8"))
-        found += [_shown(path.name, code) for code in _INLINE.findall(prose)]
-    found += [_shown(f"h2h {command} --help", line) for command in COMMANDS for line in _examples(command)]
+        result += [_shown(path.name, code) for code in _INLINE.findall(prose)]
+    result += [_shown(f"h2h {command} --help", line) for command in COMMANDS for line in _examples(command)]
     once: dict[tuple[str, ...], Shown] = {}
-    for shown in found:
+    for shown in result:
         if shown.words:
             once.setdefault(shown.words, shown)
     return list(once.values())
@@ -132,9 +132,9 @@ def broken_link(document: Path, link: str) -> str:
 
 def anchors(document: Path) -> set[str]:
     """Headings as GitHub names them: small letters, no punctuation, hyphens for spaces; a second of a name is -1."""
-    found: list[str] = []
+    result: list[str] = []
     prose = _BLOCK.sub("", document.read_text(encoding="utf-8"))
     for heading in re.findall(r"^#+ +(.+?) *$", prose, re.MULTILINE):
         slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-        found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
-    return set(found)
+        result.append(f"{slug}-{result.count(slug)}" if slug in result else slug)
+    return set(result)

@@ -17,8 +17,8 @@ WIDTH = 78
 def layers() -> list[list[str]]:
     """Return the packages of each floor, from the top."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (found,) = [one["layers"] for one in config["tool"]["importlinter"]["contracts"] if one["type"] == "layers"]
-    return [[name.strip(" ()").removeprefix("headtohead.") for name in floor.split("|")] for floor in found]
+    (result,) = [one["layers"] for one in config["tool"]["importlinter"]["contracts"] if one["type"] == "layers"]
+    return [[name.strip(" ()").removeprefix("headtohead.") for name in floor.split("|")] for floor in result]
 
 
 def drawing() -> str:

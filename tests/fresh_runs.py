@@ -9,9 +9,9 @@ import yaml
 
 from headtohead.config.build import fitted, make_model
 from headtohead.config.compose.composition import compose_checked
-from headtohead.finished_runs.loaded import LoadedRun, load_run
+from headtohead.finished_runs.loaded_run import LoadedRun, load_run
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import BEST, save
 from headtohead.training.loop.precision import Precision
 

@@ -30,8 +30,8 @@ class MaskedMean(nn.Module):
         x = self.table(input_ids)
         if attention_mask is None:
             return {"logits": self.out(x.mean(1))}
-        kept = attention_mask[..., None].to(x.dtype)
-        return {"logits": self.out((x * kept).sum(1) / kept.sum(1))}
+        saved = attention_mask[..., None].to(x.dtype)
+        return {"logits": self.out((x * saved).sum(1) / saved.sum(1))}
 
 
 class Pixels(nn.Module):

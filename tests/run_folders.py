@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headtohead.records.record import Environment, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.tracker import Tracker
 from headtohead.wandb_client.transaction_log import messages_of
@@ -29,7 +29,7 @@ NUMBERS = """
 import sys, time
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.wandb_tracker import start
 
 folder = RunFolder.create(sys.argv[1], name="child")
@@ -53,9 +53,9 @@ def new_run(outputs: Path, **fields: Any) -> tuple[RunRecord, RunFolder]:
 
 def wandb_id(folder: RunFolder) -> str:
     """Return the W&B id of the record."""
-    found = folder.read_record_as_written().wandb.id
-    assert found is not None
-    return found
+    result = folder.read_record_as_written().wandb.id
+    assert result is not None
+    return result
 
 
 def log_steps(tracker: Tracker, folder: RunFolder, steps: range, value: float = 1.0) -> None:
@@ -65,7 +65,7 @@ def log_steps(tracker: Tracker, folder: RunFolder, steps: range, value: float = 
         tracker.log(progress, {"train/loss": value})
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def message(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the messages of this project's loggers; W&B's client has a log of its own."""
     return [entry.getMessage() for entry in caplog.records if entry.name.startswith("headtohead")]
 

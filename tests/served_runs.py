@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from browser import Browser
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from waiting import PATIENCE, until
 
 CONFIG = {"model": {"d_model": 64}, "trainer": {"max_steps": 100}, "choices": {"model/mixer": "gru"}}
@@ -45,7 +45,7 @@ def served(root: Path) -> Iterator[Dashboard]:
             thread.join()
 
 
-def asked(
+def requested(
     dashboard: Dashboard, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
 ) -> tuple[http.client.HTTPResponse, bytes]:
     """The answer to a path that is sent as it stands, and its body."""
@@ -58,8 +58,8 @@ def asked(
         connection.close()
 
 
-def told(dashboard: Dashboard, path: str, **query: str) -> Any:
-    answer, body = asked(dashboard, f"{path}?{urlencode(query)}")
+def message(dashboard: Dashboard, path: str, **query: str) -> Any:
+    answer, body = requested(dashboard, f"{path}?{urlencode(query)}")
     assert answer.status == 200, body
     return json.loads(body)
 

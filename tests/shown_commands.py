@@ -36,8 +36,8 @@ Overrides = Sequence[str]
 class _ParsedError(Exception):
     """Carries what a command was given, before it does anything."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
+    def __init__(self, provided: argparse.Namespace) -> None:
+        self.options = provided
 
 
 def hold(words: Sequence[str]) -> None:
@@ -54,8 +54,8 @@ def parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
              "parse_intermixed_args": argparse.ArgumentParser.parse_intermixed_args}  # fmt: skip
 
     def stop(parse: Callable[..., argparse.Namespace]) -> Callable[..., NoReturn]:
-        def parse_and_stop(self: argparse.ArgumentParser, given: Sequence[str]) -> NoReturn:
-            raise _ParsedError(parse(self, given))
+        def parse_and_stop(self: argparse.ArgumentParser, provided: Sequence[str]) -> NoReturn:
+            raise _ParsedError(parse(self, provided))
 
         return parse_and_stop
 
@@ -65,7 +65,7 @@ def parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
         try:
             module.run(list(arguments))
         except _ParsedError as found:
-            return found.given
+            return found.options
     raise AssertionError(f"h2h {command} has ended without reading its arguments")
 
 
@@ -77,30 +77,30 @@ def _hold_h2h(words: Sequence[str]) -> None:
     command, *arguments = words
     if command in (INSTALL, SHOW) and set(arguments) <= {"bash", "zsh", "fish"}:
         return
-    given = parsed(command, arguments)
-    for option, value in vars(given).items():
+    provided = parsed(command, arguments)
+    for option, value in vars(provided).items():
         if is_readers(value):
-            setattr(given, option, None)
+            setattr(provided, option, None)
     if command in _COMPOSED:
-        _COMPOSED[command](given)
+        _COMPOSED[command](provided)
 
 
-def _train(given: argparse.Namespace) -> None:
-    sorted_out = launcher_choice(given.overrides)
+def _train(provided: argparse.Namespace) -> None:
+    sorted_out = launcher_choice(provided.overrides)
     _compose("launch", sorted_out.of_launcher)
-    points = override_combinations(sorted_out.of_runs) if given.multirun else [sorted_out.of_runs]
+    points = override_combinations(sorted_out.of_runs) if provided.multirun else [sorted_out.of_runs]
     for point in points[:1]:
         _compose("train", point)
 
 
 def _root(name: str) -> Callable[[argparse.Namespace], None]:
-    return lambda given: _compose(name, given.overrides)
+    return lambda provided: _compose(name, provided.overrides)
 
 
-def _after_a_run(given: argparse.Namespace) -> None:
+def _after_a_run(provided: argparse.Namespace) -> None:
     """Check choices and fields only by themselves, since the parts of a finished run are not known here."""
-    overrides = [word for word in given.given if "=" in word]
-    if len(overrides) == len(given.given):
+    overrides = [word for word in provided.options if "=" in word]
+    if len(overrides) == len(provided.options):
         _compose("train", overrides)
         return
     choices = [word for word in overrides if key_of(word) in groups()]
@@ -111,34 +111,34 @@ def _after_a_run(given: argparse.Namespace) -> None:
             raise ValueError(f"{word}: no part of a run has such a field")
 
 
-def _study(given: argparse.Namespace) -> None:
-    if given.name is None:
+def _study(provided: argparse.Namespace) -> None:
+    if provided.name is None:
         return
-    sorted_out = launcher_choice(given.overrides)
+    sorted_out = launcher_choice(provided.overrides)
     _compose("launch", sorted_out.of_launcher)
-    study = read_study(given.name, sorted_out.of_runs)
+    study = read_study(provided.name, sorted_out.of_runs)
     _compose("train", (*study.base, *study.arms.get(study.baseline, ())))
 
 
-def _match(given: argparse.Namespace) -> None:
-    if given.overrides and "=" not in given.overrides[0]:
-        read_study(given.overrides.pop(0))
-    budget = [word for word in given.overrides if word.startswith("budget.")]
-    _compose("match", [*([f"budget={given.budget}"] if given.budget else []), *budget])
-    shared = [word for word in given.overrides if word not in budget]
-    for arm in given.arm:
+def _match(provided: argparse.Namespace) -> None:
+    if provided.overrides and "=" not in provided.overrides[0]:
+        read_study(provided.overrides.pop(0))
+    budget = [word for word in provided.overrides if word.startswith("budget.")]
+    _compose("match", [*([f"budget={provided.budget}"] if provided.budget else []), *budget])
+    shared = [word for word in provided.overrides if word not in budget]
+    for arm in provided.arm:
         _compose("train", [*shared, *shlex.split(arm.partition("=")[2])])
 
 
-def _sweep(given: argparse.Namespace) -> None:
-    if given.file is not None:
-        sorted_out = launcher_choice(given.overrides)
+def _sweep(provided: argparse.Namespace) -> None:
+    if provided.file is not None:
+        sorted_out = launcher_choice(provided.overrides)
         _compose("launch", sorted_out.of_launcher)
-        _compose("train", read_sweep(ROOT / given.file, sorted_out.of_runs).fixed_fields)
+        _compose("train", read_sweep(ROOT / provided.file, sorted_out.of_runs).fixed_fields)
 
 
-def _list(given: argparse.Namespace) -> None:
-    for group in given.groups:
+def _list(provided: argparse.Namespace) -> None:
+    for group in provided.groups:
         choice_names(group)
 
 

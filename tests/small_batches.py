@@ -90,12 +90,12 @@ def two_texts(num_rows: int = 6, *, seed: int = 0) -> tuple[Batch, torch.Tensor]
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 8, (num_rows, 2), generator=generator)
     begins, ends = lengths[:, 0] + 2, lengths.sum(1) + 3
-    places = torch.arange(int(ends.max())).expand(num_rows, -1)
-    tokens = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, places.shape, generator=generator)
+    positions = torch.arange(int(ends.max())).expand(num_rows, -1)
+    tokens = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, positions.shape, generator=generator)
     tokens[:, 0] = LANGUAGE.bos_id
-    tokens[(places == begins[:, None] - 1) | (places == ends[:, None] - 1)] = LANGUAGE.eos_id
-    valid = places < ends[:, None]
-    token_types = ((places >= begins[:, None]) & valid).long()
+    tokens[(positions == begins[:, None] - 1) | (positions == ends[:, None] - 1)] = LANGUAGE.eos_id
+    valid = positions < ends[:, None]
+    token_types = ((positions >= begins[:, None]) & valid).long()
     batch = Batch(
         rows=torch.arange(num_rows), tokens=tokens.masked_fill(~valid, 0), valid=valid, token_types=token_types
     )
@@ -109,17 +109,17 @@ def question_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
     room = batch.valid.sum(1) - 1 - begins
     drawn = torch.rand(num_rows, 2, generator=torch.Generator().manual_seed(seed + 1))
     targets = begins[:, None] + (drawn * room[:, None]).long().sort(dim=1).values
-    asked = tuple(
-        _asked(row, tokens[begin : begin + length], begin, span)
+    options = tuple(
+        _requested(row, tokens[begin : begin + length], begin, span)
         for row, (tokens, begin, length, span) in enumerate(
             zip(batch.tokens.tolist(), begins.tolist(), room.tolist(), targets.tolist(), strict=True)
         )
     )
-    return replace(batch, targets=targets, questions=asked)
+    return replace(batch, targets=targets, questions=options)
 
 
-def _asked(row: int, context: list[int], first: int, span: list[int]) -> QuestionText:
-    ends = [len(decode(context[: place + 1])) for place in range(len(context))]
+def _requested(row: int, context: list[int], first: int, span: list[int]) -> QuestionText:
+    ends = [len(decode(context[: position + 1])) for position in range(len(context))]
     answers = [decode(context[span[0] - first : span[1] + 1 - first])]
     if row % 3 == 0:
         answers.append(decode(context[-2:]))
@@ -142,10 +142,10 @@ def answered_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, (num_rows, 9), generator=generator)
     answers = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, (num_rows, 9), generator=generator)
-    asked = torch.zeros(num_rows, 9, dtype=torch.bool)
+    options = torch.zeros(num_rows, 9, dtype=torch.bool)
     for row in range(num_rows):
-        asked[row, torch.randperm(9, generator=generator)[: 1 + row % 3]] = True
-    return Batch(rows=torch.arange(num_rows), tokens=tokens, targets=answers.masked_fill(~asked, IGNORED))
+        options[row, torch.randperm(9, generator=generator)[: 1 + row % 3]] = True
+    return Batch(rows=torch.arange(num_rows), tokens=tokens, targets=answers.masked_fill(~options, IGNORED))
 
 
 def head(batch: Batch, num_rows: int) -> Batch:

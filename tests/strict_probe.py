@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-PROBER = logging.getLogger("headtohead.training.callbacks.attention_logger")
+PROBE = logging.getLogger("headtohead.training.callbacks.attention_logger")
 
 
 def refuse_warnings(record: logging.LogRecord) -> bool:

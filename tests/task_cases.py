@@ -72,7 +72,7 @@ class TaskCase:
         return self.rows(NUM_ROWS)
 
     def view(self) -> Batch:
-        return self.task().view_to_learn(self.batch(), seed=0, epoch=0)
+        return self.task().training_view(self.batch(), seed=0, epoch=0)
 
 
 TASKS: dict[str, TaskCase] = {

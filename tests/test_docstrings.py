@@ -36,16 +36,16 @@ def test_docstrings_begin_with_a_verb_or_a_subject(room: str) -> None:
     path = ROOT / room
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     assert files
-    found = [
+    result = [
         f"{file.relative_to(ROOT)}:{line}: {text}"
         for file in files
         for line, text in fragments_in(file.read_text(encoding="utf-8"))
     ]
-    assert not found, "these docstrings are fragments, write sentences:\n" + "\n".join(found)
+    assert not result, "these docstrings are fragments, write sentences:\n" + "\n".join(result)
 
 
 @pytest.mark.parametrize("text", ["Of what each wrote, at each.", "None where it is free.", "What a task shares."])
 def test_a_fragment_is_found_wherever_it_stands(text: str) -> None:
     for source in (f'"""{text}"""', f'class A:\n    """{text}"""', f'class A:\n    def f(self):\n        """{text}"""'):
-        assert [found for _, found in fragments_in(source)] == [text]
+        assert [result for _, result in fragments_in(source)] == [text]
     assert not list(fragments_in('def f():\n    """Return none of them."""'))

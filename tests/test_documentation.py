@@ -138,7 +138,7 @@ def test_a_command_that_cannot_be_right_is_found(line: str) -> None:
         hold(command_of(line))
 
 
-@pytest.mark.parametrize("text", ["h2h.none()", "from headtohead.records.store import none", "import none", "a b"])
+@pytest.mark.parametrize("text", ["h2h.none()", "from headtohead.records.run_folder import none", "import none", "a b"])
 def test_python_that_names_nothing_is_found(text: str) -> None:
     with pytest.raises((AttributeError, ImportError, SyntaxError)):
         hold_python(text)

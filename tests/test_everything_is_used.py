@@ -34,10 +34,10 @@ def of_libraries(trees: Mapping[Path, ast.Module]) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-    found = {name for name, own in bases.items() if set(own) - bases.keys() - OF_NO_LIBRARY}
-    while more := {name for name, own in bases.items() if found & set(own)} - found:
-        found |= more
-    return found
+    result = {name for name, own in bases.items() if set(own) - bases.keys() - OF_NO_LIBRARY}
+    while more := {name for name, own in bases.items() if result & set(own)} - result:
+        result |= more
+    return result
 
 
 def defined(tree: ast.Module, called_by_libraries: set[str]) -> Iterator[str]:

@@ -16,11 +16,11 @@ from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.embedding.vector_index import build
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
 from headtohead.finished_runs.probe.small_images import TerminalImage
-from headtohead.probing.head_statistics import head_statistics
-from headtohead.probing.receptive_field import mixer_fields
+from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.receptive_field import mixer_fields
 from headtohead.records.record import RunRecord
 from shape_hook import CALLED, annotated_modules
 
@@ -58,8 +58,8 @@ def trained(name: str, output: Path) -> RunRecord:
 def use(run: LoadedRun) -> None:
     """Do with a run of a language what can be done with one that has ended."""
     assert run.record.path is not None and run.attention("the old teacher")
-    found = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
-    assert found[0].documents.tolist() == [1]
+    result = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
+    assert result[0].documents.tolist() == [1]
     assert h2h.evaluate(run.record.path, stride=4).points
 
 
@@ -81,5 +81,5 @@ def test_every_module_that_declares_shapes_is_called_under_the_hook(
     assert position_encodings(fresh_model(runs["decoder"].config), 8)
     assert "attention" in findings([*DECODER, *TINY[:3]], "attention")
     Console(file=StringIO()).print(TerminalImage(torch.rand(3, 8, 8)))
-    wanted = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
-    assert wanted - {module for module, _ in CALLED} == set()
+    expected = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
+    assert expected - {module for module, _ in CALLED} == set()

@@ -34,12 +34,12 @@ def circles(imports: Mapping[str, set[str]]) -> list[list[str]]:
     """Return the groups of modules in which each reaches every other."""
     reached: dict[str, set[str]] = {}
     for start in imports:
-        found, left = set[str](), [start]
+        result, left = set[str](), [start]
         while left:
-            new = imports[left.pop()] - found
-            found |= new
+            new = imports[left.pop()] - result
+            result |= new
             left += new
-        reached[start] = found
+        reached[start] = result
     groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in imports}
     return sorted(sorted(group) for group in groups if group)
 

@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[1]
 def test_the_wheel_holds_every_page_style_and_configuration_of_the_checkout() -> None:
     packed = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
     source, conf = ROOT / "src", ROOT / "conf"
-    wanted = {str(file.relative_to(source)) for file in source.rglob("*") if _is_ours(file)}
-    wanted |= {f"headtohead/conf/{file.relative_to(conf)}" for file in conf.rglob("*") if _is_ours(file)}
-    assert sorted(wanted - packed) == []
+    expected = {str(file.relative_to(source)) for file in source.rglob("*") if _is_ours(file)}
+    expected |= {f"headtohead/conf/{file.relative_to(conf)}" for file in conf.rglob("*") if _is_ours(file)}
+    assert sorted(expected - packed) == []
     pages = (
         "report/files/report.css",
         "report/files/report.html",

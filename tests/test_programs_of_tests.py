@@ -35,7 +35,7 @@ def missing(text: str) -> Iterator[str]:
             if name.partition(".")[0] != "headtohead":
                 continue
             try:
-                made = _found(name)
+                made = _results(name)
             except (ImportError, AttributeError):
                 yield name
                 continue
@@ -47,7 +47,7 @@ def missing(text: str) -> Iterator[str]:
                 yield f"{module.__name__}.{attribute}"
 
 
-def _found(name: str) -> object:
+def _results(name: str) -> object:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -82,5 +82,5 @@ def test_the_law_sees_what_it_is_about(text: str, is_missing: bool) -> None:
 
 
 def test_every_program_imports_what_there_is() -> None:
-    found = {place: names for place, text in texts() if (names := sorted(set(missing(text))))}
-    assert not found
+    result = {position: names for position, text in texts() if (names := sorted(set(missing(text))))}
+    assert not result

@@ -50,7 +50,7 @@ def broken(source: str) -> list[str]:
     tree = ast.parse(source)
     whole = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
     hidden = [ast.unparse(node) for node in whole if any(alias.name.startswith("jaxtyping") for alias in node.names)]
-    return hidden + [ast.unparse(found) for found in declarations(tree, shape_types(tree)) if axes(found) is None]
+    return hidden + [ast.unparse(result) for result in declarations(tree, shape_types(tree)) if axes(result) is None]
 
 
 def understood(hint: Any) -> set[str]:
@@ -58,7 +58,7 @@ def understood(hint: Any) -> set[str]:
     if isinstance(hint, type) and issubclass(hint, AbstractArray):
         return {" ".join(hint.dim_str.split())}
     parts = hint if isinstance(hint, list | tuple) else get_args(hint)
-    return {found for part in parts for found in understood(part)}
+    return {result for part in parts for result in understood(part)}
 
 
 def signatures(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, str, ast.expr]]:
@@ -72,9 +72,9 @@ def signatures(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, str, ast.e
                     yield f"{outer}{node.name}.__init__", field.target.id, field.annotation
             yield from signatures(node, f"{outer}{node.name}.")
         elif isinstance(node, Function):
-            given = node.args
-            starred = [part for part in (given.vararg, given.kwarg) if part is not None]
-            for argument in [*given.posonlyargs, *given.args, *given.kwonlyargs, *starred]:
+            provided = node.args
+            starred = [part for part in (provided.vararg, provided.kwarg) if part is not None]
+            for argument in [*provided.posonlyargs, *provided.args, *provided.kwonlyargs, *starred]:
                 if argument.annotation is not None:
                     yield f"{outer}{node.name}", argument.arg, argument.annotation
             if node.returns is not None:
@@ -89,7 +89,7 @@ def unchecked(module: str, source: str) -> list[str]:
     names = shape_types(tree)
     faults = []
     for function, argument, annotation in signatures(tree):
-        declared = {axes(found) for found in declarations(annotation, names)}
+        declared = {axes(result) for result in declarations(annotation, names)}
         if declared - understood(DECLARED.get((module, function), {}).get(argument)):
             faults.append(f"{module}.{function}: {argument}: {ast.unparse(annotation)}")
     return faults

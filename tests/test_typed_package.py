@@ -56,6 +56,6 @@ def test_a_users_script_is_checked_against_the_installed_wheel_and_its_mistakes_
         capture_output=True,
         text=True,
     )
-    told = re.findall(r"script\.py:(\d+): error: .*\[(.+)\]", checked.stdout)
+    message = re.findall(r"script\.py:(\d+): error: .*\[(.+)\]", checked.stdout)
     lines = (SCRIPT + "\n".join(MISTAKES)).splitlines()
-    assert {lines[int(number) - 1]: code for number, code in told} == MISTAKES, checked.stdout + checked.stderr
+    assert {lines[int(number) - 1]: code for number, code in message} == MISTAKES, checked.stdout + checked.stderr

@@ -54,13 +54,13 @@ def test_a_long_wait_is_none() -> None:
 
 
 def test_every_wait_is_long_or_for_a_state() -> None:
-    found = [
+    result = [
         f"{file.relative_to(TESTS)}:{line} {what[:100]}"
         for file in sorted(TESTS.rglob("*.py"))
         if file not in ALLOWED
         for line, what in short_waits(ast.parse(file.read_text(encoding="utf-8")))
     ]
-    assert not found, "\n".join(["wait for a state, with tests/waiting.py:", *found])
+    assert not result, "\n".join(["wait for a state, with tests/waiting.py:", *result])
 
 
 ALLOWED = {TESTS / name for name in ("waiting.py", "slurm_cluster/commands.py", "wandb_server/serving.py")}

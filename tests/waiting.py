@@ -15,7 +15,7 @@ State = TypeVar("State")
 def until(state: Callable[[], State], *, otherwise: str | Callable[[], str] = "it never came to that") -> State:
     """Return the state once it is true; `otherwise` says what there is instead."""
     end = time.monotonic() + PATIENCE
-    while not (found := state()):
+    while not (result := state()):
         assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
         time.sleep(0.02)
-    return found
+    return result

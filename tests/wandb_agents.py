@@ -37,14 +37,14 @@ def written(home: Path, parameters: Mapping[str, Any], **fields: Any) -> Path:
 
 def started(home: Path, server: WandbServer, command: str, *arguments: str) -> subprocess.Popen[str]:
     """`wandb`, say, as typed in that folder by one whose home it is; what it says is in COMMAND.log, added to."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    saved = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     own = {"HOME": str(home), "HEADTOHEAD_CACHE": str(home / "cache"), "OMP_NUM_THREADS": "1"}
-    found = {"PATH": os.pathsep.join((str(BIN), os.environ["PATH"])), "TMPDIR": str(home)}
+    result = {"PATH": os.pathsep.join((str(BIN), os.environ["PATH"])), "TMPDIR": str(home)}
     with (home / f"{command}.log").open("a") as log:
         return subprocess.Popen(
             [str(BIN / command), *arguments],
             cwd=home,
-            env={**kept, **own, **found, **server.environment},
+            env={**saved, **own, **result, **server.environment},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -53,5 +53,5 @@ def started(home: Path, server: WandbServer, command: str, *arguments: str) -> s
         )
 
 
-def said(home: Path, command: str) -> str:
+def message(home: Path, command: str) -> str:
     return (home / f"{command}.log").read_text()

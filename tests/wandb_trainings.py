@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from waiting import PATIENCE
 
 STEPS = 12
@@ -44,7 +44,7 @@ class Training:
     """A run that is over."""
 
     exit_code: int
-    said: str
+    message: str
     seconds_after_the_end: float
     """From the last line of metrics.csv to the end of the process."""
     record: RunRecord
@@ -121,8 +121,8 @@ class Terminal:
             _wait_for(but_not_before, child)
             os.kill(child, signal.SIGKILL)
         code = int(self._process.stdout.readline())
-        out, said = (home / "out").read_text(), (home / "err").read_text()
-        return subprocess.CompletedProcess(["h2h", *arguments], code, out, said)
+        out, message = (home / "out").read_text(), (home / "err").read_text()
+        return subprocess.CompletedProcess(["h2h", *arguments], code, out, message)
 
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -159,6 +159,6 @@ def _wait_for(moment: Callable[[], bool], child: int) -> None:
 
 
 def _environment(home: Path, account: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    saved = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     own = {"HOME": str(home), "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "netrc")}
-    return {**kept, **own, **account}
+    return {**saved, **own, **account}

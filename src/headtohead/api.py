@@ -17,7 +17,7 @@ from headtohead.records.record import RunRecord
 if TYPE_CHECKING:
     from headtohead.comparison.comparison import Comparison
     from headtohead.comparison.task_comparison import TaskComparison
-    from headtohead.finished_runs.loaded import LoadedRun
+    from headtohead.finished_runs.loaded_run import LoadedRun
 
 __all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "train"]
 
@@ -76,7 +76,7 @@ def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:
 
     `trust` names packages or classes that a run from elsewhere may name beyond the choices that come with this one.
     """
-    from headtohead.finished_runs.loaded import load_run as load
+    from headtohead.finished_runs.loaded_run import load_run as load
 
     return load(path, trust=trust)
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from classic_models import IMAGE, MAKERS, SIZE, VOCAB_SIZE, classic_model, exact_classic
 from headtohead.architectures.architecture import Architecture, InputSize
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.ledger import ledger
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.mixers.attention.memory_attention import LuongAttention
@@ -22,7 +22,7 @@ from headtohead.components.mixers.reference.recurrent import ReferenceGru as Slo
 from headtohead.components.norms import BatchNorm, LayerNorm
 from headtohead.components.residuals import Pre
 from headtohead.generation.decoding_loop import greedy
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 
 CPU = torch.device("cpu")
 
@@ -102,9 +102,9 @@ def test_declared_costs_are_what_is_counted(name: str) -> None:
 def test_declared_activations_are_what_autograd_saves(name: str) -> None:
     model = classic_model(name)
     inputs = inputs_of(model, 1)
-    with saved_bytes(model) as kept:
+    with saved_bytes(model) as saved:
         logits = model(**inputs)
-    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(kept(), rel=0.05)
+    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(saved(), rel=0.05)
     del logits
 
 
@@ -113,9 +113,9 @@ def test_declared_activations_are_what_autograd_saves(name: str) -> None:
 def test_declared_activations_follow_the_activation(name: str, activation: str) -> None:
     changes: dict[str, Any] = {"dropout": 0.2} if name.startswith("mlp") else {"norm": LayerNorm}
     model = classic_model(name, activation=activation, **changes)
-    with saved_bytes(model) as kept:
+    with saved_bytes(model) as saved:
         logits = model(**inputs_of(model, 1))
-    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(kept(), rel=0.05)
+    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(saved(), rel=0.05)
     del logits
 
 
@@ -203,7 +203,7 @@ class TestRecurrent:
     @pytest.mark.parametrize("cell", [Lstm, partial(Lstm, bias=False)])
     def test_it_writes_what_rerunning_the_whole_prefix_writes(self, cell: Any) -> None:
         model, prompt = exact_classic("recurrent", mixer=cell), tokens(3, 4)
-        assert isinstance(model, Decodes)
+        assert isinstance(model, DecodingModel)
         prefix = prompt
         for _ in range(8):
             prefix = torch.cat([prefix, model(prefix)[:, -1].argmax(-1, keepdim=True)], 1)
@@ -211,14 +211,14 @@ class TestRecurrent:
 
     def test_prompts_of_unequal_length_are_continued_as_each_is_alone(self) -> None:
         model, prompts = exact_classic("recurrent", mixer=Lstm), tokens(2, 5)
-        assert isinstance(model, Decodes)
+        assert isinstance(model, DecodingModel)
         valid = torch.tensor([[True] * 5, [False, False, True, True, True]])
         together = greedy(model, prompts, valid, max_length=6)
         assert torch.equal(together[1:], greedy(model, prompts[1:, 2:], max_length=6))
 
     def test_both_ways_it_refuses_to_write(self) -> None:
         model = exact_classic("recurrent", bidirectional=True)
-        assert isinstance(model, Decodes)
+        assert isinstance(model, DecodingModel)
         with pytest.raises(ValueError, match="cannot decode step by step"):
             greedy(model, tokens(1, 4), max_length=2)
 
@@ -237,7 +237,7 @@ class TestRecurrentEncoderDecoder:
     @pytest.mark.parametrize("cross", [None, *(partial(LuongAttention, score=s) for s in ("dot", "general", "concat"))])
     def test_it_writes_what_rerunning_the_whole_prefix_writes(self, cross: Any) -> None:
         model = exact_classic("recurrent_encoder_decoder", **({} if cross is None else {"cross": cross}))
-        assert isinstance(model, Decodes)
+        assert isinstance(model, DecodingModel)
         source, valid = tokens(4, 9), torch.arange(9) < torch.tensor([9, 4, 7, 1])[:, None]
         prefix = torch.ones(4, 1, dtype=torch.long)
         for _ in range(6):

@@ -14,8 +14,8 @@ from headtohead.architectures.external_module import External
 from headtohead.architectures.ledger import ledger
 from headtohead.config.build import build_parts
 from headtohead.generation.decoding_loop import greedy
-from headtohead.probing.receptive_field import all_maps
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.receptive_field import all_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 from plain_modules import MaskedMean, NextToken, Pixels
 
 SIZES: dict[str, Any] = {"vocab_size": 29, "max_length": None, "num_classes": 5, "image_shape": None}
@@ -106,10 +106,10 @@ class Placed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table, self.places, self.out = nn.Embedding(29, 8), nn.Embedding(20, 8), nn.Linear(8, 40)
+        self.table, self.positions, self.out = nn.Embedding(29, 8), nn.Embedding(20, 8), nn.Linear(8, 40)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.table(tokens) + self.places.weight[: tokens.shape[1]]
+        x = self.table(tokens) + self.positions.weight[: tokens.shape[1]]
         return self.out(x.cumsum(1) / torch.arange(1, tokens.shape[1] + 1)[:, None])
 
 
@@ -150,10 +150,10 @@ def test_it_has_no_attention_to_show() -> None:
     assert attention_maps(external(NextToken(29)), {"tokens": TOKENS}) == []
 
 
-@pytest.mark.parametrize("given", [None, nn.Identity()])
-def test_nothing_to_train_is_refused(given: nn.Module | None) -> None:
+@pytest.mark.parametrize("provided", [None, nn.Identity()])
+def test_nothing_to_train_is_refused(provided: nn.Module | None) -> None:
     with pytest.raises(ValueError, match=r"model\.module"):
-        External(module=given, **SIZES)
+        External(module=provided, **SIZES)
 
 
 def test_a_transformers_model_is_composed_built_and_billed_like_ours() -> None:

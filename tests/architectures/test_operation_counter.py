@@ -87,9 +87,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 def counted(model: Architecture, batch_size: int) -> tuple[Counts, Counts, int]:
     """Return the counts of forward and of forward with backward, and the saved bytes."""
     inputs = model.example_inputs(SIZE, batch_size, CPU)
-    with counting() as forward, saved_bytes(model) as kept:
+    with counting() as forward, saved_bytes(model) as saved:
         logits = model(**inputs)
-        num_bytes = kept()
+        num_bytes = saved()
     with counting() as training:
         model(**inputs).backward(torch.ones_like(logits))
     return forward, training, num_bytes
@@ -243,11 +243,11 @@ def test_explicit_attention_shows_the_elementwise_work_and_computes_the_causal_s
 def test_saved_bytes_count_each_storage_once_and_no_parameter() -> None:
     linear = nn.Linear(5, 7)
     x = torch.randn(3, 5)
-    with saved_bytes(linear) as kept:
+    with saved_bytes(linear) as saved:
         y = linear(x) + linear(x)
-        assert kept() == 3 * 5 * 4
+        assert saved() == 3 * 5 * 4
         y.exp()
-        assert kept() == 3 * 5 * 4 + 3 * 7 * 4
+        assert saved() == 3 * 5 * 4 + 3 * 7 * 4
 
 
 def test_counting_works_on_the_meta_device() -> None:

@@ -34,7 +34,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *overrides: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "overrides", "said"),
+    ("file", "content", "overrides", "message"),
     [
         ("other.csv", b"", CSV, ["data.path=data.csv does not exist", "correct the path"]),
         ("data.csv", LABELLED.encode(), [*CSV, "data.text_column=txt"], ["data.csv has no column 'txt'", "'label'"]),
@@ -75,14 +75,14 @@ def refusal(capsys: pytest.CaptureFixture[str], *overrides: str) -> str:
     ],
 )
 def test_bad_data_is_refused_in_one_line(
-    capsys: pytest.CaptureFixture[str], file: str, content: bytes, overrides: list[str], said: list[str]
+    capsys: pytest.CaptureFixture[str], file: str, content: bytes, overrides: list[str], message: list[str]
 ) -> None:
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
     # A bad row alone would leave too few for three splits, which is another matter.
     path.write_bytes(b"\n".join([content] * 20) if path.suffix == ".jsonl" else content)
     shown = refusal(capsys, *overrides)
-    assert all(part in shown for part in said), shown
+    assert all(part in shown for part in message), shown
 
 
 def test_unknown_label_in_validation_names_the_validation_file(capsys: pytest.CaptureFixture[str]) -> None:

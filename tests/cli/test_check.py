@@ -63,16 +63,16 @@ def my_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.
 
 def laws(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> dict[str, list[str | None]]:
     assert main(["check", *arguments, "--json"]) == code
-    found: dict[str, list[str | None]] = {}
+    result: dict[str, list[str | None]] = {}
     for law in json.loads(capsys.readouterr().out)["laws"]:
-        found.setdefault(law["law"], []).append(law["broken"])
-    return found
+        result.setdefault(law["law"], []).append(law["broken"])
+    return result
 
 
 def test_a_mixer_that_obeys_every_law_is_said_to(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = laws(capsys, f"{my_package}.Mine", "shine=0.5", code=0)
-    assert {"made", "causality", "stepwise", "autocast", "declared_flops"} <= found.keys()
-    assert not any(broken for forms in found.values() for broken in forms)
+    result = laws(capsys, f"{my_package}.Mine", "shine=0.5", code=0)
+    assert {"made", "causality", "stepwise", "autocast", "declared_flops"} <= result.keys()
+    assert not any(broken for forms in result.values() for broken in forms)
 
 
 def test_the_law_that_is_broken_is_named_with_its_sentence(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,13 +83,15 @@ def test_the_law_that_is_broken_is_named_with_its_sentence(my_package: str, caps
 
 
 def test_a_twin_is_what_a_clever_form_is_held_against(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = laws(capsys, f"{my_package}.Shifted", "--twin", f"{my_package}.Mine", code=1)
-    assert all("must give the outputs of the slow one" in str(broken) for broken in found["slow_twin"])
+    result = laws(capsys, f"{my_package}.Shifted", "--twin", f"{my_package}.Mine", code=1)
+    assert all("must give the outputs of the slow one" in str(broken) for broken in result["slow_twin"])
 
 
 def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = laws(capsys, f"{my_package}.Half", code=1)
-    assert list(found) == ["made"] and "it raised TypeError: Can't instantiate abstract class" in str(found["made"][0])
+    result = laws(capsys, f"{my_package}.Half", code=1)
+    assert list(result) == ["made"] and "it raised TypeError: Can't instantiate abstract class" in str(
+        result["made"][0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,12 +99,12 @@ def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys:
     ["positions.image_positions.Sinusoidal2d", pytest.param("norms.BatchNorm", marks=pytest.mark.slow)],
 )
 def test_positions_and_norms_are_held_to_the_laws_in_a_stack(target: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = laws(capsys, f"headtohead.components.{target}", code=0)
-    assert "padding_invariance" in found
+    result = laws(capsys, f"headtohead.components.{target}", code=0)
+    assert "padding_invariance" in result
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["Mine"], "give package.module.Class"),
         (["PACKAGE.Min"], "has no class Min: did you mean Mine?"),
@@ -114,10 +116,10 @@ def test_positions_and_norms_are_held_to_the_laws_in_a_stack(target: str, capsys
     ],
 )
 def test_what_no_law_is_about_is_refused(
-    arguments: list[str], told: str, my_package: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, my_package: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", *(argument.replace("PACKAGE", my_package) for argument in arguments)]) == 2
-    assert told.replace("PACKAGE", my_package) in capsys.readouterr().err
+    assert message.replace("PACKAGE", my_package) in capsys.readouterr().err
 
 
 def test_a_class_of_ones_own_is_an_arm_of_a_study(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,5 +130,5 @@ def test_a_class_of_ones_own_is_an_arm_of_a_study(my_package: str, capsys: pytes
     arms = {"theirs": ["model/mixer=softmax_attention"], "mine": ["model/mixer=mine", "model.mixer.shine=0.5"]}
     question.write_text(yaml.safe_dump({**WRITTEN, "arms": arms, "baseline": "theirs"}))
     assert main(["study", "mine", "--config-dir", "conf", *TINY, "--plan", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {arm["arm"]: arm["missing"] for arm in told["arms"]} == {"theirs": 3, "mine": 3}
+    message = json.loads(capsys.readouterr().out)
+    assert {arm["arm"]: arm["missing"] for arm in message["arms"]} == {"theirs": 3, "mine": 3}

@@ -67,7 +67,7 @@ def test_several_runs_over_lengths_make_one_table_and_one_picture(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "sentence"),
     [
         ([], "no run is named"),
         (["nowhere"], "holds no record.json"),
@@ -81,7 +81,9 @@ def test_several_runs_over_lengths_make_one_table_and_one_picture(
     ],
     ids=str,
 )
-def test_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_refusal_is_one_line(
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
     assert main(["evaluate", *(str(run) if text == "RUN" else text for text in arguments)]) == 2
     shown = capsys.readouterr()
-    assert says in shown.err and shown.err.count("\n") == 1 and shown.out == ""
+    assert sentence in shown.err and shown.err.count("\n") == 1 and shown.out == ""

@@ -29,14 +29,14 @@ def run(tmp_path: Path) -> Path:
     return fresh_run(tmp_path, *CHAR).folder
 
 
-def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict]:
+def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict]:
     assert main(["generate", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_prompts_of_any_lengths_are_written_as_each_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    short, long = told([str(run), "--prompt", "the", "--prompt", "the old b", "--max-new-tokens", "7"], capsys)
-    [alone] = told([str(run), "--prompt", "the", "--max-new-tokens", "7"], capsys)
+    short, long = message([str(run), "--prompt", "the", "--prompt", "the old b", "--max-new-tokens", "7"], capsys)
+    [alone] = message([str(run), "--prompt", "the", "--max-new-tokens", "7"], capsys)
     assert short == alone and long["prompt"] == "the old b" and len(long["tokens"]) <= 7
 
 
@@ -52,15 +52,15 @@ def test_prompts_come_from_a_file_or_from_standard_input(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("prompts.txt").write_text("the\na cat\n")
-    from_file = told([str(run), "--prompts", "prompts.txt", "--max-new-tokens", "3"], capsys)
+    from_file = message([str(run), "--prompts", "prompts.txt", "--max-new-tokens", "3"], capsys)
     monkeypatch.setattr("sys.stdin", io.StringIO("the\na cat\n"))
-    assert told([str(run), "--max-new-tokens", "3"], capsys) == from_file and len(from_file) == 2
+    assert message([str(run), "--max-new-tokens", "3"], capsys) == from_file and len(from_file) == 2
 
 
 def test_a_string_stops_a_text_before_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [free] = told([str(run), "--prompt", "the", "--max-new-tokens", "9"], capsys)
+    [free] = message([str(run), "--prompt", "the", "--max-new-tokens", "9"], capsys)
     stop = free["text"][2:4]
-    [stopped] = told([str(run), "--prompt", "the", "--max-new-tokens", "9", "--stop", stop], capsys)
+    [stopped] = message([str(run), "--prompt", "the", "--max-new-tokens", "9", "--stop", stop], capsys)
     assert stopped["text"] == free["text"][: free["text"].index(stop)] and stopped["ending"] == "stop"
 
 
@@ -108,7 +108,7 @@ def test_more_tokens_than_positions_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("provided", "sentence"),
     [
         (["--prompts", "."], "--prompts . cannot be read (Is a directory): give a text file"),
         (["--prompts", "none.txt"], "--prompts none.txt cannot be read (No such file or directory)"),
@@ -121,15 +121,15 @@ def test_more_tokens_than_positions_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_or_end_a_text_is_refused(
-    run: Path, capsys: pytest.CaptureFixture[str], given: list[str], says: str
+    run: Path, capsys: pytest.CaptureFixture[str], provided: list[str], sentence: str
 ) -> None:
-    assert main(["generate", str(run), *given]) == 2
-    assert f"error: {says}" in capsys.readouterr().err
+    assert main(["generate", str(run), *provided]) == 2
+    assert f"error: {sentence}" in capsys.readouterr().err
 
 
 def test_anybodys_module_writes_tokens_that_there_are_for_prompts_of_any_lengths(tmp_path: Path) -> None:
-    given = ["model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=999"]
-    written = fresh_run(tmp_path, *given, *CHAR, "data.packing=stream").generate(["a", "the old"], max_new_tokens=6)
+    provided = ["model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=999"]
+    written = fresh_run(tmp_path, *provided, *CHAR, "data.packing=stream").generate(["a", "the old"], max_new_tokens=6)
     assert all(max(one.tokens) < 999 for one in written) and len(written) == 2
 
 

@@ -15,7 +15,7 @@ from headtohead.diagnostics.doctor.checks.data import leaks
 from headtohead.diagnostics.doctor.patient import Patient
 from headtohead.records.leaks import leak_sentence, leaks_in, repeats_sentence
 from headtohead.records.record import Comparability, RunRecord, StudyPosition
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 
 FOUND = {
     "unit": "rows",
@@ -60,37 +60,37 @@ def test_rows_that_are_dropped_are_no_leak_and_are_not_learned(overrides: list[s
 
 def test_the_doctor_calls_it_a_fault(overrides: list[str]) -> None:
     finding = leaks(Patient(build_parts(compose_checked("train", overrides))))
-    assert finding.verdict == "fault" and "10 of 10 test rows" in finding.says
+    assert finding.verdict == "fault" and "10 of 10 test rows" in finding.message
     assert "data.drop_shared=true" in finding.advice and finding.measured["test_in_train"] == 10
 
 
-def record(arm: str, seed: int, found: dict[str, object]) -> RunRecord:
+def record(arm: str, seed: int, result: dict[str, object]) -> RunRecord:
     return RunRecord(
         id=f"{arm}{seed}",
         name=arm,
         seed=seed,
         status="finished",
         place=StudyPosition("s", arm, seed),
-        data={"leaks": found},
+        data={"leaks": result},
         metrics={"validation": {}, "test": {"loss": 1.0 + seed}},
         comparability=Comparability(tokenizer="t", evaluation="e", loss_normalisation="mean"),
     )
 
 
 def test_a_comparison_says_what_of_its_test_was_learned() -> None:
-    contest = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
-    assert all(isinstance(verdict, Verdict) for verdict in contest.verdicts)
-    assert any(remark.startswith("20 of 100 test rows stand in train too") for remark in contest.remarks)
+    comparison = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
+    assert all(isinstance(verdict, Verdict) for verdict in comparison.verdicts)
+    assert any(remark.startswith("20 of 100 test rows stand in train too") for remark in comparison.remarks)
 
 
 def test_arms_whose_data_leak_in_other_ways_are_named() -> None:
     clean = {**FOUND, "test": {"rows": 100, "in_train": 0, "exactly": 0}}
-    (told,) = leaks_in([record("a", 0, FOUND), record("b", 0, clean)])
-    assert told.startswith("a: 20 of 100 test rows")
+    (message,) = leaks_in([record("a", 0, FOUND), record("b", 0, clean)])
+    assert message.startswith("a: 20 of 100 test rows")
 
 
 def test_repeats_of_drawn_rows_are_no_leak() -> None:
     drawn = {**FOUND, "expected": {"validation": 0.4, "test": 19.0}}
     assert leak_sentence(drawn) is None and leaks_in([record("a", 0, drawn)]) == []
-    told = repeats_sentence(drawn)
-    assert told is not None and "20 of 100 test rows repeat one of train, where 19 are expected" in told
+    message = repeats_sentence(drawn)
+    assert message is not None and "20 of 100 test rows repeat one of train, where 19 are expected" in message

@@ -29,15 +29,15 @@ def test_every_published_set_is_told_of(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["list", "data"]) == 0
     shown = capsys.readouterr().out
     for name, about in ABOUT.items():
-        told = f"{about['task']}; {about['size']}; licence {about['licence']}; "
-        assert re.search(rf"^  {name} .+\n +{re.escape(told)}(not )?cached$", shown, re.MULTILINE), name
+        message = f"{about['task']}; {about['size']}; licence {about['licence']}; "
+        assert re.search(rf"^  {name} .+\n +{re.escape(message)}(not )?cached$", shown, re.MULTILINE), name
     assert "sst2" in ABOUT and shown.index("pair_grammar") < shown.index("published sets")
 
 
 def test_a_set_is_cached_once_it_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told() -> bool:
+    def message() -> bool:
         assert main(["list", "data", "--json"]) == 0
         return bool(json.loads(capsys.readouterr().out)["published sets"]["ag_news"]["is_cached"])
 
@@ -45,12 +45,12 @@ def test_a_set_is_cached_once_it_was_read(
     commit = FILES["ag_news"]["revision"]
     name = "fancyzhx/ag_news"
     with hub_of({name: tmp_path / "news"}, monkeypatch, tmp_path / "caches", {name: commit}):
-        assert not told()
+        assert not message()
         source = from_fields(HubTables, name=name, revision=commit, validation_split="share", tokenizer="char")
         source.prepare()
-        assert told()
+        assert message()
         source.files["test"][0].unlink()
-        assert not told()
+        assert not message()
 
 
 @pytest.mark.process

@@ -28,10 +28,10 @@ def test_table_says_what_was_matched_and_what_differs(capsys: pytest.CaptureFixt
 def test_json_holds_overrides_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
     arms = ["--arm", "wide=", "--arm", "deep=model.num_layers=3", "--baseline", "deep"]
     assert main(["match", *arms, "--move", "wide=feedforward", "--json", *SMALL]) == 0
-    found = json.loads(capsys.readouterr().out)
-    (override,) = found["arms"]["wide"]["overrides"]
-    assert found["met"] and found["baseline"] == "deep" and override.startswith("model.feedforward.multiple=")
-    assert found["arms"]["wide"]["figures"]["parameters"] == found["arms"]["wide"]["achieved"]
+    result = json.loads(capsys.readouterr().out)
+    (override,) = result["arms"]["wide"]["overrides"]
+    assert result["met"] and result["baseline"] == "deep" and override.startswith("model.feedforward.multiple=")
+    assert result["arms"]["wide"]["figures"]["parameters"] == result["arms"]["wide"]["achieved"]
 
 
 def test_what_cannot_be_matched_ends_with_1_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,5 +78,5 @@ def test_arms_of_a_study_are_matched_by_their_own_budget(
         written |= {"arms": {"first": [], "second": starts}, "foundations": {"below": ["data.seed=1"]}}
     (folder / "mine.yaml").write_text(json.dumps(written), encoding="utf-8")
     assert main(["match", "mine", "--config-dir", str(folder.parent), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["arms"]["second"]["overrides"][0].startswith("model.feedforward.multiple=")
+    result = json.loads(capsys.readouterr().out)
+    assert result["arms"]["second"]["overrides"][0].startswith("model.feedforward.multiple=")

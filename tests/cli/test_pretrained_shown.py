@@ -33,11 +33,16 @@ def test_every_family_is_listed_with_what_was_compared(capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| 0 \|$", PARITY.read_text(), re.M)
     tables = {kind: [int(figure) for figure in figures] for kind, *figures in rows}
-    for kind, found in parity_evidence().items():
+    for kind, result in parity_evidence().items():
         tried, equal, here, there, announced = tables[kind]
-        assert (found.changes, found.equal, found.refused, found.announced) == (tried, equal, here + there, announced)
-        assert found.models > 1 and 0 < found.logits < 5e-5 and 0 < found.gradients < 5e-5
-        assert f"compared: {found.models} models, logits within {found.logits:.1e}" in shown
+        assert (result.changes, result.equal, result.refused, result.announced) == (
+            tried,
+            equal,
+            here + there,
+            announced,
+        )
+        assert result.models > 1 and 0 < result.logits < 5e-5 and 0 < result.gradients < 5e-5
+        assert f"compared: {result.models} models, logits within {result.logits:.1e}" in shown
         assert f"{tried} changed checkpoints: {equal} equal, {here + there} refused" in shown
 
 

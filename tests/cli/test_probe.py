@@ -36,9 +36,9 @@ def test_text_gives_a_table_and_files_in_the_runs_folder(run: Path, capsys: pyte
 
 def test_figures_come_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run), "--text", "the bird", "--json", "--out", "here"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["run"] == run.name and len(told["statistics"]["stack.0.mixer"]["entropy"]) == 2
-    assert all(Path(file).is_file() for file in told["files"]) and told["files"][-1].startswith("here/the-bird-")
+    message = json.loads(capsys.readouterr().out)
+    assert message["run"] == run.name and len(message["statistics"]["stack.0.mixer"]["entropy"]) == 2
+    assert all(Path(file).is_file() for file in message["files"]) and message["files"][-1].startswith("here/the-bird-")
 
 
 def test_without_a_text_rows_of_the_test_split_are_taken(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,8 +53,8 @@ def test_data_is_shown_with_and_without_a_run(run: Path, capsys: pytest.CaptureF
     assert (run / "probe" / "data" / "data.html").is_file()
     assert "tokens of a document within a row" in " ".join(capsys.readouterr().out.split())
     assert main(["probe", "--data", "model=encoder_only", "task=masked_lm", *SMALL_DATA, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["splits"][0]["scored"] == pytest.approx(0.15, abs=0.05)
+    message = json.loads(capsys.readouterr().out)
+    assert message["splits"][0]["scored"] == pytest.approx(0.15, abs=0.05)
     assert Path("outputs/probe/data/data.html").is_file()
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from headtohead.cli import main
 from headtohead.config.run_id import run_id
-from headtohead.records.store import find_runs
+from headtohead.records.run_folder import find_runs
 from studies.small_studies import TINY
 
 

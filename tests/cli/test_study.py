@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headtohead.cli import main
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from waiting import PATIENCE, until
 
 STUDY = """\
@@ -136,10 +136,10 @@ def test_a_killed_study_goes_on_and_ends_as_an_undisturbed_one() -> None:
     after = trained_seconds()
     assert resumed["complete"] and len(after) == 4
     assert verdict_of_all() == resumed and trained_seconds() == after, "nothing is done twice"
-    found = results()
+    result = results()
     whole = verdict_of_all("output_dir=undisturbed")
     assert [arm["mean"] for arm in whole["arms"]] == [arm["mean"] for arm in resumed["arms"]]
-    assert {r.id: (r.status, r.metrics["test"]) for r in scan("undisturbed")} == found
+    assert {r.id: (r.status, r.metrics["test"]) for r in scan("undisturbed")} == result
 
 
 @pytest.mark.slow
@@ -161,10 +161,10 @@ def test_shards_together_are_the_study_and_a_failing_run_stops_no_other(monkeypa
     codes = [subprocess.run(command("--worker", "--shard", f"{n}/2"), timeout=PATIENCE).returncode for n in (1, 2)]
     assert codes == [0, 0] and len(results()) == 6
     done = subprocess.run(command("--json"), capture_output=True, text=True, timeout=PATIENCE)
-    told = json.loads(done.stdout)
-    assert done.returncode == 1 and told["complete"]
-    assert [(arm["arm"], arm["finished"], arm["failures"]) for arm in told["arms"]] == [
+    message = json.loads(done.stdout)
+    assert done.returncode == 1 and message["complete"]
+    assert [(arm["arm"], arm["finished"], arm["failures"]) for arm in message["arms"]] == [
         ("failing", 0, 2), ("layer_norm", 2, 0), ("rms_norm", 2, 0),
     ]  # fmt: skip
-    assert len(told["verdicts"]) == 2
+    assert len(message["verdicts"]) == 2
     assert len(list(Path("outputs/studies/tiny/registrations").iterdir())) == 1, "workers write the design down too"

@@ -48,16 +48,16 @@ def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_dis
     assert done.returncode == 0, done.stderr
     assert f"W&B page: {server.url}/me/headtohead?nw=" in done.stderr
     assert f"W&B report: {server.url}/me/headtohead/reports/Study-pair--" in done.stderr
-    told = {run.config["arm"]: run for run in server.runs.values()}
-    assert sorted(told) == ["bare", "rotary"]
-    assert [run.first["groupName"] for run in told.values()] == ["pair", "pair"]
-    *parts, content = told["bare"].first["tags"]
+    message = {run.config["arm"]: run for run in server.runs.values()}
+    assert sorted(message) == ["bare", "rotary"]
+    assert [run.first["groupName"] for run in message.values()] == ["pair", "pair"]
+    *parts, content = message["bare"].first["tags"]
     assert parts == ["decoder_only", "softmax_attention", "no position", "layer_norm"]
-    assert content == f"content-{told['bare'].config['content_hash']}"
-    assert told["bare"].config["place"]["seed"] == 0
-    assert told["bare"].axes == told["rotary"].axes
-    assert told["bare"].summary.keys() == told["rotary"].summary.keys()
-    assert {"attention/stack.0.mixer", "min/validation/loss", "costs/parameters"} < told["bare"].summary.keys()
+    assert content == f"content-{message['bare'].config['content_hash']}"
+    assert message["bare"].config["place"]["seed"] == 0
+    assert message["bare"].axes == message["rotary"].axes
+    assert message["bare"].summary.keys() == message["rotary"].summary.keys()
+    assert {"attention/stack.0.mixer", "min/validation/loss", "costs/parameters"} < message["bare"].summary.keys()
 
     verdict = json.loads((tmp_path / "outputs/studies/pair/verdict.json").read_text(encoding="utf-8"))
     (report,) = server.views.of_kind("runs")
@@ -65,8 +65,8 @@ def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_dis
     assert verdict["verdicts"][0]["kind"] in words and "| bare |" in words
 
     address = ("outputs/studies/pair", "wandb:me/headtohead/studies/pair")
-    found = h2h(tmp_path, server.environment, "compare", *address, "--metric", "validation/loss", "--json")
-    lines = {line["arm"]: line["value"] for line in json.loads(found.stdout)}
+    result = h2h(tmp_path, server.environment, "compare", *address, "--metric", "validation/loss", "--json")
+    lines = {line["arm"]: line["value"] for line in json.loads(result.stdout)}
     assert lines == {arm["arm"]: arm["mean"] for arm in verdict["arms"]}
 
     server.behaviour = "refuses"

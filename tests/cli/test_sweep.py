@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from headtohead.cli import main
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from studies.small_studies import TINY
 from waiting import until
 
@@ -38,7 +38,7 @@ def test_a_plan_is_shown_and_nothing_is_done(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["rate.yaml"], "rate.yaml is no file"),
         (["optimizer.lr=1"], "needs a file before optimizer.lr=1"),
@@ -46,9 +46,9 @@ def test_a_plan_is_shown_and_nothing_is_done(capsys: pytest.CaptureFixture[str])
         (["rates.yaml", "--run-cap", "0"], "it must be at least 1"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.cli import main
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.wandb_tracker import start
 from run_folders import OFFLINE, PATIENT, UNTIL_THE_END, log_steps, new_run, wandb_id
 from wandb_server import WandbServer
@@ -61,10 +61,10 @@ def test_offline_run_is_uploaded_once_and_that_is_said(
     assert (run.steps("train/loss"), run.summary["status"], run.exit_code) == ([0, 1, 2, 3], "finished", 0)
     assert run.first["groupName"] == "study"
 
-    server.asked.clear()
+    server.requested.clear()
     assert main(["sync"]) == 0
     assert capfd.readouterr().out == "0 runs uploaded, 1 there already\n"
-    assert server.asked == []
+    assert server.requested == []
 
 
 @pytest.mark.slow
@@ -89,8 +89,8 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     assert run.steps("train/loss") == list(range(8))
 
     server.behaviour = "healthy"
-    server.then("refuses", when=lambda seen: any(path.endswith("file_stream") for path in seen.asked[asked:]))
-    asked = len(server.asked)
+    server.then("refuses", when=lambda seen: any(path.endswith("file_stream") for path in seen.requested[listed:]))
+    listed = len(server.requested)
     assert main(["sync"]) == 1, "it is refused in the middle"
     assert "0 runs uploaded, 1 failed" in capfd.readouterr().out
     server.behaviour = "healthy"

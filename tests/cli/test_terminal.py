@@ -42,15 +42,15 @@ def test_tables_keep_their_words_and_their_columns(
     table = Table(title="drawn")
     for column in range(draw.randint(1, 9)):
         table.add_column(f"column {column}", no_wrap=draw.random() < 0.5, overflow="fold")
-    cells = [[" ".join(drawn_words(draw.randrange(999), 3)) for _ in table.columns] for _ in range(3)]
-    for row in cells:
+    runs = [[" ".join(drawn_words(draw.randrange(999), 3)) for _ in table.columns] for _ in range(3)]
+    for row in runs:
         table.add_row(*map(Text, row))
     monkeypatch.setenv("COLUMNS", "80")
     show_table(table)
     shown = capsys.readouterr().out
     assert all(len(line) <= 80 for line in shown.split("\n"))
     words = re.split(r"[\s│┃]+", shown)
-    for word in (word for row in cells for cell in row for word in cell.split()):
+    for word in (word for row in runs for run in row for word in run.split()):
         assert word in words
     assert {str(column) for column in range(len(table.columns))} <= set(words)
 
@@ -82,16 +82,16 @@ def in_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_an_output_that_takes_nothing_is_said_in_a_sentence(line: str, code: int, words: str, tmp_path: Path) -> None:
-    found = in_shell(f"h2h {line}", tmp_path)
-    assert (found.returncode, found.stderr.count("\n")) == (code, 1 if words else 0)
-    assert words in found.stderr
+    result = in_shell(f"h2h {line}", tmp_path)
+    assert (result.returncode, result.stderr.count("\n")) == (code, 1 if words else 0)
+    assert words in result.stderr
 
 
 @pytest.mark.process
 def test_a_working_folder_that_is_gone_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    found = in_shell("cd gone; rmdir ../gone; h2h list", tmp_path)
-    assert (found.returncode, found.stderr) == (
+    result = in_shell("cd gone; rmdir ../gone; h2h list", tmp_path)
+    assert (result.returncode, result.stderr) == (
         2,
         "error: the working folder has been deleted: cd to one that exists\n",
     )

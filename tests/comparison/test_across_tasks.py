@@ -38,19 +38,22 @@ def records(*, chance: float | None = 0.1) -> list[RunRecord]:
     ]
 
 
-def over_tasks(found: list[RunRecord]) -> TaskComparison:
-    contest = compared(found, ComparisonSpec("gpt"))
-    assert isinstance(contest, TaskComparison)
-    return contest
+def over_tasks(result: list[RunRecord]) -> TaskComparison:
+    comparison = compared(result, ComparisonSpec("gpt"))
+    assert isinstance(comparison, TaskComparison)
+    return comparison
 
 
 def test_runs_of_several_studies_are_judged_by_task_and_over_all() -> None:
-    contest = over_tasks(records())
-    assert {task: each.verdicts[0].kind for task, each in contest.tasks.items()} == {"copy": "better", "sort": "better"}
-    (verdict,) = contest.verdicts
+    comparison = over_tasks(records())
+    assert {task: each.verdicts[0].kind for task, each in comparison.tasks.items()} == {
+        "copy": "better",
+        "sort": "better",
+    }
+    (verdict,) = comparison.verdicts
     assert (verdict.kind, verdict.metric, verdict.seeds) == ("better", "normalised score", (0, 1, 2))
     assert verdict.difference == pytest.approx((0.3 + 0.2) / 2 / 0.9)
-    assert contest.overall.arms[0].costs.tokens == 2000
+    assert comparison.overall.arms[0].costs.tokens == 2000
 
 
 def test_scores_lie_between_chance_and_the_best_where_chance_is_known() -> None:
@@ -63,45 +66,45 @@ def test_scores_lie_between_chance_and_the_best_where_chance_is_known() -> None:
 
 
 def test_without_a_chance_the_baseline_is_the_measure_and_it_is_said() -> None:
-    contest = over_tasks(records(chance=None))
-    assert contest.aggregate.arms[0].means == pytest.approx({"copy": 1.0, "sort": 1.0})
-    assert "score 1 is the mean of gpt" in contest.overall.remarks[0]
+    comparison = over_tasks(records(chance=None))
+    assert comparison.aggregate.arms[0].means == pytest.approx({"copy": 1.0, "sort": 1.0})
+    assert "score 1 is the mean of gpt" in comparison.overall.remarks[0]
 
 
 def test_a_run_that_diverged_on_one_task_diverged_and_scores_as_the_worst() -> None:
-    found = records()
-    lost = next(record for record in found if record.id == "sort-lstm-2")
+    result = records()
+    lost = next(record for record in result if record.id == "sort-lstm-2")
     lost.status, lost.metrics = "diverged", {}
-    contest = over_tasks(found)
-    lstm = contest.aggregate.arms[1]
+    comparison = over_tasks(result)
+    lstm = comparison.aggregate.arms[1]
     assert lstm.diverged == 1
     assert lstm.means["sort"] == pytest.approx((0.5 / 0.9 + 0.53 / 0.9) / 3)
-    assert contest.verdicts[0].failures["lstm"] == 1
-    assert contest.verdicts[0].method == "ranks"
+    assert comparison.verdicts[0].failures["lstm"] == 1
+    assert comparison.verdicts[0].method == "ranks"
 
 
 def test_arms_and_seeds_that_are_not_on_all_tasks_are_left_out_and_named() -> None:
     stray = records()[0]
     stray.id, stray.place = "copy-mamba-0", StudyPosition("copy", "mamba", 0)
-    contest = over_tasks([*[r for r in records() if r.id != "sort-gpt-2"], stray])
-    assert contest.aggregate.seeds == (0, 1)
-    assert any("since some tasks have no runs of theirs: mamba" in remark for remark in contest.overall.remarks)
-    assert any("seeds not used, since not all arms have them on all tasks: 2" in r for r in contest.overall.remarks)
+    comparison = over_tasks([*[r for r in records() if r.id != "sort-gpt-2"], stray])
+    assert comparison.aggregate.seeds == (0, 1)
+    assert any("since some tasks have no runs of theirs: mamba" in remark for remark in comparison.overall.remarks)
+    assert any("seeds not used, since not all arms have them on all tasks: 2" in r for r in comparison.overall.remarks)
 
 
 def test_a_baseline_without_a_scale_is_refused() -> None:
-    found = records(chance=None)
-    for record in found:
+    result = records(chance=None)
+    for record in result:
         record.metrics = {"test": {"accuracy": -record.metrics["test"]["accuracy"]}}
     with pytest.raises(NotComparable, match="have no scale in common"):
-        compared(found, ComparisonSpec("gpt"))
+        compared(result, ComparisonSpec("gpt"))
 
 
 def test_scores_as_latex_are_never_bold_and_csv_has_all_tasks() -> None:
-    contest = over_tasks(records())
-    text = task_latex(contest.aggregate)
+    comparison = over_tasks(records())
+    text = task_latex(comparison.aggregate)
     assert r"lstm & 0.778 & 0.567 &" in text and r"\textbf" not in text
-    lines = comparison_csv({**contest.tasks, "": contest.overall}).splitlines()
+    lines = comparison_csv({**comparison.tasks, "": comparison.overall}).splitlines()
     assert [line.split(",")[:2] for line in lines[1::2]] == [["copy", "gpt"], ["sort", "gpt"], ["", "gpt"]]
 
 

@@ -28,7 +28,7 @@ def three(**fields: str) -> list[RunRecord]:
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "message"),
     [
         ("tokenizer", "tokenizer: gpt .* has other, the others char"),
         ("evaluation", "evaluation data: gpt .* has other, the others rows of 0"),
@@ -36,8 +36,8 @@ def three(**fields: str) -> list[RunRecord]:
         ("budget", "budget: gpt .* has other, the others none held equal"),
     ],
 )
-def test_the_odd_one_out_is_refused_by_name_and_allowed_where_asked(field: str, told: str) -> None:
-    with pytest.raises(NotComparable, match=f"{told}.*--allow-unlike {field}"):
+def test_the_odd_one_out_is_refused_by_name_and_allowed_where_asked(field: str, message: str) -> None:
+    with pytest.raises(NotComparable, match=f"{message}.*--allow-unlike {field}"):
         refuse_unlike(three(**{field: "other"}))
     (remark,) = refuse_unlike(three(**{field: "other"}), allowed=[field])
     assert remark.startswith("unlike by permission: not all runs have the same")
@@ -75,15 +75,15 @@ def test_runs_of_which_nothing_is_known_are_said_beside_runs_of_ours() -> None:
 
 
 def test_runs_of_one_id_in_two_studies_are_looked_at_one_by_one() -> None:
-    twins = [record("lstm", budget="equal_tokens"), record("lstm", budget="equal_parameters")]
+    duplicates = [record("lstm", budget="equal_tokens"), record("lstm", budget="equal_parameters")]
     with pytest.raises(NotComparable, match="these runs differ in their budget"):
-        refuse_unlike(twins)
+        refuse_unlike(duplicates)
 
 
 def test_many_odd_runs_are_told_by_arm() -> None:
-    given = [record("gpt", seed, budget="equal_flops" if seed < 5 else "equal_tokens") for seed in range(12)]
+    provided = [record("gpt", seed, budget="equal_flops" if seed < 5 else "equal_tokens") for seed in range(12)]
     with pytest.raises(NotComparable, match=r"budget: gpt \(5 runs\) has equal_flops, the others equal_tokens"):
-        refuse_unlike(given)
+        refuse_unlike(provided)
 
 
 def readers(**fields: str) -> list[RunRecord]:
@@ -168,15 +168,15 @@ def test_runs_selected_by_bits_per_byte_need_no_metric_named() -> None:
 
 
 def test_runs_that_were_asked_the_same_after_training_may_have_been_trained_on_anything() -> None:
-    asked = three(tokenizer="other", evaluation="elsewhere")
-    for record in asked:
+    options = three(tokenizer="other", evaluation="elsewhere")
+    for record in options:
         record.metrics["retrieval"], record.links["retrieval"] = {"mrr@10": 0.5}, "evaluations/retrieval-1.json"
-    assert refuse_unlike(asked, metric="retrieval/mrr@10") == []
+    assert refuse_unlike(options, metric="retrieval/mrr@10") == []
     with pytest.raises(NotComparable, match="tokenizer"):
-        refuse_unlike(asked, metric="loss")
-    asked[0].links["retrieval"] = "evaluations/retrieval-2.json"
+        refuse_unlike(options, metric="loss")
+    options[0].links["retrieval"] = "evaluations/retrieval-2.json"
     with pytest.raises(NotComparable, match="tokenizer"):
-        refuse_unlike(asked, metric="retrieval/mrr@10")
+        refuse_unlike(options, metric="retrieval/mrr@10")
 
 
 def cut_readers(char: dict[str, float] | None, pairs: dict[str, float] | None) -> list[RunRecord]:

@@ -23,7 +23,7 @@ from headtohead.comparison.conditions import (
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import CheckpointSelection, Comparability, Environment, RunRecord, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -63,11 +63,11 @@ def record(arm: str, seed: int, **fields: Any) -> RunRecord:
 
 def runs(change: dict[str, Any] | None = None) -> dict[str, list[RunRecord]]:
     """Two arms whose records are alike, but for what is changed in the second."""
-    found = {arm: [record(arm, seed) for seed in range(3)] for arm in ("a", "b")}
-    for own in found["b"]:
+    result = {arm: [record(arm, seed) for seed in range(3)] for arm in ("a", "b")}
+    for own in result["b"]:
         for path, value in (change or {}).items():
             put(own, path, value)
-    return found
+    return result
 
 
 def put(record: RunRecord, path: str, value: Any) -> None:
@@ -85,8 +85,8 @@ def put(record: RunRecord, path: str, value: Any) -> None:
 
 
 def named(change: dict[str, Any], made_by: dict[str, list[str]] | None = None) -> list[str]:
-    found = unlike_conditions(runs(change), [("b", "a")], made_by)
-    return [condition.name for unlike in found for condition in unlike.conditions]
+    result = unlike_conditions(runs(change), [("b", "a")], made_by)
+    return [condition.name for unlike in result for condition in unlike.conditions]
 
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -160,8 +160,8 @@ def test_what_changes_with_the_seed_in_both_arms_is_no_difference() -> None:
 
 
 def test_records_of_other_programs_have_no_conditions_to_compare() -> None:
-    foreign = [RunRecord(id=f"b{seed}", name="b", seed=seed, status="finished") for seed in range(3)]
-    assert unlike_conditions({**runs(), "b": foreign}, [("b", "a")]) == []
+    external = [RunRecord(id=f"b{seed}", name="b", seed=seed, status="finished") for seed in range(3)]
+    assert unlike_conditions({**runs(), "b": external}, [("b", "a")]) == []
 
 
 def test_a_comparison_of_found_runs_names_precision_rows_and_batch_size(
@@ -183,13 +183,13 @@ def test_a_comparison_of_found_runs_names_precision_rows_and_batch_size(
 
 
 def test_the_registration_beside_the_runs_says_what_makes_their_arms(tmp_path: Path) -> None:
-    found = [own for arm in runs({"config.optimizer.lr": 0.5, "config.data.batch_size": 8}).values() for own in arm]
-    for own in found:
+    result = [own for arm in runs({"config.optimizer.lr": 0.5, "config.data.batch_size": 8}).values() for own in arm]
+    for own in result:
         own.path, own.place = tmp_path / "runs" / own.id, StudyPosition("s", own.name, own.seed)
     (tmp_path / "registrations").mkdir()
     arms = {"a": [], "b": ["optimizer.lr=0.5"]}
     (tmp_path / "registrations" / "x.json").write_text(json.dumps({"study": {"arms": arms}}))
-    (unlike,) = comparison_of(found, ComparisonSpec("a")).unlike
+    (unlike,) = comparison_of(result, ComparisonSpec("a")).unlike
     assert [one.name for one in unlike.conditions] == ["data.batch_size"] and unlike.arm_is_known
 
 

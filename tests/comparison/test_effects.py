@@ -39,7 +39,7 @@ def planted(cell: Mapping[str, str]) -> float:
     return -0.2 * rms + 0.5 * post + 0.4 * (rms and post)
 
 
-def found(effects: Effects, name: str) -> EffectEstimate:
+def result(effects: Effects, name: str) -> EffectEstimate:
     return next(effect for effect in effects.effects if effect.name == name)
 
 
@@ -65,10 +65,10 @@ def test_factors_of_several_levels_have_an_effect_for_each_level() -> None:
         return size[cell["norm"]] + 0.3 * (cell["residual"] == "post" and cell["norm"] == "batch")
 
     effects = effects_of(factors, runs(factors, truth, noise=1e-6), READING)
-    assert found(effects, "norm=rms").difference == pytest.approx(0.1, abs=1e-4)
-    assert found(effects, "norm=batch").difference == pytest.approx(1.05, abs=1e-4)
-    assert found(effects, "norm=batch x residual=post").difference == pytest.approx(0.3, abs=1e-4)
-    assert found(effects, "norm=rms x residual=post").difference == pytest.approx(0.0, abs=1e-4)
+    assert result(effects, "norm=rms").difference == pytest.approx(0.1, abs=1e-4)
+    assert result(effects, "norm=batch").difference == pytest.approx(1.05, abs=1e-4)
+    assert result(effects, "norm=batch x residual=post").difference == pytest.approx(0.3, abs=1e-4)
+    assert result(effects, "norm=rms x residual=post").difference == pytest.approx(0.0, abs=1e-4)
 
 
 def test_without_any_effect_one_family_in_twenty_has_a_false_positive() -> None:
@@ -86,7 +86,7 @@ def test_without_any_effect_one_family_in_twenty_has_a_false_positive() -> None:
 def test_a_cell_that_cannot_be_leaves_main_effects_that_say_what_they_assume() -> None:
     factors = crossed(TWO, without=["rms+post"])
     effects = effects_of(factors, runs(factors, lambda cell: 0.5 * (cell["residual"] == "post")), READING)
-    residual, both = found(effects, "residual=post"), found(effects, "norm=rms x residual=post")
+    residual, both = result(effects, "residual=post"), result(effects, "norm=rms x residual=post")
     assert residual.difference == pytest.approx(0.5, abs=0.02)
     assert residual.assuming == ("norm=rms x residual=post",)
     assert both.kind == "not estimable" and both.aliases == ("norm=rms", "residual=post")
@@ -97,8 +97,8 @@ def test_a_cell_left_out_of_three_factors_leaves_all_effects_of_two_estimable() 
     factors = crossed(levels, without=["rms+post+on"])
     effects = effects_of(factors, runs(factors, planted, noise=1e-6), READING)
     assert all(effect.kind != "not estimable" and not effect.assuming for effect in effects.effects)
-    assert found(effects, "norm=rms x residual=post").difference == pytest.approx(0.4, abs=1e-4)
-    assert found(effects, "bias=on").difference == pytest.approx(0.0, abs=1e-4)
+    assert result(effects, "norm=rms x residual=post").difference == pytest.approx(0.4, abs=1e-4)
+    assert result(effects, "bias=on").difference == pytest.approx(0.0, abs=1e-4)
 
 
 def test_the_aliases_of_a_half_fraction_are_those_of_its_defining_word() -> None:
@@ -116,8 +116,8 @@ def test_the_aliases_of_a_half_fraction_are_those_of_its_defining_word() -> None
 def test_a_level_that_was_never_run_has_no_effect() -> None:
     factors = crossed(TWO, without=["rms+pre", "rms+post"])
     effects = effects_of(factors, runs(factors, planted), READING)
-    assert found(effects, "norm=rms").kind == "not estimable"
-    residual = found(effects, "residual=post")
+    assert result(effects, "norm=rms").kind == "not estimable"
+    residual = result(effects, "residual=post")
     assert residual.difference == pytest.approx(0.5, abs=0.02) and not residual.assuming
 
 
@@ -136,7 +136,7 @@ def test_an_arm_that_diverged_is_no_number_and_is_left_out_by_name() -> None:
     values["rms+post"][1] = None
     effects = effects_of(factors, values, READING)
     assert effects.remarks == ("rms+post is left out of the effects: 1 of its 5 runs diverged, which is no number",)
-    assert found(effects, "norm=rms x residual=post").kind == "not estimable"
+    assert result(effects, "norm=rms x residual=post").kind == "not estimable"
 
 
 def test_a_seed_that_lacks_an_arm_is_left_out() -> None:
@@ -186,10 +186,10 @@ def test_effects_on_accuracies_are_shown_as_far_as_accuracies_reach() -> None:
     both = matrix[3] - matrix[2] - matrix[1] + matrix[0]
     for name, seeds, reach in (("residual=post", residual, 1.0), ("norm=rms x residual=post", both, 2.0)):
         low, high = stats.ttest_1samp(seeds, 0).confidence_interval(0.95)
-        assert found(whole, name).interval == pytest.approx((low, high))
+        assert result(whole, name).interval == pytest.approx((low, high))
         assert high > reach
-        assert found(shown, name).interval == pytest.approx((max(low, -reach), reach))
-        assert found(shown, name).p == pytest.approx(stats.ttest_1samp(seeds, 0).pvalue)
+        assert result(shown, name).interval == pytest.approx((max(low, -reach), reach))
+        assert result(shown, name).p == pytest.approx(stats.ttest_1samp(seeds, 0).pvalue)
 
 
 def small_ablation(differences: Sequence[float], level: float = 5.0) -> tuple[Factors, Values]:

@@ -123,12 +123,12 @@ def test_arms_that_solve_or_fail_are_not_equivalent_because_few_seeds_happened_t
 @pytest.mark.parametrize("num_seeds", [3, 5, 8])
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.9])
 def test_arms_that_solve_alike_are_called_apart_in_5_percent_at_most(num_seeds: int, rate: float) -> None:
-    rng, found = np.random.default_rng(1000), 0
+    rng, result = np.random.default_rng(1000), 0
     for _ in range(400):
         solved = rng.random((2, num_seeds)) < rate
         values = np.where(solved, 0.97, 0.12) + rng.uniform(-0.02, 0.02, size=solved.shape)
-        found += judged(list(values[0]), list(values[1]), MetricScale(0.1, 1.0)).kind in ("better", "worse")
-    assert found / 400 <= 0.05
+        result += judged(list(values[0]), list(values[1]), MetricScale(0.1, 1.0)).kind in ("better", "worse")
+    assert result / 400 <= 0.05
 
 
 @pytest.mark.slow

@@ -48,8 +48,8 @@ def test_no_share_is_shown_above_all_or_below_none(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["matthews", "test/spearman"])
 def test_correlations_end_at_minus_one(metric: str) -> None:
-    found = mean_interval([-value for value in APART], 0.05, metric)
-    assert found == (-1.0, pytest.approx(-student(APART)[0]))
+    result = mean_interval([-value for value in APART], 0.05, metric)
+    assert result == (-1.0, pytest.approx(-student(APART)[0]))
     assert mean_interval([0.1, -0.1], 0.05, metric) == (-1.0, 1.0)
 
 
@@ -114,25 +114,25 @@ def runs(arm: str, values: Sequence[float], stage: str = "test") -> list[RunReco
 
 
 def test_tables_of_a_comparison_end_at_one() -> None:
-    contest = comparison_of(
+    comparison = comparison_of(
         [*runs("one", NEAR_ONE), *runs("other", [0.5, 0.52, 0.48, 0.51, 0.5, 0.49])], ComparisonSpec("other")
     )
-    shown = {row.arm: row.interval for row in rows_of(contest)}
+    shown = {row.arm: row.interval for row in rows_of(comparison)}
     assert student(NEAR_ONE)[1] > 1
     assert shown["one"] == (pytest.approx(student(NEAR_ONE)[0]), 1.0)
     console = Console(width=200)
-    with console.capture() as told:
-        console.print(comparison_table(contest))
-    assert "to 1.000" in told.get() and "1.0" in told.get() and "to 1.01" not in told.get()
+    with console.capture() as message:
+        console.print(comparison_table(comparison))
+    assert "to 1.000" in message.get() and "1.0" in message.get() and "to 1.01" not in message.get()
 
 
 def test_the_report_and_its_curves_end_at_one() -> None:
     records = runs("one", NEAR_ONE)
-    found = [
+    result = [
         RunResult("one", run.seed, "finished", value=value, record=run)
         for run, value in zip(records, NEAR_ONE, strict=True)
     ]
-    findings = ComparisonResults("t", "test/accuracy", "max", "one", (ArmResult("one", tuple(found)),), ())
+    findings = ComparisonResults("t", "test/accuracy", "max", "one", (ArmResult("one", tuple(result)),), ())
     tables = [part for part in section(findings).parts if isinstance(part, ReportTable)]
     cells = [str(cell.below) for table in tables for row in table.rows for cell in row if isinstance(cell, Stacked)]
     assert any(cell.endswith("to 1.000") for cell in cells)
@@ -140,9 +140,9 @@ def test_the_report_and_its_curves_end_at_one() -> None:
     assert curves is not None
     assert [point.interval[1] for point in curves.curves[0].points if point.interval] == [1.0, 1.0]
     console = Console(width=200)
-    with console.capture() as told:
+    with console.capture() as message:
         console.print(lengths_table(curves))
-    assert f"{np.mean(NEAR_ONE):.3f} [{student(NEAR_ONE)[0]:.3f}, 1.000]" in told.get()
+    assert f"{np.mean(NEAR_ONE):.3f} [{student(NEAR_ONE)[0]:.3f}, 1.000]" in message.get()
     ranking = ranking_of(
         {1.0: {"one": dict(enumerate(NEAR_ONE))}}, ["one"], metric="test/accuracy", direction="max", alpha=0.05
     )

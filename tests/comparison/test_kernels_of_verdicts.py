@@ -7,7 +7,7 @@ import pytest
 from headtohead.comparison.contrasts import Contrast
 from headtohead.comparison.verdicts.verdict_details import kernels_of, with_kernels
 from headtohead.records.record import RunRecord, StudyPosition
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 
 ATTENTION, RECURRENCE, OWN = {"mixer": "fused attention"}, {"mixer": "fused recurrence"}, {"mixer": "torch"}
 VERDICT = verdict_of({"a": {0: 1.0, 1: 1.1}, "b": {0: 2.0, 1: 2.2}}, Contrast("a", "b"), "min", registered_seeds=(0, 1))
@@ -36,17 +36,17 @@ def test_an_arm_is_computed_by_what_its_records_tell(record: RunRecord, kernels:
 
 def test_a_verdict_on_equal_time_says_that_it_is_bound_by_the_implementation() -> None:
     records = [run("a", ATTENTION), run("b", OWN)]
-    (told,) = with_kernels([VERDICT], records)
-    assert told.kernels == {"a": ("fused attention",), "b": ("torch",)}
-    assert "time was equal, with a by fused attention, b by torch" in told.sentence
-    assert "implementation-bound, since b has no fused kernel here." in told.sentence
-    assert told.as_data()["implementation_bound"] == ["b"]
+    (message,) = with_kernels([VERDICT], records)
+    assert message.kernels == {"a": ("fused attention",), "b": ("torch",)}
+    assert "time was equal, with a by fused attention, b by torch" in message.sentence
+    assert "implementation-bound, since b has no fused kernel here." in message.sentence
+    assert message.as_data()["implementation_bound"] == ["b"]
 
 
 def test_where_both_have_fused_kernels_nothing_is_bound_by_the_implementation() -> None:
     records = [run("a", ATTENTION), run("b", RECURRENCE)]
-    (told,) = with_kernels([VERDICT], records)
-    assert told.implementation_bound == () and "implementation-bound" not in told.sentence
+    (message,) = with_kernels([VERDICT], records)
+    assert message.implementation_bound == () and "implementation-bound" not in message.sentence
 
 
 def test_where_time_was_not_equal_a_verdict_stays_as_it_is() -> None:

@@ -34,7 +34,7 @@ def arms() -> dict[str, list[RunRecord]]:
     }
 
 
-def found() -> ComparisonResults:
+def result() -> ComparisonResults:
     records = [record for runs in arms().values() for record in runs]
     return results_of(records, [], title="t", metric="test_4x/loss", direction="min", baseline="alibi")
 
@@ -66,16 +66,16 @@ def test_runs_that_were_tested_at_one_length_have_no_curves() -> None:
 def test_the_terminal_says_cannot_and_why() -> None:
     curves = lengths_of(arms(), "loss", 0.05)
     assert curves is not None
-    for width, told in ((200, 2), (80, 3)):
+    for width, message in ((200, 2), (80, 3)):
         console = Console(width=width, record=True, file=None)
         with console.capture() as shown:
             console.print(lengths_table(curves))
         text = " ".join(shown.get().split())
-        assert "1.900 ±0.25" in text and text.count("cannot") == told and f"2x: {REASON}" in text
+        assert "1.900 ±0.25" in text and text.count("cannot") == message and f"2x: {REASON}" in text
 
 
 def test_the_report_draws_a_curve_for_each_arm_as_far_as_it_goes() -> None:
-    made = section(found())
+    made = section(result())
     assert made is not None
     (figure,) = [part for part in made.parts if isinstance(part, ReportFigure)]
     lines = {trace["name"]: trace for trace in figure.forms[()]["data"] if trace.get("showlegend", True)}

@@ -52,7 +52,7 @@ def test_where_larger_is_better_the_lead_is_the_others() -> None:
 
 def test_curves_that_cross_within_their_interval_give_no_verdict_but_the_crossing_point() -> None:
     (pair,) = (pair for pair in ranked(curves(1.0)).pairs if "late" not in (pair.first, pair.second))
-    assert all("within their interval" in told and "no verdict" in told for told in pair.sentences)
+    assert all("within their interval" in message and "no verdict" in message for message in pair.sentences)
     assert pair.crossings[0].at == pytest.approx(0.4)
 
 

@@ -66,10 +66,10 @@ def judged(records: Sequence[RunRecord], metric: str = "test/accuracy", margin: 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     columns = rows_of(np.array([1.0, 0.0, 1.0]), np.random.default_rng(0))
     write_rows(tmp_path, "test_4x", columns, RATIOS)
-    found = read_rows(tmp_path, "test_4x")
-    assert found is not None and found.ratios == RATIOS and found.columns["correct"].dtype == np.uint8
+    result = read_rows(tmp_path, "test_4x")
+    assert result is not None and result.ratios == RATIOS and result.columns["correct"].dtype == np.uint8
     for name, values in columns.items():
-        np.testing.assert_allclose(found.columns[name], values, rtol=1e-6)
+        np.testing.assert_allclose(result.columns[name], values, rtol=1e-6)
     assert read_rows(tmp_path, "test") is None
     (tmp_path / "rows" / "test.npz").write_bytes(b"no archive")
     assert read_rows(tmp_path, "test") is None
@@ -98,9 +98,9 @@ def test_the_interval_is_that_of_the_rows_differences(tmp_path: Path) -> None:
     by_arm: dict[str, list[NDArray]] = {"a": [], "b": []}
     for record in records:
         assert record.path is not None
-        found = read_rows(record.path, "test")
-        assert found is not None
-        by_arm[record.name].append(found.columns["correct"].astype(float))
+        result = read_rows(record.path, "test")
+        assert result is not None
+        by_arm[record.name].append(result.columns["correct"].astype(float))
     difference = np.mean(by_arm["b"], axis=0) - np.mean(by_arm["a"], axis=0)
     reach = 1.96 * difference.std(ddof=1) / np.sqrt(len(difference))
     assert verdict.row_interval == pytest.approx(
@@ -154,5 +154,5 @@ def test_runs_that_kept_no_rows_are_judged_as_before(tmp_path: Path) -> None:
 
 
 def test_found_runs_are_judged_over_rows_too(tmp_path: Path) -> None:
-    found = comparison_of(study(tmp_path, 100), ComparisonSpec("a", "test/accuracy"))
-    assert isinstance(found, Comparison) and found.verdicts[0].num_rows == 100
+    result = comparison_of(study(tmp_path, 100), ComparisonSpec("a", "test/accuracy"))
+    assert isinstance(result, Comparison) and result.verdicts[0].num_rows == 100

@@ -48,8 +48,8 @@ def followed(values: Runs, registration: Registration = REGISTERED, *, num_ended
 def verdicts(values: Runs, progress: RoundProgress, registration: Registration = REGISTERED) -> dict[Pair, Verdict]:
     made = {arm: dict(enumerate(runs[: progress.seeds[arm]])) for arm, runs in values.items()}
     contrasts = [Contrast(*pair) for pair in progress.stops]
-    found = verdicts_of(made, contrasts, replace(registration, stops=progress.stops))
-    return {(verdict.arm, verdict.baseline): verdict for verdict in found}
+    result = verdicts_of(made, contrasts, replace(registration, stops=progress.stops))
+    return {(verdict.arm, verdict.baseline): verdict for verdict in result}
 
 
 def test_a_decided_contrast_gets_no_more_seeds_and_the_baseline_goes_on() -> None:
@@ -119,11 +119,11 @@ def test_seeds_whose_run_could_not_be_made_are_missing_and_the_rounds_go_on() ->
         return EndedRun(values[arm][seed], counts=(arm, seed) != ("arm", 1))
 
     progress = follow_rounds(ROUNDS, ["base", "arm"], [("arm", "base")], REGISTERED, ended)
-    lacking = follow_rounds(
+    without_name = follow_rounds(
         ROUNDS, ["base", "arm"], [("arm", "base")], REGISTERED, lambda *_: EndedRun(None, counts=False)
     )
     assert progress.stops["arm", "base"].num_seeds == followed(values).stops["arm", "base"].num_seeds + 1
-    assert lacking.stops["arm", "base"] == SeedStop(3, "futile"), "what has no values shows nothing"
+    assert without_name.stops["arm", "base"] == SeedStop(3, "futile"), "what has no values shows nothing"
 
 
 def test_an_arm_whose_runs_all_diverge_is_worse_by_the_sign_flips_alone() -> None:
@@ -151,12 +151,12 @@ def test_a_p_value_only_falls_as_seeds_are_added() -> None:
     """A decision is not undone by a later seed."""
     values = drawn(base=0.0, arm=1.0)
     design = design_of(replace(REGISTERED, margin=0.5), ("arm", "base"), num_contrasts=1)
-    found = [
+    result = [
         seed_evidence_of(dict(enumerate(values["arm"][:n])), dict(enumerate(values["base"][:n])), design)
         for n in range(1, 21)
     ]
     for kind in ("p", "p_equivalent", "p_exact"):
-        assert (np.diff([getattr(one, kind) for one in found]) <= 0).all()
+        assert (np.diff([getattr(one, kind) for one in result]) <= 0).all()
 
 
 def test_means_need_as_many_seeds_as_signs_can_tell() -> None:

@@ -103,14 +103,14 @@ TRUE_MEAN = {"normal": 0.0, "t3": 0.0, "lognormal": float(np.exp(0.5)), "bimodal
 
 def wrong_equivalences(shape: str, num_seeds: int, studies: int, metric: str = "score", margin: float = 1.0) -> float:
     """The share of studies that call an arm equivalent whose true mean is a whole margin away."""
-    rng, found = np.random.default_rng(0), 0
+    rng, result = np.random.default_rng(0), 0
     for _ in range(studies):
         base = TRUE_MEAN[shape] + margin + 1e-6 * rng.normal(size=num_seeds)
         drawn = [base, *SHAPES[shape](rng, (3, num_seeds))]
         arms = {name: dict(enumerate(map(float, values))) for name, values in zip("abcd", drawn, strict=True)}
         registration = Registration("max", metric=metric, margin=margin, seeds=range(num_seeds))
-        found += verdicts_of(arms, [Contrast("b", "a")], registration)[0].kind == "equivalent"
-    return found / studies
+        result += verdicts_of(arms, [Contrast("b", "a")], registration)[0].kind == "equivalent"
+    return result / studies
 
 
 def test_arms_a_margin_apart_are_rarely_called_equivalent_by_eight_seeds() -> None:

@@ -19,7 +19,7 @@ from headtohead.comparison.tables.run_table import (
     line_of,
     lines_of,
     number,
-    whereabouts,
+    run_paths,
 )
 from headtohead.records.record import CheckpointSelection, Progress, RunRecord, WandbLink
 
@@ -146,10 +146,10 @@ def test_a_translator_is_told_by_its_exact_matches() -> None:
     assert (line.metric, line.value) == ("exact_match", 0.6)
 
 
-@pytest.mark.parametrize("asked", ["bleu", "chrf", "rougeL"])
-def test_a_translator_is_told_by_the_measure_of_texts_that_its_task_asks_for(asked: str) -> None:
-    line = line_of(record(metrics={"test": {"loss": 0.2, "token_accuracy": 0.5, "exact_match": 0.0, asked: 0.31}}))
-    assert (line.metric, line.value) == (asked, 0.31)
+@pytest.mark.parametrize("options", ["bleu", "chrf", "rougeL"])
+def test_a_translator_is_told_by_the_measure_of_texts_that_its_task_asks_for(options: str) -> None:
+    line = line_of(record(metrics={"test": {"loss": 0.2, "token_accuracy": 0.5, "exact_match": 0.0, options: 0.31}}))
+    assert (line.metric, line.value) == (options, 0.31)
 
 
 def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
@@ -158,13 +158,13 @@ def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
     monkeypatch.chdir(tmp_path)
     offline = record(path=tmp_path / "outputs/a", wandb=WandbLink(directory="wandb/offline-run-1"))
     online = record(path=tmp_path / "outputs/b", wandb=WandbLink(url="https://wandb.example/b"))
-    first, second = whereabouts(lines_of([offline, online]))
+    first, second = run_paths(lines_of([offline, online]))
     assert "record: outputs/a/record.json" in first and "W&B: outputs/a/wandb/offline-run-1" in first
     assert "record: outputs/b/record.json" in second and "W&B: https://wandb.example/b" in second
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         (-0.0, "0.000"),
         (-0.0004, "-0.00040"),
@@ -174,13 +174,13 @@ def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
         (-12.5, "-12.500"),
     ],
 )
-def test_a_small_number_is_told_with_its_figures_and_nothing_has_no_sign(value: float, told: str) -> None:
-    assert number(value) == told
+def test_a_small_number_is_told_with_its_figures_and_nothing_has_no_sign(value: float, message: str) -> None:
+    assert number(value) == message
 
 
 def test_on_a_narrow_terminal_no_name_no_number_and_no_status_is_lost() -> None:
     lines = lines_of([record("a_rather_long_name_of_a_run", seed=seed) for seed in range(2)])
-    told = printed(as_table(lines), width=80)
-    assert "…" not in told and told.count("┏") == 2
-    assert "finished" in told and "loss 2.100" in told and "12.3 k tokens/s" in told and "1.5 GiB" in told
-    assert max(map(len, told.splitlines())) <= 80
+    message = printed(as_table(lines), width=80)
+    assert "…" not in message and message.count("┏") == 2
+    assert "finished" in message and "loss 2.100" in message and "12.3 k tokens/s" in message and "1.5 GiB" in message
+    assert max(map(len, message.splitlines())) <= 80

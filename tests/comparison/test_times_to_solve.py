@@ -11,7 +11,7 @@ from headtohead.cli import main
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.records.record import Comparability, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 SOLVED_AT = {"lstm": 100, "gru": 300}
 
@@ -43,10 +43,10 @@ def test_of_found_runs_that_all_solve_it_the_sooner_is_better(tmp_path: Path) ->
 
 
 def test_where_flops_were_equal_the_sooner_is_who_needs_fewer_of_them(tmp_path: Path) -> None:
-    found = [run(tmp_path, arm, seed) for arm in SOLVED_AT for seed in range(5)]
-    for record in found:
+    result = [run(tmp_path, arm, seed) for arm in SOLVED_AT for seed in range(5)]
+    for record in result:
         record.budget = {"kind": "equal_flops"}
-    (verdict,) = judged(found).verdicts
+    (verdict,) = judged(result).verdicts
     assert (verdict.kind, verdict.difference) == ("worse", 3e11)
     assert "in the median 3e+11 FLOPs later" in verdict.sentence
 
@@ -60,15 +60,15 @@ def test_compare_tells_of_them_in_a_sentence(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_run_that_left_no_curve_is_not_taken_for_one_that_never_solved_it(tmp_path: Path) -> None:
-    found = [run(tmp_path, arm, seed, is_measured=arm == "gru" or seed > 0) for arm in SOLVED_AT for seed in range(5)]
-    (verdict,) = judged(found).verdicts
+    result = [run(tmp_path, arm, seed, is_measured=arm == "gru" or seed > 0) for arm in SOLVED_AT for seed in range(5)]
+    (verdict,) = judged(result).verdicts
     assert (verdict.method, verdict.kind) == ("solve rates", "undecided")
 
 
 def test_runs_that_were_measured_at_other_steps_are_said_to_be(tmp_path: Path) -> None:
-    found = [run(tmp_path, arm, seed, every=50 if arm == "gru" else 100) for arm in SOLVED_AT for seed in range(5)]
-    told = "as coarse as the validations, which differ between arms: first gru after 50 steps, lstm after 100 steps"
-    assert any(told in remark for remark in judged(found).remarks)
+    result = [run(tmp_path, arm, seed, every=50 if arm == "gru" else 100) for arm in SOLVED_AT for seed in range(5)]
+    message = "as coarse as the validations, which differ between arms: first gru after 50 steps, lstm after 100 steps"
+    assert any(message in remark for remark in judged(result).remarks)
 
 
 def test_the_curves_of_another_program_tell_times_too(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_the_curves_of_another_program_tell_times_too(tmp_path: Path) -> None:
         for step in range(50, 601, 50)
     ]
     (tmp_path / "theirs.csv").write_text("\n".join(["arm,seed,step,accuracy", *rows]), encoding="utf-8")
-    found = h2h.compare(
+    result = h2h.compare(
         [tmp_path / "theirs.csv"], metric="accuracy", against="gru", solved_at=0.9, columns={"step": "step"}
     )
-    (verdict,) = found.verdicts
+    (verdict,) = result.verdicts
     assert (verdict.method, verdict.kind, verdict.difference) == ("time to solve", "better", -200.0)

@@ -12,7 +12,7 @@ from headtohead.comparison.contrasts import Contrast, Registration, Times, Verdi
 from headtohead.comparison.statistics.multiple_testing import interim_levels
 from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.comparison.verdicts.verdict import verdicts_of
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 
 CONTRAST = Contrast("mamba", "attention")
 LOSS = Registration("min", metric="loss", seeds=range(5))
@@ -76,9 +76,9 @@ def test_undecided_names_the_effect_these_seeds_can_show_and_the_seeds_a_new_reg
 
 def test_the_effect_of_a_family_is_stated_at_its_own_level() -> None:
     """Nine contrasts under Holm: the effect of one alone is found in 18 to 39 % of studies."""
-    arms = {str(place): shifted(-0.2, 0.1, -0.1, 0.1, 0.0) for place in range(9)} | {"attention": ATTENTION}
+    arms = {str(position): shifted(-0.2, 0.1, -0.1, 0.1, 0.0) for position in range(9)} | {"attention": ATTENTION}
     alone = verdicts_of(arms, [Contrast("0", "attention")], LOSS)[0]
-    verdict = verdicts_of(arms, [Contrast(str(place), "attention") for place in range(9)], LOSS)[0]
+    verdict = verdicts_of(arms, [Contrast(str(position), "attention") for position in range(9)], LOSS)[0]
     assert verdict.num_contrasts == 9 and verdict.family_level == pytest.approx(0.05 / 9)
     assert (verdict.detectable_effect or 0) > 1.7 * (alone.detectable_effect or 0)
     assert "in 80 % of studies, as one of 9 contrasts (p < 0.0056 each)" in verdict.sentence
@@ -207,10 +207,10 @@ def test_a_run_that_one_arm_lacks_makes_no_other_verdict_easier() -> None:
     }
     contrasts = [Contrast("mamba", "attention"), Contrast("lstm", "attention")]
     whole, _ = verdicts_of(values, contrasts, LOSS)
-    lacking, other = verdicts_of({**values, "lstm": {1: 2.15, 2: 2.15, 3: 2.12, 4: 1.98}}, contrasts, LOSS)
-    assert (lacking.adjustment, other.adjustment) == ("holm", "benjamini_hochberg")
-    assert not lacking.exploratory and other.exploratory
-    assert lacking.p_adjusted == pytest.approx(min(2 * (whole.p or 1.0), max(whole.p or 1.0, other.p or 1.0)))
+    without_name, other = verdicts_of({**values, "lstm": {1: 2.15, 2: 2.15, 3: 2.12, 4: 1.98}}, contrasts, LOSS)
+    assert (without_name.adjustment, other.adjustment) == ("holm", "benjamini_hochberg")
+    assert not without_name.exploratory and other.exploratory
+    assert without_name.p_adjusted == pytest.approx(min(2 * (whole.p or 1.0), max(whole.p or 1.0, other.p or 1.0)))
 
 
 def test_an_exact_test_that_cannot_decide_names_the_seeds_with_which_it_can() -> None:
@@ -223,8 +223,8 @@ def test_an_exact_test_that_cannot_decide_names_the_seeds_with_which_it_can() ->
 
 def test_a_contrast_that_was_not_registered_says_why() -> None:
     values = {"mamba": shifted(-0.20, -0.21, -0.19, -0.22, -0.18), "attention": ATTENTION}
-    asked = Contrast("mamba", "attention", departure="the margin changed after registration")
-    (verdict,) = verdicts_of(values, [asked], LOSS)
+    options = Contrast("mamba", "attention", departure="the margin changed after registration")
+    (verdict,) = verdicts_of(values, [options], LOSS)
     assert verdict.sentence.startswith("Exploratory (the margin changed after registration): mamba is better")
 
 
@@ -285,15 +285,15 @@ def draws(rng: np.random.Generator, num_seeds: int, mean: float = 0.0) -> dict[i
 
 def decided(num_seeds: Sequence[int], registration: Registration, mean: float = 0.0, studies: int = 600) -> float:
     """The share of studies decided at one of the looks; pairs differ with a deviation of 1."""
-    rng, found = np.random.default_rng(0), 0
+    rng, result = np.random.default_rng(0), 0
     for _ in range(studies):
         first, second = draws(rng, num_seeds[-1], mean), draws(rng, num_seeds[-1])
         for n in num_seeds:
             seen = {"mamba": {s: first[s] for s in range(n)}, "attention": {s: second[s] for s in range(n)}}
             if verdicts_of(seen, [CONTRAST], registration)[0].kind in ("better", "worse"):
-                found += 1
+                result += 1
                 break
-    return found / studies
+    return result / studies
 
 
 def test_a_against_a_gets_a_verdict_in_5_percent_of_studies() -> None:
@@ -311,10 +311,10 @@ def test_the_detectable_effect_gets_its_verdict_in_80_percent_of_studies() -> No
 
 @pytest.mark.slow
 def test_a_bimodal_arm_against_itself_gets_a_verdict_in_5_percent_at_most() -> None:
-    rng, found = np.random.default_rng(0), 0
+    rng, result = np.random.default_rng(0), 0
     for _ in range(400):
         arms = [
             dict(enumerate(map(float, rng.choice([0.1, 1.0], size=5) + 0.01 * rng.normal(size=5)))) for _ in range(2)
         ]
-        found += judged({**arms[0]}, ACCURACY, {**arms[1]}).kind in ("better", "worse")
-    assert found / 400 <= 0.05
+        result += judged({**arms[0]}, ACCURACY, {**arms[1]}).kind in ("better", "worse")
+    assert result / 400 <= 0.05

@@ -40,7 +40,7 @@ def test_chunks_are_the_recurrence(kind: str, goes_on: bool, packed: bool, chunk
     results = []
     for y, last in (
         decayed_sums(q, k, v, log_decay, state=state, starts=starts, chunk_size=chunk_size),
-        ReferenceDecayedSums().sums(q, k, v, each, begins=starts, state=state),
+        ReferenceDecayedSums().sums(q, k, v, each, document_starts=starts, state=state),
     ):
         loss = (y * weights[0]).sum() + (last * weights[1]).sum()
         results.append([y, last, *torch.autograd.grad(loss, inputs)])

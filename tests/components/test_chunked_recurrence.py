@@ -95,18 +95,18 @@ def test_what_comes_out_under_autocast_is_what_comes_out_without() -> None:
 
 
 def test_autograd_saves_inputs_solutions_and_states_between_chunks_alone() -> None:
-    length, kept = 8 * CHUNK, {}
+    length, saved = 8 * CHUNK, {}
     parts = drawn(KINDS[1], length)
 
     def pack(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
+        saved[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         recur(**parts, chunk_size=CHUNK)
     of_tokens = length * (2 * 4 + 4 + 5 + 1 + 5 + 4)  # queries and reads, keys, values, decay; z and w
     of_states = (length // CHUNK + 1) * 4 * 5
-    assert sum(kept.values()) == 2 * 3 * 8 * (of_tokens + of_states)
+    assert sum(saved.values()) == 2 * 3 * 8 * (of_tokens + of_states)
 
 
 @pytest.mark.slow

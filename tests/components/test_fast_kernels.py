@@ -33,8 +33,8 @@ def chunk_gated_delta_rule(
     CALLS.append("chunk_gated_delta_rule")
     assert q.dtype == k.dtype == v.dtype == torch.bfloat16 and not use_qk_l2norm_in_kernel
     beta = beta[..., None]
-    kept = g[..., None].exp()
-    return by_token(q, k, beta * v, g[..., None], -beta * k * kept, k, scale, cu_seqlens), None
+    saved = g[..., None].exp()
+    return by_token(q, k, beta * v, g[..., None], -beta * k * saved, k, scale, cu_seqlens), None
 
 
 def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None):

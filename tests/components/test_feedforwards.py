@@ -77,10 +77,10 @@ def test_rounded_up_rows_give_the_same_in_few_shapes(name: str) -> None:
 def test_declared_costs_are_counted_costs_dropout_included(name: str, gated: bool, dropout: float) -> None:
     layer = DenseFeedForward(8, activation=name, gated=gated, dropout=dropout, multiple=3.0, bias=False)
     x = torch.randn(1, 7, 8, requires_grad=True)
-    with counting() as counts, saved_bytes(layer) as kept:
+    with counting() as counts, saved_bytes(layer) as saved:
         y = layer(x, Context())
     declared = layer.costs(CostQuery(7))
-    assert (declared.forward_flops, declared.activation_bytes) == (counts.products, kept())
+    assert (declared.forward_flops, declared.activation_bytes) == (counts.products, saved())
     with counting() as backward:
         y.sum().backward()
     assert declared.training_flops == counts.products + backward.products

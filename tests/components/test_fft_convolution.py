@@ -38,10 +38,10 @@ def test_transforms_give_the_sum_and_its_gradients(length: int, both_sides: bool
     behind = back if both_sides else None
     y, expected = convolved(x, ahead, behind), summed(x, ahead, behind)
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
-    given = (x, ahead)
-    gradients = torch.autograd.grad((y * weights).sum(), given)
-    wanted = torch.autograd.grad((expected * weights).sum(), given)
-    for actual, right in zip((y, *gradients), (expected, *wanted), strict=True):
+    provided = (x, ahead)
+    gradients = torch.autograd.grad((y * weights).sum(), provided)
+    wished = torch.autograd.grad((expected * weights).sum(), provided)
+    for actual, right in zip((y, *gradients), (expected, *wished), strict=True):
         assert torch.allclose(actual, right, rtol=1e-10, atol=1e-12)
 
 

@@ -128,10 +128,12 @@ def test_what_cannot_be_is_refused_with_the_remedy(name: str, options: dict[str,
 
 def simple_gla(q: Tensor, k: Tensor, v: Tensor, g: Tensor, scale: float, cu_seqlens: Tensor | None = None) -> tuple:
     """Stand in for flash-linear-attention's kernel, token by token: all [B, L, H, K], g [B, L, H]."""
-    begins = torch.zeros(q.shape[:2], dtype=torch.bool)
+    document_starts = torch.zeros(q.shape[:2], dtype=torch.bool)
     if cu_seqlens is not None:
-        begins[:, cu_seqlens[:-1]] = True
-    y, last = ReferenceDecayedSums().sums(*(t.transpose(1, 2) for t in (scale * q, k, v, g)), begins=begins)
+        document_starts[:, cu_seqlens[:-1]] = True
+    y, last = ReferenceDecayedSums().sums(
+        *(t.transpose(1, 2) for t in (scale * q, k, v, g)), document_starts=document_starts
+    )
     return y.transpose(1, 2), last
 
 
@@ -140,9 +142,9 @@ def chunk_scan(
 ) -> Tensor:
     """Stand in for mamba-ssm's kernel, token by token: x [B, L, H, P], dt [B, L, H], B and C [B, L, G, N]."""
     assert chunk_size == 64
-    begins = None if seq_idx is None else torch.nn.functional.pad(seq_idx.diff(dim=1) != 0, (1, 0))
+    document_starts = None if seq_idx is None else torch.nn.functional.pad(seq_idx.diff(dim=1) != 0, (1, 0))
     q, k, v = C, B, dt[..., None] * x
-    y, _ = ReferenceDecayedSums().sums(*(t.transpose(1, 2) for t in (q, k, v, dt * A)), begins=begins)
+    y, _ = ReferenceDecayedSums().sums(*(t.transpose(1, 2) for t in (q, k, v, dt * A)), document_starts=document_starts)
     return y.transpose(1, 2)
 
 

@@ -23,8 +23,8 @@ def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
             best = probabilities.topk(layer.experts_per_token).indices.tolist()
             total = sum(probabilities[e] for e in best) if layer.routing.renormalise else 1.0
             for expert in best:
-                said = layer.experts[expert](token[None, None], Context())[0, 0]
-                y[row, index] += probabilities[expert] / total * said
+                message = layer.experts[expert](token[None, None], Context())[0, 0]
+                y[row, index] += probabilities[expert] / total * message
     return y
 
 
@@ -41,12 +41,12 @@ def test_tokens_sorted_by_expert_give_what_the_loop_gives(
         gated=gated,
     ).double()
     x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
-    result, wanted = layer(x, Context()), token_by_token(layer, x)
-    torch.testing.assert_close(result, wanted)
+    result, expected = layer(x, Context()), token_by_token(layer, x)
+    torch.testing.assert_close(result, expected)
     parameters = (x, *layer.parameters())
     for one, other in zip(
         torch.autograd.grad(result.square().sum(), parameters),
-        torch.autograd.grad(wanted.square().sum(), parameters, materialize_grads=True),
+        torch.autograd.grad(expected.square().sum(), parameters, materialize_grads=True),
         strict=True,
     ):
         torch.testing.assert_close(one, other)
@@ -113,11 +113,11 @@ def test_equal_scores_give_the_smallest_balance_loss() -> None:
 def test_declared_costs_are_counted_costs(gated: bool) -> None:
     layer = MixtureOfExperts(16, routing=Routing(num_experts=4, experts_per_token=2), gated=gated)
     x = torch.randn(1, 11, 16, requires_grad=True)
-    with counting() as forward, saved_bytes(layer) as kept:
+    with counting() as forward, saved_bytes(layer) as saved:
         y = layer(x, Context())
     declared = layer.costs(CostQuery(11))
     assert declared.forward_flops == forward.products
-    assert abs(declared.activation_bytes / kept() - 1) < 0.05
+    assert abs(declared.activation_bytes / saved() - 1) < 0.05
     with counting() as backward:
         y.sum().backward()
     assert declared.training_flops == forward.products + backward.products
@@ -153,15 +153,15 @@ def test_devices_that_share_a_batch_give_what_one_gives(capacity: float | None) 
     layer = MixtureOfExperts(6, routing=Routing(num_experts=3, experts_per_token=2, capacity=capacity)).double()
     x, valid = torch.randn(5, 7, 6, dtype=torch.float64), torch.rand(5, 7) < 0.8
     whole, whole_loss, figures = layer(x, Context(valid=valid)), layer.take_loss(), layer.take_figures()
-    shares = [(part, kept) for part, kept in zip(x.split([2, 3]), valid.split([2, 3]), strict=True)]
+    shares = [(part, saved) for part, saved in zip(x.split([2, 3]), valid.split([2, 3]), strict=True)]
     counts = []
-    for part, kept in shares:
+    for part, saved in shares:
         experts = layer.route(part.flatten(0, 1)).experts.T
-        counts.append((torch.nn.functional.one_hot(experts, 3) * kept.flatten()[:, None]).sum(1))
+        counts.append((torch.nn.functional.one_hot(experts, 3) * saved.flatten()[:, None]).sum(1))
     result, losses = [], []
-    for rank, (part, kept) in enumerate(shares):
+    for rank, (part, saved) in enumerate(shares):
         layer.devices = Beside(rank, counts)
-        result.append(layer(part, Context(valid=kept)))
+        result.append(layer(part, Context(valid=saved)))
         losses.append(layer.take_loss())
         assert layer.take_figures() == pytest.approx(figures), "loads are those of the whole batch"
     torch.testing.assert_close(torch.cat(result)[valid], whole[valid])

@@ -42,10 +42,10 @@ def adaptive(width: int = 8, *, summary_width: int = 3) -> AdaptiveNorm:
 def by_hand(norm: AdaptiveNorm, x: torch.Tensor, seen: list[list[int]]) -> torch.Tensor:
     """Normalise one row, token by token; `seen[index]` are the positions that a token may know of."""
     normed = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
-    said = torch.tanh(normed @ norm.reader.T + norm.reader_bias)
+    message = torch.tanh(normed @ norm.reader.T + norm.reader_bias)
     out = []
     for index, others in enumerate(seen):
-        mean = sum(said[other] for other in others) / len(others)
+        mean = sum(message[other] for other in others) / len(others)
         gain, shift = (norm.modulation @ mean).split(x.shape[-1])
         out.append(normed[index] * (norm.weight + gain) + norm.bias + shift)
     return torch.stack(out)
@@ -65,7 +65,7 @@ def test_dynamic_tanh_starts_with_the_given_alpha() -> None:
     ("context", "seen"),
     [
         (Context(), [[0, 1, 2, 3, 4, 5]] * 6),
-        (Context(causal=True), [list(range(place + 1)) for place in range(6)]),
+        (Context(causal=True), [list(range(position + 1)) for position in range(6)]),
         (Context(valid=torch.tensor([[True] * 4 + [False] * 2])), [[0, 1, 2, 3]] * 6),
         (Context(segments=torch.tensor([[7, 7, 2, 2, 2, 5]])), [[0, 1]] * 2 + [[2, 3, 4]] * 3 + [[5]]),
         (
@@ -119,12 +119,12 @@ def test_decoding_with_padding_on_the_left_sums_up_real_tokens_alone() -> None:
 def test_norms_declare_what_they_cost(kind: type[Norm], causal: bool) -> None:
     norm = kind(8)
     x = rows(1, 7, 8).float().requires_grad_()
-    with saved_bytes(norm) as kept, counting() as forward:
+    with saved_bytes(norm) as saved, counting() as forward:
         y = norm(x, Context(causal=causal))
     with counting() as backward:
         y.sum().backward()
     declared = norm.costs(CostQuery(7, causal=causal))
-    assert declared.activation_bytes == pytest.approx(kept(), rel=0.02)
+    assert declared.activation_bytes == pytest.approx(saved(), rel=0.02)
     assert declared.parameters == sum(p.numel() for p in norm.parameters())
     assert (declared.forward_flops, declared.training_flops) == (forward.products, forward.products + backward.products)
 

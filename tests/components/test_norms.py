@@ -99,10 +99,10 @@ def test_batch_norm_sees_later_tokens_in_training_only() -> None:
 def test_norms_declare_their_parameters_and_what_autograd_saves(norm: Norm) -> None:
     norm = norm.float()
     x = rows(1, 7, 8).float().requires_grad_()
-    with saved_bytes(norm) as kept:
+    with saved_bytes(norm) as saved:
         y = norm(x, Context())
     declared = norm.costs(CostQuery(7))
-    assert declared.activation_bytes == kept(), y.shape
+    assert declared.activation_bytes == saved(), y.shape
     assert declared.parameters == sum(p.numel() for p in norm.parameters())
     assert declared.forward_flops == 0
 

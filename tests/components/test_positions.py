@@ -24,25 +24,25 @@ FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
 
 
 def made(kind: type[Position], d_model: int = 16, num_heads: int = 2, **options: object) -> Position:
-    given = {"max_length": 10, "causal": False, **options}
+    provided = {"max_length": 10, "causal": False, **options}
     position: Position = make(
-        {"_target_": f"{kind.__module__}.{kind.__name__}"}, d_model=d_model, num_heads=num_heads, **given
+        {"_target_": f"{kind.__module__}.{kind.__name__}"}, d_model=d_model, num_heads=num_heads, **provided
     )
     return position
 
 
-def places(*values: int) -> torch.Tensor:
+def positions(*values: int) -> torch.Tensor:
     return torch.tensor([values])
 
 
 def test_sinusoidal_follows_the_papers_exponents() -> None:
-    encoding = made(Sinusoidal, 8).add(torch.zeros(1, 1, 8), places(1))
+    encoding = made(Sinusoidal, 8).add(torch.zeros(1, 1, 8), positions(1))
     expected = torch.tensor([0.841, 0.540, 0.100, 0.995, 0.010, 1.000, 0.001, 1.000])
     torch.testing.assert_close(encoding[0, 0], expected, atol=5e-4, rtol=0)
 
 
 def test_sinusoidal_in_double_precision_is_exact_far_out() -> None:
-    encoding = made(Sinusoidal, 4).add(torch.zeros(1, 1, 4, dtype=torch.float64), places(100_003))
+    encoding = made(Sinusoidal, 4).add(torch.zeros(1, 1, 4, dtype=torch.float64), positions(100_003))
     expected = [math.sin(100_003), math.cos(100_003), math.sin(1000.03), math.cos(1000.03)]
     torch.testing.assert_close(encoding[0, 0], torch.tensor(expected, dtype=torch.float64), atol=1e-9, rtol=0)
 
@@ -50,11 +50,11 @@ def test_sinusoidal_in_double_precision_is_exact_far_out() -> None:
 def test_learned_adds_the_row_of_each_position() -> None:
     learned = made(Learned)
     x = torch.randn(2, 3, 16)
-    torch.testing.assert_close(learned.add(x, places(4, 0, 9)), x + learned.table.weight[[4, 0, 9]])
+    torch.testing.assert_close(learned.add(x, positions(4, 0, 9)), x + learned.table.weight[[4, 0, 9]])
 
 
-def turned(rotary: Position, x: torch.Tensor, place: int) -> torch.Tensor:
-    rotation = rotary.rotation(places(place), x.dtype)
+def turned(rotary: Position, x: torch.Tensor, position: int) -> torch.Tensor:
+    rotation = rotary.rotation(positions(position), x.dtype)
     assert rotation is not None
     return rotary.rotate(x.view(1, 1, 1, -1), rotation).flatten()
 
@@ -122,7 +122,7 @@ def test_alibi_slopes_are_the_authors_for_any_number_of_heads() -> None:
 
 
 def test_alibi_is_linear_in_distance_and_symmetric() -> None:
-    bias = made(Alibi, num_heads=4).bias(None, places(0, 1, 2), places(0, 1, 2))
+    bias = made(Alibi, num_heads=4).bias(None, positions(0, 1, 2), positions(0, 1, 2))
     assert bias[0, 1].tolist() == [[0, -0.0625, -0.125], [-0.0625, 0, -0.0625], [-0.125, -0.0625, 0]]
 
 
@@ -150,7 +150,7 @@ def test_t5_buckets_are_exact_when_near_and_logarithmic_when_far() -> None:
 
 def test_t5_bias_looks_its_table_up() -> None:
     bias = made(T5Bias, causal=True)
-    result = bias.bias(None, places(5), places(0, 4, 5))
+    result = bias.bias(None, positions(5), positions(0, 4, 5))
     torch.testing.assert_close(result[0, :, 0].T, bias.table[[5, 1, 0]])
 
 
@@ -181,7 +181,7 @@ def test_image_encodings_know_row_and_column_and_leave_the_class_token_alone() -
     assert not result[0].any()
     for patch in range(6):
         row, column = divmod(patch, 3)
-        expected = [line.add(torch.zeros(1, 1, 4), places(index))[0, 0] for index in (row, column)]
+        expected = [line.add(torch.zeros(1, 1, 4), positions(index))[0, 0] for index in (row, column)]
         torch.testing.assert_close(result[1 + patch], torch.cat(expected))
 
 
@@ -205,7 +205,7 @@ def test_image_encodings_refuse_what_is_no_image(name: str, options: dict) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "d_model", "options", "says"),
+    ("kind", "d_model", "options", "sentence"),
     [
         (Learned, 16, {"max_length": None}, "set model.max_length"),
         (Sinusoidal, 7, {}, "d_model=7 is odd"),
@@ -216,9 +216,9 @@ def test_image_encodings_refuse_what_is_no_image(name: str, options: dict) -> No
     ],
 )
 def test_impossible_options_are_refused_with_the_remedy(
-    kind: type[Position], d_model: int, options: dict, says: str
+    kind: type[Position], d_model: int, options: dict, sentence: str
 ) -> None:
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=sentence):
         made(kind, d_model, **options)
 
 

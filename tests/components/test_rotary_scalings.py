@@ -49,19 +49,19 @@ def yarn(pair: int, width: int, base: float, factor: float, trained: int) -> flo
 
     low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), width - 1)
     ramp = min(max((pair - low) / (high - low), 0), 1)
-    kept = base ** (-2 * pair / width)
-    return (1 - ramp) * kept + ramp * kept / factor
+    saved = base ** (-2 * pair / width)
+    return (1 - ramp) * saved + ramp * saved / factor
 
 
 def llama3(pair: int, width: int, base: float, factor: float, trained: int) -> float:
-    kept = base ** (-2 * pair / width)
-    wavelength = 2 * math.pi / kept
+    saved = base ** (-2 * pair / width)
+    wavelength = 2 * math.pi / saved
     if wavelength < trained / 4:
-        return kept
+        return saved
     if wavelength > trained / 1:
-        return kept / factor
+        return saved / factor
     smooth = (trained / wavelength - 1) / (4 - 1)
-    return (1 - smooth) * kept / factor + smooth * kept
+    return (1 - smooth) * saved / factor + smooth * saved
 
 
 FORMULAS = {f"rotary_{formula.__name__}": formula for formula in (linear, ntk, yarn, llama3)}
@@ -70,30 +70,30 @@ FORMULAS = {f"rotary_{formula.__name__}": formula for formula in (linear, ntk, y
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", SCALINGS)
 def test_frequencies_are_the_papers(name: str, options: dict[str, float]) -> None:
-    given = {"base": 10000.0, "fraction": 1.0, **options}
+    provided = {"base": 10000.0, "fraction": 1.0, **options}
     result = made(name, **options).frequencies(CPU, EXACT)
-    width = int(64 * given["fraction"])
-    expected = by_pair(name, width=width, base=given["base"], factor=given["factor"], trained=512)
+    width = int(64 * provided["fraction"])
+    expected = by_pair(name, width=width, base=provided["base"], factor=provided["factor"], trained=512)
     torch.testing.assert_close(result, torch.tensor(expected, dtype=EXACT), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", SCALINGS)
 def test_frequencies_and_magnitude_are_those_of_transformers(name: str, options: dict[str, float]) -> None:
-    ours, given = made(name, **options), {"base": 10000.0, "fraction": 1.0, **options}
-    theirs, magnitude = by_transformers(name, given)
+    ours, provided = made(name, **options), {"base": 10000.0, "fraction": 1.0, **options}
+    theirs, magnitude = by_transformers(name, provided)
     torch.testing.assert_close(ours.frequencies(CPU, torch.float32), theirs, rtol=2e-6, atol=0)
     assert ours.magnitude == pytest.approx(magnitude)
 
 
-def by_transformers(name: str, given: dict[str, float]) -> tuple[torch.Tensor, float]:
+def by_transformers(name: str, provided: dict[str, float]) -> tuple[torch.Tensor, float]:
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     parameters = {
-        "rope_theta": given["base"],
-        "partial_rotary_factor": given["fraction"],
+        "rope_theta": provided["base"],
+        "partial_rotary_factor": provided["fraction"],
         # Their only NTK form is dynamic; with a factor of 1 it grows by how much longer the sequence is.
-        "factor": 1.0 if name == "rotary_ntk" else given["factor"],
+        "factor": 1.0 if name == "rotary_ntk" else provided["factor"],
         "original_max_position_embeddings": 512,
         "low_freq_factor": 1.0,
         "high_freq_factor": 4.0,
@@ -107,7 +107,7 @@ def by_transformers(name: str, given: dict[str, float]) -> tuple[torch.Tensor, f
         max_position_embeddings=512,
     )
     kind = {"rotary_ntk": "dynamic"}.get(name, name.removeprefix("rotary_"))
-    longest = int(512 * given["factor"]) if name == "rotary_ntk" else None
+    longest = int(512 * provided["factor"]) if name == "rotary_ntk" else None
     return ROPE_INIT_FUNCTIONS[kind](config, CPU, seq_len=longest)
 
 
@@ -137,8 +137,8 @@ def test_a_given_magnitude_is_taken() -> None:
 
 @pytest.mark.parametrize("name", ["rotary_yarn", "rotary_llama3"])
 def test_trained_length_is_the_models_unless_given(name: str) -> None:
-    given, fitted = (made(name, max_length=n, original_length=o) for n, o in ((4096, 512), (512, None)))
-    assert torch.equal(given.frequencies(CPU, EXACT), fitted.frequencies(CPU, EXACT))
+    provided, fitted = (made(name, max_length=n, original_length=o) for n, o in ((4096, 512), (512, None)))
+    assert torch.equal(provided.frequencies(CPU, EXACT), fitted.frequencies(CPU, EXACT))
     with pytest.raises(ValueError, match=r"set the position's original_length"):
         made(name, max_length=None)
 

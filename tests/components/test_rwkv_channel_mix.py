@@ -20,12 +20,12 @@ from headtohead.diagnostics.laws import LAWS, Law, LawSubject, applies
 def stack(*, causal: bool, slow: bool) -> Stack:
     """Build two blocks of RWKV-4."""
     mixer = factory("mixer", "rwkv4")
-    twin = slow_twin(mixer)
-    assert twin is not None
+    counterpart = slow_twin(mixer)
+    assert counterpart is not None
     return Stack(
         StackSize(16, 2, 4),
         StackParts(
-            mixer=twin if slow else mixer,
+            mixer=counterpart if slow else mixer,
             position=factory("position", "none"),
             norm=factory("norm", "layer_norm"),
             residual=factory("residual", "pre"),
@@ -58,10 +58,10 @@ def test_layer_is_its_formula() -> None:
 def test_declared_costs_are_counted_costs_dropout_included(dropout: float) -> None:
     layer = RwkvChannelMix(8, dropout=dropout, multiple=3.0)
     x = torch.randn(1, 7, 8, requires_grad=True)
-    with counting() as counts, saved_bytes(layer) as kept:
+    with counting() as counts, saved_bytes(layer) as saved:
         y = layer(x, Context())
     declared = layer.costs(CostQuery(7))
-    assert (declared.forward_flops, declared.activation_bytes) == (counts.products, kept())
+    assert (declared.forward_flops, declared.activation_bytes) == (counts.products, saved())
     with counting() as backward:
         y.sum().backward()
     assert declared.training_flops == counts.products + backward.products

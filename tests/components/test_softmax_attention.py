@@ -138,7 +138,7 @@ def test_a_state_that_is_full_says_so() -> None:
 
 @pytest.mark.parametrize("kind", [SoftmaxAttention, SoftmaxCrossAttention])
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "sentence"),
     [
         ({"num_heads": 3}, "num_heads=3 does not divide d_model=8"),
         ({"num_heads": 0}, "num_heads=0 does not divide d_model=8"),
@@ -146,9 +146,9 @@ def test_a_state_that_is_full_says_so() -> None:
         ({"num_heads": 4, "num_kv_heads": 0}, "num_kv_heads=0 does not divide num_heads=4"),
     ],
 )
-def test_heads_that_do_not_divide_are_refused(kind: type, options: dict, says: str) -> None:
+def test_heads_that_do_not_divide_are_refused(kind: type, options: dict, sentence: str) -> None:
     causal = {"causal": True} if kind is SoftmaxAttention else {}
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=sentence):
         from_fields(kind, d_model=8, **options, **causal)
 
 

@@ -121,13 +121,13 @@ def test_gradients_of_a_mostly_padded_batch_are_finite(mixer: Mixer) -> None:
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_what_windows_keep_and_compute_grows_as_the_row_does(kind: type[SparseAttention], causal: bool) -> None:
     mixer = kind(8, num_heads=2, causal=causal, window=16)  # type: ignore[call-arg]
-    kept = []
+    saved = []
     for length in (256, 512, 1024):
         with saved_bytes(mixer) as count:
             y = mixer(torch.randn(1, length, 8, requires_grad=True), Context())
-        kept.append(count())
+        saved.append(count())
         del y
-    assert kept[2] - kept[1] == pytest.approx(2 * (kept[1] - kept[0]), rel=0.02)
+    assert saved[2] - saved[1] == pytest.approx(2 * (saved[1] - saved[0]), rel=0.02)
     flops = [mixer.costs(CostQuery(length)).forward_flops for length in (256, 512, 1024)]
     assert flops[2] - flops[1] == pytest.approx(2 * (flops[1] - flops[0]), rel=1e-9)
 

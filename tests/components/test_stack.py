@@ -38,7 +38,7 @@ def stack(
     **options: Any,
 ) -> Stack:
     torch.manual_seed(0)
-    given: dict[str, Any] = {"causal": True, "max_length": 32, **options}
+    provided: dict[str, Any] = {"causal": True, "max_length": 32, **options}
     return from_fields(
         Stack,
         d_model=16,
@@ -50,7 +50,7 @@ def stack(
         residual=factory("residual", residual),
         feedforward=factory("feedforward", feedforward),
         cross=factory("cross", "softmax_attention") if cross else None,
-        **given,
+        **provided,
     )
 
 
@@ -108,16 +108,16 @@ def test_declared_activations_follow_the_checkpointing_policy(
         if isinstance(module, SoftmaxAttention | SoftmaxCrossAttention):
             module.dropout = 0.0  # its CPU kernel has none, and falls back to explicit scores
     x, memory = (torch.randn(1, n, 16, requires_grad=True) for n in (9, 5))
-    with saved_bytes(made) as kept:
+    with saved_bytes(made) as saved:
         y = made(x, Context(memory=memory if cross else None))
-    assert made.costs(CostQuery(9, 5 if cross else 0)).activation_bytes == kept(), y.shape
+    assert made.costs(CostQuery(9, 5 if cross else 0)).activation_bytes == saved(), y.shape
 
 
 def test_full_checkpointing_saves_a_tenth() -> None:
     plain, checkpointed = stack(), stack()
     checkpointed.checkpointing = Checkpointing("full")
-    kept = [made.costs(CostQuery(32)).activation_bytes for made in (plain, checkpointed)]
-    assert kept[1] < kept[0] / 10
+    saved = [made.costs(CostQuery(32)).activation_bytes for made in (plain, checkpointed)]
+    assert saved[1] < saved[0] / 10
 
 
 @pytest.mark.parametrize(("kind", "every"), [("some", 2), ("every_k", 0)])

@@ -18,13 +18,15 @@ def drawn(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     return [tensor.to(dtype).requires_grad_() for tensor in (-decay.exp(), bonus, k, v)]
 
 
-def weighed_anew(log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, *, begins: Tensor | None = None) -> Tensor:
+def weighed_anew(
+    log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, *, document_starts: Tensor | None = None
+) -> Tensor:
     index = torch.arange(k.shape[1])
     gaps = (index[:, None] - index - 1)[..., None]
     scores = torch.where(gaps == -1, (k + bonus)[:, None], gaps * log_decay + k[:, None])
     seen = (gaps >= -1).expand(len(k), -1, -1, -1)
-    if begins is not None:
-        number = begins.cumsum(1)
+    if document_starts is not None:
+        number = document_starts.cumsum(1)
         seen = seen & (number[:, :, None] == number[:, None, :])[..., None]
     return (scores.masked_fill(~seen, float("-inf")).softmax(2) * v[:, None]).sum(2)
 
@@ -32,14 +34,17 @@ def weighed_anew(log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, *, begi
 @pytest.mark.parametrize("length", [1, 2, 23])
 @pytest.mark.parametrize("packed", [True, False])
 def test_outputs_and_gradients_are_those_of_the_weights_written_out(length: int, packed: bool) -> None:
-    given = drawn(length)
-    begins = (torch.arange(length) % 7 == 3).expand(2, -1) if packed else None
-    y, expected = wkv(*given, document_starts=begins)[0], weighed_anew(*given, begins=begins)
+    provided = drawn(length)
+    document_starts = (torch.arange(length) % 7 == 3).expand(2, -1) if packed else None
+    y, expected = (
+        wkv(*provided, document_starts=document_starts)[0],
+        weighed_anew(*provided, document_starts=document_starts),
+    )
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
-    used = given[1:] if length == 1 else given
+    used = provided[1:] if length == 1 else provided
     gradients = torch.autograd.grad((y * weights).sum(), used)
-    wanted = torch.autograd.grad((expected * weights).sum(), used)
-    for actual, right in zip((y, *gradients), (expected, *wanted), strict=True):
+    wished = torch.autograd.grad((expected * weights).sum(), used)
+    for actual, right in zip((y, *gradients), (expected, *wished), strict=True):
         assert torch.allclose(actual, right, rtol=1e-11, atol=1e-13)
 
 
@@ -54,8 +59,8 @@ def test_keys_that_overflow_an_exponential_are_weighed_right() -> None:
 def test_a_loud_document_does_not_drown_the_next_one() -> None:
     log_decay, bonus, k, v = (tensor.detach().float() for tensor in drawn(20))
     k[:, :10] += 500
-    begins = (torch.arange(20) == 10).expand(2, -1)
-    packed, _ = wkv(log_decay, bonus, k, v, document_starts=begins)
+    document_starts = (torch.arange(20) == 10).expand(2, -1)
+    packed, _ = wkv(log_decay, bonus, k, v, document_starts=document_starts)
     apart, _ = wkv(log_decay, bonus, k[:, 10:], v[:, 10:])
     assert torch.equal(packed[:, 10:], apart)
 
@@ -69,16 +74,16 @@ def test_it_goes_on_from_what_was_read() -> None:
 
 
 def test_under_autocast_it_stays_in_float32() -> None:
-    given = [tensor.detach() for tensor in drawn(20, torch.float32)]
+    provided = [tensor.detach() for tensor in drawn(20, torch.float32)]
     with torch.autocast("cpu", torch.bfloat16):
-        cast, _ = wkv(*given)
-    assert torch.equal(cast, wkv(*given)[0])
+        cast, _ = wkv(*provided)
+    assert torch.equal(cast, wkv(*provided)[0])
 
 
 def test_what_is_exported_gives_the_same_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = [tensor.detach() for tensor in drawn(41)]
-    expected, last = wkv(*given)
+    provided = [tensor.detach() for tensor in drawn(41)]
+    expected, last = wkv(*provided)
     monkeypatch.setattr(module.torch.compiler, "is_exporting", lambda: True)
-    actual, end = wkv(*given)
+    actual, end = wkv(*provided)
     assert torch.allclose(actual, expected, rtol=1e-12, atol=1e-14)
     assert torch.allclose(end.scale, last.scale, rtol=1e-12, atol=1e-12)

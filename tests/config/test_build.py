@@ -89,7 +89,7 @@ def test_a_number_that_is_given_wins_over_the_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "says"),
+    ("overrides", "sentence"),
     [
         ([*SMALL, "model.vocab_size=6"], ["model.vocab_size=6", "data=grammar_lm", "at least"]),
         ([*SMALL, "model/position=learned", "model.max_length=3"], ["model.max_length=3", "up to 8 tokens"]),
@@ -99,18 +99,20 @@ def test_a_number_that_is_given_wins_over_the_data() -> None:
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else None,
 )
-def test_model_that_does_not_fit_its_data_is_refused_before_it_is_built(overrides: list[str], says: list[str]) -> None:
+def test_model_that_does_not_fit_its_data_is_refused_before_it_is_built(
+    overrides: list[str], sentence: list[str]
+) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         h2h.build_parts(h2h.compose("train", overrides))
-    assert all(part in str(refusal.value) for part in says), str(refusal.value)
+    assert all(part in str(refusal.value) for part in sentence), str(refusal.value)
 
 
 def test_parts_carry_the_run_whole(tmp_path: Path) -> None:
     config = h2h.compose("train", SMALL)
     ids = Comparability(tokenizer=h2h.build_parts(config).data.spec().tokenizer_hash)
     (tmp_path / "record.json").write_text(to_json(RunRecord(id="first", config=config, comparability=ids)))
-    given = [*SMALL, "seed=3", "tags=[a]", "notes=why", f"output_dir={tmp_path}", "checkpointing=full"]
-    parts = h2h.build_parts(h2h.compose("train", [*given, "precision=bf16-mixed", f"init_from=run:{tmp_path}"]))
+    provided = [*SMALL, "seed=3", "tags=[a]", "notes=why", f"output_dir={tmp_path}", "checkpointing=full"]
+    parts = h2h.build_parts(h2h.compose("train", [*provided, "precision=bf16-mixed", f"init_from=run:{tmp_path}"]))
     identity = parts.identity
     assert (identity.seed, identity.tags, identity.notes, identity.output_dir) == (3, ("a",), "why", tmp_path)
     assert Path(str(identity.init_from)) == tmp_path and identity.resume_from is None
@@ -169,7 +171,7 @@ def test_name_tells_what_is_not_the_default(overrides: list[str], name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("task", "data", "says"),
+    ("task", "data", "sentence"),
     [
         ("seq2seq model=encoder_decoder", "copy", "data=copy is language: choose data.form=pairs, other data"),
         ("classification", "dyck", "data=dyck is language: choose data.form=labelled, other data"),
@@ -177,9 +179,9 @@ def test_name_tells_what_is_not_the_default(overrides: list[str], name: str) -> 
         ("causal_lm", "sort data.form=pairs", "is pairs_of_text: choose data.form=language, data.form=slots, other"),
     ],
 )
-def test_form_of_problems_that_fits_the_task_is_named(task: str, data: str, says: str) -> None:
+def test_form_of_problems_that_fits_the_task_is_named(task: str, data: str, sentence: str) -> None:
     few = ["data.num_train=40", "data.num_validation=4", "data.num_test=4"]
-    with pytest.raises(ConfigurationError, match=says):
+    with pytest.raises(ConfigurationError, match=sentence):
         h2h.build_parts(h2h.compose("train", [*f"task={task} data={data}".split(), *few]))
 
 

@@ -37,9 +37,9 @@ def test_the_package_wins_over_a_user_file_of_the_same_name(tmp_path: Path) -> N
     (tmp_path / "optimizer").mkdir()
     (tmp_path / "optimizer" / "adamw.yaml").write_text("# Mine.\n")
     (tmp_path / "optimizer" / "mine.yaml").write_text("# Mine.\n")
-    found = {choice.name: choice.path.parent for choice in choices("optimizer", tmp_path)}
-    assert found["adamw"] == config_folder() / "optimizer"
-    assert found["mine"] == tmp_path / "optimizer"
+    result = {choice.name: choice.path.parent for choice in choices("optimizer", tmp_path)}
+    assert result["adamw"] == config_folder() / "optimizer"
+    assert result["mine"] == tmp_path / "optimizer"
 
 
 def test_unknown_group_is_refused_with_a_guess() -> None:

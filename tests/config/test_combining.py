@@ -41,7 +41,7 @@ def test_sweeps_are_read_as_hydra_reads_them(override: str, points: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("optimizer.lr=interval(0,1)", "has no end of values: list them"),
         ("seed=glob(*)", "glob chooses among files of a group, and seed is none"),
@@ -50,6 +50,6 @@ def test_sweeps_are_read_as_hydra_reads_them(override: str, points: list[str]) -
         ("seed=range(0,20000)", "more than 10,000 combinations"),
     ],
 )
-def test_what_has_no_combinations_is_refused(override: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_has_no_combinations_is_refused(override: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         override_combinations([override])

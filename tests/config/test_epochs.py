@@ -13,7 +13,7 @@ from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_run import rerun
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlanner
 from headtohead.training.checkpoints import load_best
 from studies.small_studies import small_study
@@ -34,13 +34,13 @@ def steps(*overrides: str) -> int:
 def test_epochs_are_full_batches_of_the_rows_that_are_learned_from(draw_seed: int) -> None:
     rng = random.Random(draw_seed)
     rows, batch, epochs = rng.randint(20, 90), rng.randint(3, 40), rng.randint(1, 5)
-    given = [f"data.num_train={rows}", f"data.batch_size={batch}", f"trainer.max_epochs={epochs}"]
+    provided = [f"data.num_train={rows}", f"data.batch_size={batch}", f"trainer.max_epochs={epochs}"]
     learned = rng.choice([None, rng.randint(5, rows)])
     if learned is not None:
-        given.append(f"trainer.train_rows={learned}")
+        provided.append(f"trainer.train_rows={learned}")
     rows = learned or rows
     expected = epochs * (rows // min(batch, rows))
-    assert steps(*given) == expected
+    assert steps(*provided) == expected
 
 
 def test_the_later_of_both_counts_and_a_command_takes_one() -> None:
@@ -57,9 +57,9 @@ def test_a_schedule_is_checked_against_the_steps_that_the_epochs_are() -> None:
         steps(*schedule, "data.num_train=70", "trainer.max_epochs=1")
 
 
-@pytest.mark.parametrize(("override", "says"), [("0", "at least 1"), ("0.5", "a whole number"), ("two", "a whole")])
-def test_no_number_of_epochs_is_refused(override: str, says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
+@pytest.mark.parametrize(("override", "sentence"), [("0", "at least 1"), ("0.5", "a whole number"), ("two", "a whole")])
+def test_no_number_of_epochs_is_refused(override: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
         steps(f"trainer.max_epochs={override}")
 
 
@@ -83,7 +83,7 @@ def test_a_study_in_epochs_is_planned_in_steps(tmp_path: Path) -> None:
     base = [*SMALL, f"output_dir={tmp_path}", "trainer.max_epochs=6"]
     arms = {"a": ["data.batch_size=16"], "b": ["data.batch_size=8"]}
     plan = StudyPlanner(small_study(base=base, arms=arms, seeds=1, shares=[0.5, 1.0])).plan()
-    planned = {(cell.arm, cell.share): cell.config["trainer"]["max_steps"] for cell in plan.cells}
+    planned = {(run.arm, run.share): run.config["trainer"]["max_steps"] for run in plan.runs}
     assert planned == {("a", 0.5): 12, ("a", 1.0): 24, ("b", 0.5): 24, ("b", 1.0): 48}
 
 

@@ -45,11 +45,11 @@ def test_fields_of_a_group_stand_among_those_of_the_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("provided", "expected"),
     [({}, Ends(1, 9)), ({"first": 5}, Ends(5, 9)), ({"last": 2, "first": 0}, Ends(0, 2))],
 )
-def test_a_group_is_made_of_what_is_given_over_its_defaults(given: dict[str, int], expected: Ends) -> None:
-    made = from_fields(Line, colour="red", **given)
+def test_a_group_is_made_of_what_is_given_over_its_defaults(provided: dict[str, int], expected: Ends) -> None:
+    made = from_fields(Line, colour="red", **provided)
     assert (made.colour, made.ends) == ("red", expected)
 
 

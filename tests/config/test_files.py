@@ -146,14 +146,14 @@ def test_every_number_of_every_choice_has_a_range() -> None:
     nodes = [(group, node) for choice in LEAVES for group, node in nodes_of(composed(choice))]
     nodes += nodes_of(compose("bench"))
     fields = {node["_target_"]: fields_of(group, node) for group, node in nodes}
-    found = {
+    result = {
         f"{target}({name})"
         for target, of_target in fields.items()
         if of_target is not None
         for name, kind in of_target.kinds.items()
         if numbers_without_range(kind)
     }
-    assert not found and len(fields) > 100
+    assert not result and len(fields) > 100
 
 
 def nodes_of(node: Any, group: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

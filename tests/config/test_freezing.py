@@ -37,9 +37,9 @@ def usual(overrides: str) -> dict[str, Any]:
     return compose("train", overrides.split())
 
 
-def refuses(check: Any, *given: Any) -> bool:
+def refuses(check: Any, *provided: Any) -> bool:
     try:
-        check(*given)
+        check(*provided)
     except UsageError:
         return True
     return False

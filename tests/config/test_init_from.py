@@ -55,9 +55,11 @@ def test_a_fine_tuned_run_says_what_it_took_and_needs_its_first_run_no_more(
     copy.symlink_to(first.path)
     with caplog.at_level(logging.INFO):
         record = h2h.train(second(outputs, first, f"init_from=run:{copy}", "finetuning=head_only"))
-    said = [message for message in caplog.messages if message.startswith("init_from=")]
-    assert len(said) == 1
-    assert "taken: embedding" in said[0] and "fresh: head.linear" in said[0] and "left aside: head" in said[0]
+    sentence = [message for message in caplog.messages if message.startswith("init_from=")]
+    assert len(sentence) == 1
+    assert (
+        "taken: embedding" in sentence[0] and "fresh: head.linear" in sentence[0] and "left aside: head" in sentence[0]
+    )
     totals = record.costs["totals"]
     assert totals["trained_parameters"] == 2 * 16 + 2 < totals["parameters"]
     copy.unlink()
@@ -70,8 +72,10 @@ def test_ids_that_mean_something_else_are_refused(outputs: Path, first: RunRecor
     other = ["model=encoder_only", "task=masked_lm", "data=associative_recall", "model/size=tiny"]
     small = [part for part in SMALL if not part.startswith(("model.", "data."))]
     config = h2h.compose("train", [*other, *small, "data.num_train=60", f"init_from=run:{first.path}"])
-    says = r"was trained on data=grammar_lm, whose token ids mean something else than those of data=associative_recall"
-    with pytest.raises(ConfigurationError, match=says):
+    sentence = (
+        r"was trained on data=grammar_lm, whose token ids mean something else than those of data=associative_recall"
+    )
+    with pytest.raises(ConfigurationError, match=sentence):
         h2h.build_parts(config)
 
 
@@ -87,21 +91,21 @@ def test_what_weights_do_not_tell_of_the_model_is_said(
 
 
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("override", "sentence"),
     [
         ("finetuning.freeze=neck", "must be nothing or embedding or body or a whole number"),
         ("finetuning.layer_decay=0", "must be above 0 and at most 1"),
         ("finetuning=headonly", "did you mean head_only"),
     ],
 )
-def test_a_wrong_choice_of_what_learns_is_refused_by_name(override: str, says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
+def test_a_wrong_choice_of_what_learns_is_refused_by_name(override: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
         h2h.compose("train", [override])
 
 
-@pytest.mark.parametrize(("layers", "says"), [(0, "at least 1"), (7, "freezes layers, .* give 1, nothing")])
-def test_only_layers_that_there_are_can_be_frozen(layers: int, says: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"finetuning\.freeze={layers} .*{says}"):
+@pytest.mark.parametrize(("layers", "sentence"), [(0, "at least 1"), (7, "freezes layers, .* give 1, nothing")])
+def test_only_layers_that_there_are_can_be_frozen(layers: int, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"finetuning\.freeze={layers} .*{sentence}"):
         h2h.compose("train", [*REVIEWS, *SMALL, f"finetuning.freeze={layers}"])
 
 

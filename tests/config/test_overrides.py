@@ -9,7 +9,7 @@ from headtohead.config.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
-    ("given", "handed_on"),
+    ("provided", "handed_on"),
     [
         ("optimizer.lr=0.1", "++optimizer.lr=0.1"),
         ("+optimizer.lr=0.1", "++optimizer.lr=0.1"),
@@ -26,12 +26,12 @@ from headtohead.config.errors import ConfigurationError
         ("~tags", "~tags"),
     ],
 )
-def test_values_are_forced_and_choices_are_left_to_hydra(given: str, handed_on: str) -> None:
-    assert prepare([given]) == [handed_on]
+def test_values_are_forced_and_choices_are_left_to_hydra(provided: str, handed_on: str) -> None:
+    assert prepare([provided]) == [handed_on]
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("provided", "sentence"),
     [
         ("optimizer", ["'optimizer' has no value", "write optimizer=value"]),
         ("=3", ["'=3' is no override", "field=value"]),
@@ -47,10 +47,10 @@ def test_values_are_forced_and_choices_are_left_to_hydra(given: str, handed_on: 
         ("model/d_model=3", ["model/d_model is not a group", "written with dots"]),
     ],
 )
-def test_what_no_file_can_answer_is_refused(given: str, says: list[str]) -> None:
+def test_what_no_file_can_answer_is_refused(provided: str, sentence: list[str]) -> None:
     with pytest.raises(ConfigurationError) as refusal:
-        prepare([given])
-    for part in says:
+        prepare([provided])
+    for part in sentence:
         assert part in str(refusal.value)
 
 

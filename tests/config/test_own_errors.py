@@ -15,7 +15,7 @@ from headtohead.errors import UsageError
 
 PACKAGE = Path(headtohead.__file__).parent
 TAIL = "HEADTOHEAD_DEBUG=1 shows"
-FOREIGN = {"ValueError", "TypeError", "OSError", "RuntimeError", "Exception", "FileNotFoundError"}
+EXTERNAL = {"ValueError", "TypeError", "OSError", "RuntimeError", "Exception", "FileNotFoundError"}
 """Errors that Python and libraries raise: of these a place may matter, so that none of ours may be one."""
 
 
@@ -26,17 +26,17 @@ def raised(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def test_the_package_raises_no_error_of_anybody_else_as_a_refusal() -> None:
-    found = [
+    result = [
         f"{path.relative_to(PACKAGE)}:{error.lineno}: {error.id}"
         for path in PACKAGE.rglob("*.py")
         for error in raised(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(error, ast.Name) and error.id in FOREIGN
+        if isinstance(error, ast.Name) and error.id in EXTERNAL
     ]
-    assert not found, found
+    assert not result, result
 
 
 def test_every_value_error_of_the_package_is_a_refusal() -> None:
-    found = [
+    result = [
         f"{path.relative_to(PACKAGE)}: {node.name}"
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -44,7 +44,7 @@ def test_every_value_error_of_the_package_is_a_refusal() -> None:
         if {"ValueError", "OSError", "FileNotFoundError"} & (bases := {ast.unparse(base) for base in node.bases})
         if UsageError.__name__ not in bases
     ]
-    assert not found, found
+    assert not result, result
 
 
 @pytest.mark.parametrize(

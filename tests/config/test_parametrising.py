@@ -14,7 +14,7 @@ from headtohead.config.rules import compatibility
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.data_source import DataSpec
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.matching.size_axes import axis_of, with_setting
 
 MUP = "parametrisation=mup"
@@ -55,12 +55,12 @@ def refusal(overrides: list[str]) -> str:
 @pytest.mark.parametrize("overrides", REFUSED)
 def test_what_no_rule_is_known_for_is_refused_with_reason_and_way_out(overrides: str) -> None:
     if overrides.startswith("optimizer._target_"):
-        said = refusal(["~optimizer", "+optimizer._target_=torch.optim.Adagrad", "+optimizer._partial_=true"])
+        message = refusal(["~optimizer", "+optimizer._target_=torch.optim.Adagrad", "+optimizer._partial_=true"])
     else:
-        said = refusal(overrides.split())
+        message = refusal(overrides.split())
     for words in REFUSED[overrides]:
-        assert words in said
-    assert "\n" not in said
+        assert words in message
+    assert "\n" not in message
 
 
 def test_published_weights_are_refused() -> None:
@@ -94,8 +94,8 @@ def test_each_side_and_the_cross_mixer_are_asked_for_their_rules() -> None:
 
 
 def test_every_mixer_of_a_pattern_is_asked() -> None:
-    given = ["model.pattern=[softmax_attention,mamba]", "model/position=none"]
-    assert "mamba: state-space models" in refusal(given)
+    provided = ["model.pattern=[softmax_attention,mamba]", "model/position=none"]
+    assert "mamba: state-space models" in refusal(provided)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_standard_refuses_nothing_of_it() -> None:
 def test_dials_that_change_the_width_leave_the_base_where_it_was() -> None:
     config = compose_checked("train", [MUP])
     for move in ("width", "head_size"):
-        dial = axis_of(move, config)
-        moved = with_setting(config, dial.at(dial.start + 2))
+        axis = axis_of(move, config)
+        moved = with_setting(config, axis.at(axis.start + 2))
         assert moved["model"]["d_model"] > config["model"]["d_model"]
         assert moved["parametrisation"] == config["parametrisation"]

@@ -22,26 +22,26 @@ def mixers(*overrides: str) -> list[object]:
 
 
 def test_a_pattern_is_repeated_over_the_layers() -> None:
-    found = mixers("model.pattern=[lstm,lstm,softmax_attention]")
-    assert list(map(type, found)) == [Lstm, Lstm, SoftmaxAttention, Lstm, Lstm]
+    result = mixers("model.pattern=[lstm,lstm,softmax_attention]")
+    assert list(map(type, result)) == [Lstm, Lstm, SoftmaxAttention, Lstm, Lstm]
 
 
 def test_two_mixers_of_one_kind_may_differ_in_their_options() -> None:
-    found = mixers(
+    result = mixers(
         "model.pattern=[near,far]",
         "+model/mixer@model.mixers.near=sliding_window",
         "+model/mixer@model.mixers.far=sliding_window",
         "model.mixers.near.window=4",
         "model.mixers.far.window=16",
     )
-    assert [mixer.window for mixer in found if isinstance(mixer, SlidingWindow)] == [4, 16, 4, 16, 4]
+    assert [mixer.window for mixer in result if isinstance(mixer, SlidingWindow)] == [4, 16, 4, 16, 4]
 
 
 def test_the_sides_of_an_encoder_decoder_have_patterns_of_their_own() -> None:
-    found = mixers(
+    result = mixers(
         "task=seq2seq", "data=reverse", "data.form=pairs", "model=encoder_decoder", "model.decoder.pattern=[lstm]"
     )
-    assert list(map(type, found)) == [SoftmaxAttention] * 5 + [Lstm] * 5
+    assert list(map(type, result)) == [SoftmaxAttention] * 5 + [Lstm] * 5
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,9 @@ def assert_says(sentence: str, parts: list[str]) -> None:
 
 @pytest.mark.parametrize("override", [*COMPOSED, "optimizer.lrr=1", "optimizer.lr=abc", "+typo=1", "~seed"])
 def test_refusal_is_one_sentence_that_names_what_matters(override: str) -> None:
-    given = override.split(" ") if override in COMBINATIONS else [override]
+    provided = override.split(" ") if override in COMBINATIONS else [override]
     with pytest.raises(ConfigurationError) as refusal:
-        compose_checked("train", given)
+        compose_checked("train", provided)
     assert_says(str(refusal.value), (COMPOSED | SET)[override])
 
 

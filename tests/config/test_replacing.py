@@ -32,7 +32,7 @@ def save(folder: Path, choice: str, text: str) -> Path:
     return path
 
 
-def told(config: dict[str, Any]) -> dict[str, Any]:
+def message(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in ("choices", REPLACED)}
 
 
@@ -56,19 +56,19 @@ def test_of_every_group_a_choice_with_the_header_is_replaced_and_without_it_refu
     expected = composed(group, model)
 
     path = save(tmp_path, f"{group}/{replaced}", f"{text}# mine\n")
-    found = composed(group, replaced, tmp_path)
-    assert isinstance(found, str) and str(path) in found and f"`# replaces: {group}/{replaced}`" in found
+    result = composed(group, replaced, tmp_path)
+    assert isinstance(result, str) and str(path) in result and f"`# replaces: {group}/{replaced}`" in result
 
     first, _, rest = text.partition("\n")
     save(tmp_path, f"{group}/{replaced}", f"{first}\n# replaces: {group}/{replaced}\n{rest}" if "@package" in first
          else f"# replaces: {group}/{replaced}\n{text}")  # fmt: skip
-    found = composed(group, replaced, tmp_path)
+    result = composed(group, replaced, tmp_path)
     if isinstance(expected, str):
-        assert isinstance(found, str)
+        assert isinstance(result, str)
         return
-    assert isinstance(found, dict)
-    assert told(found) == told(expected)
-    assert list(found[REPLACED]) == [f"{group}/{replaced}"] and REPLACED not in expected
+    assert isinstance(result, dict)
+    assert message(result) == message(expected)
+    assert list(result[REPLACED]) == [f"{group}/{replaced}"] and REPLACED not in expected
 
 
 def test_a_default_and_what_another_choice_is_made_of_are_replaced_too(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_the_content_follows_the_fields_and_not_where_the_file_lies(tmp_path: Pa
     save(tmp_path / "same", "model/norm/layer_norm", f"# replaces: model/norm/layer_norm\n{shipped}")
     save(tmp_path / "other", "model/norm/layer_norm",
          f"# replaces: model/norm/layer_norm\n{shipped.replace('eps: 1.0e-5', 'eps: 0.125')}")  # fmt: skip
-    places = (None, tmp_path / "same", tmp_path / "other")
-    usual, same, other = (run_id(compose_checked("train", [], own)) for own in places)
+    positions = (None, tmp_path / "same", tmp_path / "other")
+    usual, same, other = (run_id(compose_checked("train", [], own)) for own in positions)
     assert usual == same != other
 
 

@@ -13,7 +13,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_run import rerun
 from headtohead.config.run_id import run_id
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 GIVEN = [
     "model/mixer=sliding_window",
@@ -77,8 +77,8 @@ def test_a_size_is_put_into_the_model_and_another_model_is_taken_whole(run: Path
     assert rerun(run, ["model/size=small"])["model"] == {
         **config_of(run)["model"], "d_model": 128, "num_layers": 3, "num_heads": 1,
     }  # fmt: skip
-    given = ["model=encoder_only", "task=masked_lm", "model/norm=rms_norm"]
-    again, usual = rerun(run, given), compose_checked("train", given)
+    provided = ["model=encoder_only", "task=masked_lm", "model/norm=rms_norm"]
+    again, usual = rerun(run, provided), compose_checked("train", provided)
     assert again["model"] == usual["model"] and again["task"] == usual["task"]
     assert again["data"] == config_of(run)["data"]
     model_choices = {group: choice for group, choice in usual["choices"].items() if group.startswith("model")}
@@ -104,7 +104,7 @@ def test_a_pattern_may_name_mixers_of_the_run_and_others(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("provided", "message"),
     [
         ("experiment=copy", "many groups at once"),
         ("resume_from=outputs/a", "without --from-run"),
@@ -116,9 +116,9 @@ def test_a_pattern_may_name_mixers_of_the_run_and_others(tmp_path: Path) -> None
         ("~model.mixer.wnd", "the run has no model.mixer.wnd"),
     ],
 )
-def test_what_cannot_be_put_on_it_is_refused_with_the_reason(run: Path, given: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        rerun(run, [given])
+def test_what_cannot_be_put_on_it_is_refused_with_the_reason(run: Path, provided: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        rerun(run, [provided])
 
 
 def test_a_secret_that_no_record_keeps_must_be_given_again(run: Path) -> None:

@@ -103,11 +103,11 @@ def test_class_variables_are_those_of_the_nearest_class(package: str) -> None:
 
 
 def test_dataclass_fields_are_its_arguments_and_class_variables_are_not(package: str) -> None:
-    found = kinds(f"{package}.derived.Crate")
-    assert list(found) == ["depth", "label", "sides", "tags", "make", "inner"]
-    assert found["make"] == Either((PartKind(), NullKind()))
-    assert found["inner"] == Either((RecordKind(f"{package}.derived.Box"), NullKind()))
-    assert found["sides"].items == (NumberKind(), NumberKind())
+    result = kinds(f"{package}.derived.Crate")
+    assert list(result) == ["depth", "label", "sides", "tags", "make", "inner"]
+    assert result["make"] == Either((PartKind(), NullKind()))
+    assert result["inner"] == Either((RecordKind(f"{package}.derived.Box"), NullKind()))
+    assert result["sides"].items == (NumberKind(), NumberKind())
 
 
 def test_only_arguments_without_a_default_are_required(package: str) -> None:
@@ -116,10 +116,10 @@ def test_only_arguments_without_a_default_are_required(package: str) -> None:
 
 
 def test_function_signatures_are_read_too(package: str) -> None:
-    found = kinds(f"{package}.derived.function")
-    assert found["rates"] == ListOf(NumberKind())
-    assert found["on"] == FlagKind()
-    assert found["shade"] == Either((OneOf(("light", "dark")), NullKind()))
+    result = kinds(f"{package}.derived.function")
+    assert result["rates"] == ListOf(NumberKind())
+    assert result["on"] == FlagKind()
+    assert result["shade"] == Either((OneOf(("light", "dark")), NullKind()))
 
 
 def test_a_signature_with_keywords_of_any_name_says_nothing(package: str) -> None:
@@ -138,5 +138,5 @@ def test_the_package_is_found_where_it_lies() -> None:
 
 
 def test_a_class_behind_a_re_export_is_found() -> None:
-    found = kinds("torch.optim.AdamW")
-    assert "weight_decay" in found
+    result = kinds("torch.optim.AdamW")
+    assert "weight_decay" in result

@@ -48,17 +48,17 @@ def _content(group: str, name: str) -> dict[str, Any]:
 
 def slow_twin(mixer: partial) -> partial | None:
     """Return the class Reference<Name> of mixers/reference with the same options, where the mixer has one."""
-    twin = _twin_of(mixer.func)
-    return None if twin is None else partial(twin, *mixer.args, **mixer.keywords)
+    counterpart = _twin_of(mixer.func)
+    return None if counterpart is None else partial(counterpart, *mixer.args, **mixer.keywords)
 
 
 @cache
 def _twin_of(fast: type) -> type | None:
     twin_name = f"Reference{fast.__name__}"
     for module in iter_modules(reference.__path__):
-        twin = getattr(import_module(f"{reference.__name__}.{module.name}"), twin_name, None)
-        if twin is not None and issubclass(twin, fast) and twin is not fast:
-            return twin
+        counterpart = getattr(import_module(f"{reference.__name__}.{module.name}"), twin_name, None)
+        if counterpart is not None and issubclass(counterpart, fast) and counterpart is not fast:
+            return counterpart
     return None
 
 

@@ -88,10 +88,19 @@ def test_every_initialisation_has_a_yaml_and_the_reverse() -> None:
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in names(group)])
 def test_every_yaml_sets_every_option_and_says_in_one_line_what_it_is(group: str, name: str) -> None:
     """Options missing from the file could be neither listed nor overridden; dimensions are the parent's."""
-    given = {"self", "d_model", "norm", "model", *ARGUMENTS.get(group, {}), "num_layers", "num_sublayers", "drop_path"}
-    given |= {"max_length"} if group == "mixer" else set()
+    provided = {
+        "self",
+        "d_model",
+        "norm",
+        "model",
+        *ARGUMENTS.get(group, {}),
+        "num_layers",
+        "num_sublayers",
+        "drop_path",
+    }
+    provided |= {"max_length"} if group == "mixer" else set()
     made: partial = factory(group, name)
-    assert set(inspect.signature(made.func).parameters) - given == set(made.keywords)
+    assert set(inspect.signature(made.func).parameters) - provided == set(made.keywords)
     first = (files(group)[0].parent / f"{name}.yaml").read_text().splitlines()[0]
     assert first.startswith("# ") and first.endswith(".") and len(first) <= 130
 

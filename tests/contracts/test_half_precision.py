@@ -51,9 +51,9 @@ def test_exponents_and_frequencies_stay_in_float32_and_their_gradients_with_them
         mixer(torch.randn(1, 5, 8), Context()).sum().backward()
         mixer.to(dtype)
         for name, held in mixer.named_parameters():
-            kept = name in S4d.float32_parameters
-            assert held.dtype == (torch.float32 if kept else dtype) == held.grad.dtype
-            assert not kept or torch.equal(held, before[name])
+            saved = name in S4d.float32_parameters
+            assert held.dtype == (torch.float32 if saved else dtype) == held.grad.dtype
+            assert not saved or torch.equal(held, before[name])
     assert {held.dtype for held in mixer.double().parameters()} == {torch.float64}
     assert {held.dtype for held in mixer.to("meta", torch.bfloat16).parameters()} == {torch.float32, torch.bfloat16}
 
@@ -66,4 +66,4 @@ def test_what_stays_in_float32_is_held_by_the_component_itself_and_told_by_its_m
         assert mixer.keeps_float32 == bool(parts), name
         for part in parts:
             held = dict(part.named_parameters(recurse=False))
-            assert all(kept in held or getattr(part, kept) is None for kept in part.float32_parameters)
+            assert all(saved in held or getattr(part, saved) is None for saved in part.float32_parameters)

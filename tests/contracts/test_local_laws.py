@@ -40,8 +40,8 @@ def with_local(local: partial, mixer: partial, *, causal: bool) -> Stack:
 
 def subject(local: str, mixer: str, *, causal: bool, dtype: torch.dtype) -> LawSubject:
     made = [factory("local", local), factory("mixer", mixer)]
-    twins = [slow_twin(part) for part in made]
-    fast, slow = (partial(with_local, *parts, causal=causal) for parts in (made, twins))
+    duplicates = [slow_twin(part) for part in made]
+    fast, slow = (partial(with_local, *parts, causal=causal) for parts in (made, duplicates))
     return LawSubject(fast, slow, dtype)
 
 

@@ -99,17 +99,21 @@ def label(value: object) -> str:
 @pytest.mark.parametrize(("law", "name", "options", "causal", "dtype"), CASES, ids=label)
 def test_mixer_obeys(law: Law, name: str, options: dict, causal: bool, dtype: torch.dtype) -> None:
     mixer = factory("mixer", name, **options)
-    twin = slow_twin(mixer)
-    law(LawSubject(alone(mixer, causal=causal), None if twin is None else alone(twin, causal=causal), dtype))
+    counterpart = slow_twin(mixer)
+    law(
+        LawSubject(
+            alone(mixer, causal=causal), None if counterpart is None else alone(counterpart, causal=causal), dtype
+        )
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("name", "options"), CROSSES, ids=label)
 def test_cross_mixer_obeys_every_law(name: str, options: dict, dtype: torch.dtype) -> None:
     mixer, cross = factory("mixer", "softmax_attention"), factory("cross", name, **options)
-    twin = slow_twin(mixer)
-    assert twin is not None
-    subject = LawSubject(alone(mixer, causal=True, cross=cross), alone(twin, causal=True, cross=cross), dtype)
+    counterpart = slow_twin(mixer)
+    assert counterpart is not None
+    subject = LawSubject(alone(mixer, causal=True, cross=cross), alone(counterpart, causal=True, cross=cross), dtype)
     for law in LAWS:
         if applies(law, causal=True, dtype=dtype, has_slow_twin=True):
             law(subject)

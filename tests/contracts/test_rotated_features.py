@@ -31,9 +31,9 @@ CASES = [
 
 def subject(name: str, causal: bool, dtype: torch.dtype = torch.float64, **options: object) -> LawSubject:
     mixer, position = factory("mixer", name, chunk_size=4), factory("position", "rotary", **options)
-    twin = slow_twin(mixer)
-    assert twin is not None
-    make = (alone(one, causal=causal, position=position) for one in (mixer, twin))
+    counterpart = slow_twin(mixer)
+    assert counterpart is not None
+    make = (alone(one, causal=causal, position=position) for one in (mixer, counterpart))
     return LawSubject(next(make), next(make), dtype)
 
 

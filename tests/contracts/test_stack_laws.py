@@ -44,7 +44,7 @@ class Combination:
             factory(group, name, **OPTIONS.get(name, {})) for group, name in zip(GROUPS, self.choices, strict=True)
         )
         mixers = [mixer, factory("mixer", self.second)]
-        twins, local_twin = [slow_twin(one) or one for one in mixers], slow_twin(local) or local
+        duplicates, local_twin = [slow_twin(one) or one for one in mixers], slow_twin(local) or local
         parts = partial(StackParts, position=position, norm=norm, residual=residual, feedforward=feedforward)
         make = partial(
             Stack,
@@ -57,7 +57,7 @@ class Combination:
         )
         return LawSubject(
             partial(make, parts(**in_layers(mixers), local=local)),
-            None if twins == mixers else partial(make, parts(**in_layers(twins), local=local_twin)),
+            None if duplicates == mixers else partial(make, parts(**in_layers(duplicates), local=local_twin)),
             self.dtype,
             sees_others_in_training=self.choices[3] == "batch_norm",
         )
@@ -95,8 +95,8 @@ def combinations() -> Iterator[Combination]:
         choices = tuple(decks[group].pop() for group in GROUPS)
         if not is_legal(choices):
             continue
-        mixer, wanted = factory("mixer", choices[0]), generator.random() < 0.6 and choices[2] not in FOR_IMAGES
-        causal = wanted if can_look(mixer, causal=wanted) else not wanted
+        mixer, expected = factory("mixer", choices[0]), generator.random() < 0.6 and choices[2] not in FOR_IMAGES
+        causal = expected if can_look(mixer, causal=expected) else not expected
         # Without a norm nothing keeps numbers small, and single precision shows it.
         dtypes = [torch.float64] if choices[3] == "none" else [torch.float64, torch.float32]
         yield Combination(
@@ -109,13 +109,13 @@ def combinations() -> Iterator[Combination]:
         )
 
 
-_endless, _dealt = combinations(), list[Combination]()
+_endless, _assigned = combinations(), list[Combination]()
 
 
 def combination(number: int) -> Combination:
-    while len(_dealt) <= number:
-        _dealt.append(next(_endless))
-    return _dealt[number]
+    while len(_assigned) <= number:
+        _assigned.append(next(_endless))
+    return _assigned[number]
 
 
 def excepted(law: Law, combination: Combination) -> bool:

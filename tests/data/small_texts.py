@@ -27,14 +27,14 @@ class GivenSamples(TextSource):
         super().__init__(BucketedRows(2, tokenizer, None, bucket_by_length))
         self._form = form
         held = samples if validation is None else validation
-        self.given: dict[SplitName, list[Any]] = {"train": [*samples], "validation": [*held], "test": [*samples]}
+        self.options: dict[SplitName, list[Any]] = {"train": [*samples], "validation": [*held], "test": [*samples]}
 
     @property
     def form(self) -> RowFormat[Any]:
         return self._form
 
     def samples(self) -> Mapping[SplitName, Sequence[Any]]:
-        return self.given
+        return self.options
 
     def sample_parameters(self) -> Mapping[str, Any]:
-        return {"form": type(self._form).__name__, "samples": repr(self.given)}
+        return {"form": type(self._form).__name__, "samples": repr(self.options)}

@@ -37,8 +37,8 @@ def raw(folder: Path, pattern: str) -> list[str]:
 @pytest.mark.parametrize("name", ["wikitext2", "wikitext103"])
 def test_lines_of_wikitext_are_articles_across_files(tmp_path: Path, name: str) -> None:
     source = corpus(name, tmp_path)
-    told = {"train": range(40), "validation": range(40, 46), "test": range(46, 52)}
-    for split, numbers in told.items():
+    message = {"train": range(40), "validation": range(40, 46), "test": range(46, 52)}
+    for split, numbers in message.items():
         expected = ["".join(article_lines(number)) for number in numbers]
         assert documents(source, split) == expected  # type: ignore[arg-type]
         assert "".join(expected) == "".join(raw(tmp_path, f"{split}-*.parquet"))

@@ -16,7 +16,7 @@ import pytest
 from from_fields import from_fields
 from headtohead.data.batches import disk_backed_texts
 from headtohead.data.batches.disk_backed_texts import DiskBackedPairs, DiskBackedTexts, Origins, selected_samples
-from headtohead.data.cache import worker_processes
+from headtohead.data.cache import parallel_map
 from headtohead.data.cache.arrow_columns import ragged
 from headtohead.data.data_source import SPLIT_NAMES
 from headtohead.data.row_formats.language_rows import LanguageFormat
@@ -33,7 +33,7 @@ NUM_PAIRS, NUM_STORIES = 900, 1_000
 
 
 @pytest.fixture(params=["in memory", "on disk"])
-def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DiskBackedTexts:
+def saved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DiskBackedTexts:
     monkeypatch.setattr(disk_backed_texts, "_AT_ONCE", 3)
     if request.param == "on disk":
         monkeypatch.setattr(disk_backed_texts, "_IN_MEMORY", 4)
@@ -43,25 +43,25 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dis
     return texts
 
 
-def test_kept_texts_are_those_that_were_given(kept: DiskBackedTexts) -> None:
-    assert list(kept) == list(kept) == STRANGE and len(kept) == len(STRANGE)
-    assert [kept[row] for row in (5, 0, 7, -1, 3)] == [STRANGE[row] for row in (5, 0, 7, -1, 3)]
+def test_kept_texts_are_those_that_were_given(saved: DiskBackedTexts) -> None:
+    assert list(saved) == list(saved) == STRANGE and len(saved) == len(STRANGE)
+    assert [saved[row] for row in (5, 0, 7, -1, 3)] == [STRANGE[row] for row in (5, 0, 7, -1, 3)]
     with pytest.raises(IndexError):
-        kept[len(STRANGE)]
-    assert list(zip(kept, kept, strict=True)) == list(zip(STRANGE, STRANGE, strict=True))
+        saved[len(STRANGE)]
+    assert list(zip(saved, saved, strict=True)) == list(zip(STRANGE, STRANGE, strict=True))
 
 
-def test_kept_texts_are_chosen_without_being_read(kept: DiskBackedTexts) -> None:
+def test_kept_texts_are_chosen_without_being_read(saved: DiskBackedTexts) -> None:
     indices = np.array([1, 4, 5])
-    result = selected_samples(kept, indices)
+    result = selected_samples(saved, indices)
     assert not isinstance(result, list) and list(result) == [STRANGE[index] for index in indices] == list(result)
     assert selected_samples(STRANGE, indices) == list(result)
 
 
-def test_more_texts_after_the_first_look_are_refused_rather_than_written_over_others(kept: DiskBackedTexts) -> None:
-    assert kept[0] == ""
+def test_more_texts_after_the_first_look_are_refused_rather_than_written_over_others(saved: DiskBackedTexts) -> None:
+    assert saved[0] == ""
     with pytest.raises(AssertionError, match="before any is looked at"):
-        kept.append("more")
+        saved.append("more")
 
 
 def test_pairs_and_origins_come_back_row_by_row() -> None:
@@ -90,14 +90,14 @@ class Full(BytesIO):
 def test_a_full_disk_is_not_told_again_when_texts_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_backed_texts, "_IN_MEMORY", 4)
     monkeypatch.setattr(disk_backed_texts, "_on_disk", lambda content: Full(content))
-    told: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
-    monkeypatch.setattr(sys, "excepthook", lambda *given: told.append(given))
+    message: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", message.append)
+    monkeypatch.setattr(sys, "excepthook", lambda *provided: message.append(provided))
     texts = DiskBackedTexts()
     texts.append("longer than memory")
     del texts
     gc.collect()
-    assert not told
+    assert not message
 
 
 def pair_of(number: int) -> dict[str, Any]:
@@ -155,8 +155,8 @@ def in_small_pieces(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(disk_backed_texts, "_IN_MEMORY", 1000)
     patch.setattr(disk_backed_texts, "_AT_ONCE", 5)
     patch.setattr(parquet_files, "_ROWS", 7)
-    patch.setattr(worker_processes, "_PIECE", 2000)
-    patch.setattr(worker_processes, "_WORTH_IT", 2000)
+    patch.setattr(parallel_map, "_PIECE", 2000)
+    patch.setattr(parallel_map, "_WORTH_IT", 2000)
 
 
 def in_lists(patch: pytest.MonkeyPatch) -> None:
@@ -224,20 +224,20 @@ class Counted(str):
     def __del__(self) -> None:
         Counted.alive -= 1
 
-    def __getitem__(self, place: Any) -> Counted:
-        return Counted(super().__getitem__(place))
+    def __getitem__(self, position: Any) -> Counted:
+        return Counted(super().__getitem__(position))
 
 
 def count_texts(patch: pytest.MonkeyPatch) -> None:
     """Count the texts that are read from files, and those that are read back from disk."""
     read, come_back = columns.sample_of, DiskBackedTexts._read
 
-    def sample_of(*given: Any) -> Any:
-        sample = read(*given)
+    def sample_of(*provided: Any) -> Any:
+        sample = read(*provided)
         return Counted(sample) if isinstance(sample, str) else tuple(map(Counted, sample))
 
-    def counted(kept: DiskBackedTexts, start: int, number: int) -> Sequence[str]:
-        return [Counted(text) for text in come_back(kept, start, number)]
+    def counted(saved: DiskBackedTexts, start: int, number: int) -> Sequence[str]:
+        return [Counted(text) for text in come_back(saved, start, number)]
 
     patch.setattr(table_files, "sample_of", sample_of)
     patch.setattr(DiskBackedTexts, "_read", counted)

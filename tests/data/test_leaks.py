@@ -90,10 +90,10 @@ def found_by(source: CachedSource, monkeypatch: pytest.MonkeyPatch) -> None:
     split = "validation" if isinstance(source, StreamedImages) else "test"
     planned = min(PLANTED, leaks[split]["rows"])
     assert leaks[split]["exactly"] >= planned > 0 and leaks["train"]["held_out"] >= planned
-    said = repeats_sentence(leaks) if source.draws_its_rows else leak_sentence(leaks)
-    assert said is not None and (leak_share(leaks) == 0) == source.draws_its_rows
+    message = repeats_sentence(leaks) if source.draws_its_rows else leak_sentence(leaks)
+    assert message is not None and (leak_share(leaks) == 0) == source.draws_its_rows
     if not source.draws_its_rows:
-        assert [word for word in said.replace("=", "(").split("(") if "drop_shared" in word] == (
+        assert [word for word in message.replace("=", "(").split("(") if "drop_shared" in word] == (
             [field] if (field := source.drop_field) else []
         )
 
@@ -143,10 +143,10 @@ def test_what_is_held_out_is_taken_out_of_train_where_that_is_asked(
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     whole = planted(small_source(name, tmp_path), monkeypatch)
-    asked = small_source(name, tmp_path)
-    assert isinstance(asked, CachedSource) and isinstance(whole, CachedSource)
-    asked.drop_shared = True
-    left = planted(asked, monkeypatch)
+    options = small_source(name, tmp_path)
+    assert isinstance(options, CachedSource) and isinstance(whole, CachedSource)
+    options.drop_shared = True
+    left = planted(options, monkeypatch)
     assert whole.leaks()["test"]["in_train"] and not left.leaks()["test"]["in_train"]
     assert len(left.split("train")) < len(whole.split("train"))
     assert left.leaks()["test"]["rows"] == whole.leaks()["test"]["rows"]
@@ -238,14 +238,14 @@ def test_what_is_said_of_rows_changes_no_hash_of_them(tmp_path: Path, monkeypatc
     lines = "".join(f"line {number} of {number * number}\n" for number in range(300))
     (tmp_path / "texts" / "a.txt").write_text(lines)
     hashes = []
-    for folder, said in (("one", {}), ("two", {"other": 1})):
+    for folder, message in (("one", {}), ("two", {"other": 1})):
         monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / folder))
         source = from_fields(TextFiles, path=str(tmp_path / "texts"), documents="line", context_length=8)
         make = source.make
-        monkeypatch.setattr(source, "make", lambda make=make, said=said: _saying(make(), said))
+        monkeypatch.setattr(source, "make", lambda make=make, message=message: _saying(make(), message))
         hashes.append(source.spec().data_hash)
     assert hashes[0] == hashes[1]
 
 
-def _saying(made: PreparedContent, said: dict[str, int]) -> PreparedContent:
-    return replace(made, facts={**made.facts, "leaks": {**made.facts["leaks"], **said}})
+def _saying(made: PreparedContent, message: dict[str, int]) -> PreparedContent:
+    return replace(made, facts={**made.facts, "leaks": {**made.facts["leaks"], **message}})

@@ -33,7 +33,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def kept() -> Path:
+def saved() -> Path:
     """Return the folder of the only content."""
     (folder,) = (path for path in (cache_root() / "numbers").iterdir() if not path.name.startswith("."))
     return folder
@@ -79,7 +79,7 @@ def test_content_is_readable_by_datasets(own_cache: Path) -> None:
     from datasets import Dataset
 
     prepared("numbers", {"size": 3}, make)
-    assert Dataset.from_file(str(kept() / "train.arrow"))[2] == {"tokens": [2, 3, 4], "image": [4, 5], "label": 1}
+    assert Dataset.from_file(str(saved() / "train.arrow"))[2] == {"tokens": [2, 3, 4], "image": [4, 5], "label": 1}
 
 
 def test_failure_half_way_leaves_nothing(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_which_makes_it_anew(o
     assert other.returncode == -signal.SIGKILL
     content = prepared("numbers", {}, whole)
     assert np.array_equal(content.tables["train"]["number"], np.arange(9))  # type: ignore[arg-type]
-    assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [kept().name]
+    assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [saved().name]
 
 
 @pytest.mark.process
@@ -149,9 +149,9 @@ def test_of_two_processes_at_once_the_second_waits_and_says_so(
         while "waiting for it" not in caplog.text:
             time.sleep(0.01)
         assert not waiting.done()
-        said, _ = other.communicate("go\n")
-        assert waiting.result().digest == said.strip()
-    assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [kept().name]
+        message, _ = other.communicate("go\n")
+        assert waiting.result().digest == message.strip()
+    assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [saved().name]
 
 
 FULL = """
@@ -170,9 +170,9 @@ except DataError as error:
 
 @pytest.mark.process
 def test_disk_without_room_is_reported_in_one_sentence_and_keeps_no_half(own_cache: Path) -> None:
-    said = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("the disk is full (File too large) while ") and said.stdout.count("\n") == 1
-    assert "set HEADTOHEAD_CACHE to a folder on a larger disk" in said.stdout and not said.stderr
+    message = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
+    assert message.stdout.startswith("the disk is full (File too large) while ") and message.stdout.count("\n") == 1
+    assert "set HEADTOHEAD_CACHE to a folder on a larger disk" in message.stdout and not message.stderr
     assert list((own_cache / "numbers").iterdir()) == []
 
 
@@ -191,15 +191,15 @@ def test_disk_without_room_is_reported_in_one_sentence_and_keeps_no_half(own_cac
 )
 def test_damaged_cache_is_refused_with_its_folder_and_the_remedy(own_cache: Path, damage) -> None:  # type: ignore[no-untyped-def]
     prepared("numbers", {}, make)
-    damage(kept())
+    damage(saved())
     with pytest.raises(DataError, match=r"is damaged .*: delete it, and it is created again") as refusal:
         prepared("numbers", {}, refuse)
-    assert str(kept()) in str(refusal.value)
+    assert str(saved()) in str(refusal.value)
 
 
 def test_a_single_changed_value_is_noticed(own_cache: Path) -> None:
     prepared("numbers", {}, make)
-    path = kept() / "train.arrow"
+    path = saved() / "train.arrow"
     stored = path.read_bytes()
     tokens = np.arange(5, dtype=np.uint16).tobytes()
     assert stored.count(tokens) == 1

@@ -78,10 +78,12 @@ def test_pairs_are_cut_to_the_length_requested_the_longer_text_first(max_length:
     room = max_length - 3
     for tokens, valid, (first, second, _) in zip(batch.tokens, batch.valid, PAIRS, strict=True):
         ends = (tokens == EOS).nonzero().flatten()
-        kept = int(ends[0]) - 1, int(ends[1] - ends[0]) - 1
-        assert sum(kept) == min(room, len(first) + len(second)) == int(valid.sum()) - 3
-        assert kept[0] == len(first) or (kept[0] >= room // 2 and kept[1] <= max(room - room // 2, room - len(first)))
-        assert kept[1] == len(second) or kept[1] >= room - max(room // 2, room - len(second))
+        saved = int(ends[0]) - 1, int(ends[1] - ends[0]) - 1
+        assert sum(saved) == min(room, len(first) + len(second)) == int(valid.sum()) - 3
+        assert saved[0] == len(first) or (
+            saved[0] >= room // 2 and saved[1] <= max(room - room // 2, room - len(first))
+        )
+        assert saved[1] == len(second) or saved[1] >= room - max(room // 2, room - len(second))
 
 
 @pytest.mark.parametrize(
@@ -206,16 +208,16 @@ def test_span_holds_the_answer_at_its_position(tokenizer: TokenizerName) -> None
     source = GivenSamples(QuestionFormat(), QUESTIONS, tokenizer=tokenizer)
     batch = batch_of(source)
     assert batch.tokens is not None and batch.targets is not None and batch.token_types is not None
-    for tokens, types, (start, end), asked in zip(
+    for tokens, types, (start, end), options in zip(
         batch.tokens, batch.token_types, batch.targets.tolist(), QUESTIONS, strict=True
     ):
         context = int((tokens == EOS).nonzero()[0]) + 1
         before = source.decode(tokens[context:start].tolist())
         answer = source.decode(tokens[start : end + 1].tolist())
-        assert answer.strip() == asked.answer and types[start : end + 1].tolist() == [1] * (end + 1 - start)
-        assert (before + answer).rstrip().endswith(asked.answer) and asked.context.startswith(before + answer)
-        assert len((before + answer).rstrip()) == len(asked.answer) + (
-            asked.context.find(asked.answer) if asked.start is None else asked.start
+        assert answer.strip() == options.answer and types[start : end + 1].tolist() == [1] * (end + 1 - start)
+        assert (before + answer).rstrip().endswith(options.answer) and options.context.startswith(before + answer)
+        assert len((before + answer).rstrip()) == len(options.answer) + (
+            options.context.find(options.answer) if options.start is None else options.start
         )
 
 
@@ -254,13 +256,13 @@ def test_batches_of_like_length_can_be_switched_off(form: Any, samples: list[Any
 
 def test_tokenizer_is_trained_once_and_then_read(monkeypatch: pytest.MonkeyPatch) -> None:
     first = GivenSamples(ClassFormat(), PAIRS, tokenizer="bpe").tokenizer
-    monkeypatch.setattr(text_source, "learned_tokenizer", None)
+    monkeypatch.setattr(text_source, "trained_tokenizer", None)
     assert GivenSamples(ClassFormat(), PAIRS, tokenizer="bpe").tokenizer == first
 
 
 # How much of the texts is read.
 
-TOLD = ["it rained", "it rained all day", "no", "yes , it did rain", "dry"]
+REPORTED = ["it rained", "it rained all day", "no", "yes , it did rain", "dry"]
 
 
 def tagged_words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -270,14 +272,14 @@ def tagged_words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("make", "samples", "lengths"),
     [
-        (ClassFormat, [(text, "a") for text in TOLD], [len(text) + 2 for text in TOLD]),
-        (ClassFormat, [(text, "so", "a") for text in TOLD], [len(text) + 5 for text in TOLD]),
-        (ScoreFormat, [(text, 0.5) for text in TOLD], [len(text) + 2 for text in TOLD]),
-        (PairFormat, [("so", text) for text in TOLD], [len(text) + 2 for text in TOLD]),
+        (ClassFormat, [(text, "a") for text in REPORTED], [len(text) + 2 for text in REPORTED]),
+        (ClassFormat, [(text, "so", "a") for text in REPORTED], [len(text) + 5 for text in REPORTED]),
+        (ScoreFormat, [(text, 0.5) for text in REPORTED], [len(text) + 2 for text in REPORTED]),
+        (PairFormat, [("so", text) for text in REPORTED], [len(text) + 2 for text in REPORTED]),
         (
             TagFormat,
-            [tagged_words(text) for text in TOLD],
-            [text.rindex(" ") + 2 + 2 if " " in text else 5 for text in TOLD],
+            [tagged_words(text) for text in REPORTED],
+            [text.rindex(" ") + 2 + 2 if " " in text else 5 for text in REPORTED],
         ),
     ],
 )
@@ -285,8 +287,8 @@ def test_share_of_rows_that_are_cut_is_reported(make: Any, samples: list[Any], l
     """The `lengths` of untruncated rows are in letters; those of tagged words up to where the last one begins."""
     for max_length in (8, 12, 19, 40):
         source = GivenSamples(make(max_length=max_length), samples, validation=samples[:1])
-        told = source.reading()
-        assert told["max_length"] == max_length
-        assert told["cut_share"]["train"] == sum(length > max_length for length in lengths) / len(lengths)
-        assert told["cut_share"]["validation"] == float(lengths[0] > max_length)
+        message = source.reading()
+        assert message["max_length"] == max_length
+        assert message["cut_share"]["train"] == sum(length > max_length for length in lengths) / len(lengths)
+        assert message["cut_share"]["validation"] == float(lengths[0] > max_length)
     assert "cut_share" not in GivenSamples(make(), samples).reading()

@@ -16,7 +16,7 @@ class Numbers(Split):
     """Rows that hold nothing but their number."""
 
     def __init__(self, num_rows: int, lengths: np.ndarray | None = None) -> None:
-        self.num_rows, self.given = num_rows, lengths
+        self.num_rows, self.options = num_rows, lengths
 
     def __len__(self) -> int:
         return self.num_rows
@@ -25,7 +25,7 @@ class Numbers(Split):
         raise NotImplementedError("an order reads no row")
 
     def lengths(self) -> np.ndarray | None:
-        return self.given
+        return self.options
 
 
 def test_every_batch_of_an_epoch_is_full_and_no_row_comes_twice() -> None:

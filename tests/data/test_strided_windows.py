@@ -55,9 +55,9 @@ def test_every_token_but_a_documents_first_is_scored_once_and_in_order(length: i
 
 @pytest.mark.parametrize(("length", "stride"), CASES)
 def test_every_token_sees_all_of_its_document_or_at_least_length_minus_stride(length: int, stride: int) -> None:
-    firsts = documents().offsets[:-1]
+    first_ones = documents().offsets[:-1]
     for token, sight in scored(windows(length, stride)):
-        before = token - firsts[firsts <= token][-1]
+        before = token - first_ones[first_ones <= token][-1]
         assert sight <= length and (sight == before or sight > length - stride)
 
 

@@ -35,18 +35,18 @@ def test_one_file_is_cut_in_three_at_line_ends(tmp_path: Path) -> None:
 def test_many_documents_are_dealt_out_whole_by_the_seed(tmp_path: Path) -> None:
     path = tmp_path / "lines.txt"
     path.write_text(lines(200), encoding="utf-8")
-    dealt = source_of(path, documents="line", validation_share=0.1).samples()
-    assert [len(dealt[name]) for name in SPLIT_NAMES] == [170, 20, 10]
-    assert sorted(text for name in SPLIT_NAMES for text in dealt[name]) == sorted(lines(200).splitlines())
-    assert source_of(path, documents="line", seed=1).samples()["test"] != dealt["test"]
+    assigned = source_of(path, documents="line", validation_share=0.1).samples()
+    assert [len(assigned[name]) for name in SPLIT_NAMES] == [170, 20, 10]
+    assert sorted(text for name in SPLIT_NAMES for text in assigned[name]) == sorted(lines(200).splitlines())
+    assert source_of(path, documents="line", seed=1).samples()["test"] != assigned["test"]
 
 
 def test_paragraphs_end_at_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "plays.txt"
     path.write_bytes(b"".join(b"\r\n\r\nspeaker %d:\r\nhello\r\n\r\n" % number for number in range(30)))
-    dealt = source_of(path, documents="paragraph").samples()
+    assigned = source_of(path, documents="paragraph").samples()
     expected = sorted(f"speaker {number}:\nhello" for number in range(30))
-    assert sorted(text for name in SPLIT_NAMES for text in dealt[name]) == expected
+    assert sorted(text for name in SPLIT_NAMES for text in assigned[name]) == expected
 
 
 def test_files_of_a_folder_are_documents_however_deep(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_files_of_a_folder_are_documents_however_deep(tmp_path: Path) -> None:
     for number in range(25):
         (tmp_path / ("deep/er" if number % 2 else "deep") / f"{number}.txt").write_text(f"file {number} " * 9)
     (tmp_path / "notes.md").write_text("not asked for")
-    dealt = source_of(tmp_path).samples()
-    assert sum(len(dealt[name]) for name in SPLIT_NAMES) == 25
+    assigned = source_of(tmp_path).samples()
+    assert sum(len(assigned[name]) for name in SPLIT_NAMES) == 25
     assert len(source_of(tmp_path, pattern="*.md").documents.files()) == 1
 
 

@@ -67,10 +67,10 @@ def test_tags_are_written_as_entities() -> None:
         pairs(from_fields(TextToText, of=inner)), inner.samples()["test"], strict=True
     ):
         assert read == f"tag: {' '.join(words)}"
-        said = [] if written == "none" else [part.split(": ") for part in written.split(" ; ")]
-        assert [kind for kind, _ in said] == [str(tag)[2:] for tag in tags if str(tag).startswith("B-")]
+        message = [] if written == "none" else [part.split(": ") for part in written.split(" ; ")]
+        assert [kind for kind, _ in message] == [str(tag)[2:] for tag in tags if str(tag).startswith("B-")]
         inside = [word for word, tag in zip(words, tags, strict=True) if tag != "O"]
-        assert [word for _, entity in said for word in entity.split()] == inside
+        assert [word for _, entity in message for word in entity.split()] == inside
 
 
 def test_an_answer_is_written_out() -> None:

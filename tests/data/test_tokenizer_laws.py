@@ -21,12 +21,12 @@ from headtohead.data.tokenizers import (
     UNK,
     Tokenizer,
     TokenizerName,
-    learned_tokenizer,
     named_tokenizer,
     tokenizer_cache,
     train_tokenizer,
+    trained_tokenizer,
 )
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 ENGLISH = [
     f"The {who} {does} the {what}, and then the {what} {does} it again; {number} times."
@@ -40,14 +40,14 @@ SIZES = {"bpe": 300, "unigram": 300, "wordpiece": 200}
 
 
 @cache
-def learned(kind: TokenizerName) -> Tokenizer:
+def trained(kind: TokenizerName) -> Tokenizer:
     return train_tokenizer(kind, [*ENGLISH, *TEXTS[:40]], SIZES.get(kind))
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
 def test_every_text_comes_back_even_with_signs_that_were_not_learned(kind: TokenizerName) -> None:
-    encoded = learned(kind).encode(TEXTS)
-    assert [learned(kind).decode(encoded[row].tolist()) for row in range(len(TEXTS))] == TEXTS
+    encoded = trained(kind).encode(TEXTS)
+    assert [trained(kind).decode(encoded[row].tolist()) for row in range(len(TEXTS))] == TEXTS
     assert not (encoded.values <= UNK).any(), "a special token's name in a text is text"
 
 
@@ -61,7 +61,7 @@ def test_of_characters_the_known_ones_come_back_and_the_others_are_counted() -> 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
 def test_pieces_of_exact_kinds_are_the_bytes_of_the_text(kind: TokenizerName) -> None:
-    tokenizer = learned(kind)
+    tokenizer = trained(kind)
     encoded = tokenizer.encode(TEXTS)
     for row, text in enumerate(TEXTS):
         assert b"".join(tokenizer.pieces[token] for token in encoded[row]) == text.encode()
@@ -69,20 +69,20 @@ def test_pieces_of_exact_kinds_are_the_bytes_of_the_text(kind: TokenizerName) ->
 
 def small(text: str) -> str:
     """Return the text without what WordPiece is documented to lose: capitals, accents, blanks."""
-    kept = (sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
-    return "".join("".join(kept).lower().split())
+    saved = (sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
+    return "".join("".join(saved).lower().split())
 
 
 def test_wordpiece_loses_capitals_accents_and_blanks_and_nothing_else() -> None:
     texts = [*ENGLISH[:4], "Crème BRÛLÉE, à  la\tcarte!", "naïve café?"]
     tokenizer = train_tokenizer("wordpiece", texts, 200)
     for text in texts:
-        said = tokenizer.decode(tokenizer.encode([text]).values.tolist())
-        assert "<unk>" not in said and said.replace(" ", "") == small(text)
+        message = tokenizer.decode(tokenizer.encode([text]).values.tolist())
+        assert "<unk>" not in message and message.replace(" ", "") == small(text)
 
 
 def test_wordpiece_read_again_gives_the_same_tokens() -> None:
-    tokenizer = learned("wordpiece")
+    tokenizer = trained("wordpiece")
     for text in TEXTS:
         tokens = tokenizer.encode([text]).values.tolist()
         if UNK not in tokens:
@@ -128,7 +128,7 @@ def test_wordpiece_merges_the_most_frequent_pairs_first() -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
 def test_special_tokens_come_first_and_the_size_is_kept(kind: TokenizerName) -> None:
-    tokenizer = learned(kind)
+    tokenizer = trained(kind)
     assert tokenizer.vocab_size <= SIZES[kind]
     assert tokenizer.byte_lengths[:5].tolist() == [0] * 5 and (tokenizer.byte_lengths[5:] > 0).all()
     assert Tokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict()))) == tokenizer
@@ -151,17 +151,17 @@ def test_what_was_learned_from_a_text_is_kept_under_its_content(
     kind: TokenizerName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = 90 if kind == "wordpiece" else 280
-    first = learned_tokenizer(kind, ENGLISH, size)
-    others = [learned_tokenizer(kind, ENGLISH, size - 10), learned_tokenizer(kind, ENGLISH[:3], size)]
-    assert first == learned_tokenizer(kind, ENGLISH, size) and first not in others
+    first = trained_tokenizer(kind, ENGLISH, size)
+    others = [trained_tokenizer(kind, ENGLISH, size - 10), trained_tokenizer(kind, ENGLISH[:3], size)]
+    assert first == trained_tokenizer(kind, ENGLISH, size) and first not in others
     monkeypatch.setattr(tokenizer_cache, "train_tokenizer", None)
-    assert learned_tokenizer(kind, list(ENGLISH), size) == first
+    assert trained_tokenizer(kind, list(ENGLISH), size) == first
     with pytest.raises(TypeError):
-        learned_tokenizer(kind, [*ENGLISH, "more"], size)
+        trained_tokenizer(kind, [*ENGLISH, "more"], size)
 
 
 def test_bytes_of_wordpieces_are_the_bytes_of_the_text_as_it_was() -> None:
-    tokenizer = learned("wordpiece")
+    tokenizer = trained("wordpiece")
     tokens, sizes = tokenizer.encode_with_bytes(TEXTS)
     assert np.array_equal(tokens.values, tokenizer.encode(TEXTS).values)
     for row, text in enumerate(TEXTS):
@@ -202,12 +202,12 @@ def test_any_tokenizer_json_is_read_by_its_path_or_its_folder(tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", ["char", "byte", "bpe", "unigram", "wordpiece"])
 def test_a_runs_tokenizer_is_read_by_its_path_or_the_runs_folder(tmp_path: Path, kind: TokenizerName) -> None:
-    RunFolder(tmp_path).write_tokenizer(learned(kind).to_dict())
+    RunFolder(tmp_path).write_tokenizer(trained(kind).to_dict())
     for path in (tmp_path, tmp_path / "tokenizer.json"):
         tokenizer = named_tokenizer(str(path))
-        assert tokenizer.digest == learned(kind).digest
+        assert tokenizer.digest == trained(kind).digest
         for text in ENGLISH[:4]:
-            assert tokenizer.encode_one(text) == learned(kind).encode_one(text)
+            assert tokenizer.encode_one(text) == trained(kind).encode_one(text)
 
 
 def test_names_in_files_beside_it_come_before_usual_ones(tmp_path: Path) -> None:

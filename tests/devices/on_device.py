@@ -20,16 +20,16 @@ from contracts.choices import agree, can_look, factory, names
 from devices.stand_in import NAME, stand_in
 from fresh_runs import ROWS, SMALL
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.stack import Stack
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.data.batches.batch import Batch
 from headtohead.diagnostics.doctor.patient import Patient
 from headtohead.generation.decoding_loop import stream
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.generation.likelihoods import likelihoods
-from headtohead.generation.strategy import Strategy
-from headtohead.probing.receptive_field import all_maps, model_fields
+from headtohead.interpretability.receptive_field import all_maps, model_fields
 from small_models import small_model
 from task_cases import TASKS, TaskCase
 
@@ -38,9 +38,11 @@ IMAGES = ("task=image_classification", "data=digits")
 CLASSES = ("task=classification", "data=sentence_grammar", *ROWS)
 PRECISIONS: dict[str, torch.dtype | None] = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
 STRATEGIES = {
-    "greedy": Strategy(max_new_tokens=3),
-    "draws": Strategy(max_new_tokens=3, temperature=0.7, top_k=5, top_p=0.9, repetition_penalty=1.2, num_samples=2),
-    "beams": Strategy(max_new_tokens=3, beams=3, num_samples=2),
+    "greedy": DecodingStrategy(max_new_tokens=3),
+    "draws": DecodingStrategy(
+        max_new_tokens=3, temperature=0.7, top_k=5, top_p=0.9, repetition_penalty=1.2, num_samples=2
+    ),
+    "beams": DecodingStrategy(max_new_tokens=3, beams=3, num_samples=2),
 }
 
 
@@ -87,11 +89,11 @@ def never(row: int, token: int) -> bool:
     return False
 
 
-def write(make: Callable[[], Architecture], strategy: Strategy, precision: str) -> None:
+def write(make: Callable[[], Architecture], strategy: DecodingStrategy, precision: str) -> None:
     texts = []
     for device in ("cpu", NAME):
         model = make().to(device).eval()
-        assert isinstance(model, Decodes)
+        assert isinstance(model, DecodingModel)
         with autocast(device, precision):
             texts.append(list(stream(model, [[5, 6, 7], [8]], strategy, bos_id=1, has_ended=never)))
     assert precision != "32" or texts[0] == texts[1], texts
@@ -252,32 +254,32 @@ def with_parts(case: TaskCase, parts: dict[str, Any]) -> Architecture:
 
 
 def cases() -> dict[str, dict[str, Case]]:
-    found: dict[str, dict[str, Case]] = {"tasks": {}, "choices": {}, "writing": {}, "runs": {}}
+    result: dict[str, dict[str, Case]] = {"tasks": {}, "choices": {}, "writing": {}, "runs": {}}
     for name, more in RUNS.items():
         sizes = () if name in ("model=text_cnn", "model=cnn", "model=mlp", "model=resnet") else SMALL
         rows = () if name.startswith("model=") else ROWS
         exact = () if name.startswith("precision=") else ("precision=64-true",)
-        found["runs"][name] = partial(train, (name, *more, *sizes, *rows, *exact, "model.dropout=0"))
+        result["runs"][name] = partial(train, (name, *more, *sizes, *rows, *exact, "model.dropout=0"))
     for name, case in TASKS.items():
         for precision in PRECISIONS:
-            found["tasks"][f"{name} {precision}"] = partial(learn, case, case.model, precision)
-        found["tasks"][f"{name} maps"] = partial(look, case, case.model)
+            result["tasks"][f"{name} {precision}"] = partial(learn, case, case.model, precision)
+        result["tasks"][f"{name} maps"] = partial(look, case, case.model)
     for name, task, parts in choices():
         case = TASKS[task]
         for precision in ("32", "bf16"):
-            found["choices"][f"{name} {precision}"] = partial(learn, case, made(case, parts), precision)
+            result["choices"][f"{name} {precision}"] = partial(learn, case, made(case, parts), precision)
         if (
             name.startswith(("mixer", "position", "cross", "local"))
             and case.family != "encoder_only"
             and case.family != "vision_transformer"
         ):
-            found["writing"][f"{name} greedy"] = partial(write, made(case, parts), STRATEGIES["greedy"], "bf16")
+            result["writing"][f"{name} greedy"] = partial(write, made(case, parts), STRATEGIES["greedy"], "bf16")
     for name, strategy in STRATEGIES.items():
         for task in ("causal_lm", "seq2seq"):
-            found["writing"][f"{task} {name}"] = partial(write, made(TASKS[task], {}), strategy, "32")
-    found["faults"] = {kind.__name__: partial(faulty, kind()) for kind in (_Forgetful, _Filling, _Mixing)}
-    found["writing"]["likelihoods"] = judge
-    return found
+            result["writing"][f"{task} {name}"] = partial(write, made(TASKS[task], {}), strategy, "32")
+    result["faults"] = {kind.__name__: partial(faulty, kind()) for kind in (_Forgetful, _Filling, _Mixing)}
+    result["writing"]["likelihoods"] = judge
+    return result
 
 
 def refusal(case: Case) -> str | None:

@@ -115,8 +115,8 @@ class _Factories(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         device = kwargs.get("device")
-        asked = device is not None and torch.device(device).type == NAME
-        return _run(func, args, kwargs) if asked or OnDevice in types else func(*args, **kwargs)
+        options = device is not None and torch.device(device).type == NAME
+        return _run(func, args, kwargs) if options or OnDevice in types else func(*args, **kwargs)
 
 
 class _Literals(TorchFunctionMode):
@@ -206,9 +206,9 @@ def _lstm_cell(inputs: Tensor, hidden: Tensor, cell: Tensor, b_in: Any = None, b
 
 def cuda_list(section: str) -> list[str]:
     """Return the operations of one of CUDA's lists, as `name` or `name.overload`."""
-    found = re.search(rf"#define AT_FORALL_{section}\(_\)(.*?)\n\n", _HEADER.read_text(), re.DOTALL)
-    assert found is not None
-    named = re.findall(r"_\((\w+)(?:, (\w+))?\)", found[1].replace("\\\n", ""))
+    result = re.search(rf"#define AT_FORALL_{section}\(_\)(.*?)\n\n", _HEADER.read_text(), re.DOTALL)
+    assert result is not None
+    named = re.findall(r"_\((\w+)(?:, (\w+))?\)", result[1].replace("\\\n", ""))
     return [name for name in (f"{name}.{overload}".rstrip(".") for name, overload in named) if _operation(name)]
 
 
@@ -236,7 +236,7 @@ def _summing(name: str) -> Callable[..., Any]:
 
     def kernel(first: Tensor, *args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_AUTOCAST)):
-            has_type = kwargs.get("dtype") is not None or any(isinstance(given, torch.dtype) for given in args)
+            has_type = kwargs.get("dtype") is not None or any(isinstance(provided, torch.dtype) for provided in args)
             if not has_type and first.dtype in (torch.float16, torch.bfloat16):
                 return operation(first, *args, **{**kwargs, "dtype": torch.float32})
             return operation(first, *args, **kwargs)

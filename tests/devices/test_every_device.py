@@ -29,13 +29,13 @@ def refusals(kind: str) -> dict[str, str | None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FEWEST)
 def test_another_device_computes_what_the_cpu_computes(kind: str) -> None:
-    found = refusals(kind)
-    assert len(found) >= FEWEST[kind]
-    assert not {case: refusal for case, refusal in found.items() if refusal is not None}
+    result = refusals(kind)
+    assert len(result) >= FEWEST[kind]
+    assert not {case: refusal for case, refusal in result.items() if refusal is not None}
 
 
 @pytest.mark.process
 def test_the_device_refuses_what_cuda_refuses() -> None:
-    found = refusals("faults")
-    assert found.keys() == {"_Forgetful", "_Filling", "_Mixing"}
-    assert all(refusal is not None and "RuntimeError" in refusal for refusal in found.values())
+    result = refusals("faults")
+    assert result.keys() == {"_Forgetful", "_Filling", "_Mixing"}
+    assert all(refusal is not None and "RuntimeError" in refusal for refusal in result.values())

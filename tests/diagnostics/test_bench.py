@@ -125,12 +125,12 @@ def test_a_case_is_left_out_before_it_fills_the_memory() -> None:
 def findings_of(seconds: dict[str, list[float]], lengths: list[int]) -> BenchmarkResults:
     plan = BenchPlan(measures=["step"], lengths=lengths, attention=["fused", "explicit"])
     variants = {variant.attention: variant for variant in plan.variants()}
-    found = [
+    result = [
         CaseMeasurement(at(n, variants[name]), length=n, seconds=s, peak_bytes=int(1e6 * s), tokens=n, flops=n * n)
         for name, times in seconds.items()
         for n, s in zip(lengths, times, strict=True)
     ]
-    return BenchmarkResults(plan, {"name": "a device"}, {"name": "a bench"}, tuple(found))
+    return BenchmarkResults(plan, {"name": "a device"}, {"name": "a bench"}, tuple(result))
 
 
 def test_growth_is_the_exponent_of_a_power_law() -> None:
@@ -158,8 +158,8 @@ def test_every_measure_works_in_every_precision(precision: str) -> None:
     config = compose_checked("bench", TINY)
     for name in ("step", "forward", "evaluation"):
         case = BenchmarkCase(name, Variant(precision=precision), 16)
-        found = measure(config, case, seconds=0.0)
-        assert found.status == "measured" and found.seconds > 0 and found.length == 16
+        result = measure(config, case, seconds=0.0)
+        assert result.status == "measured" and result.seconds > 0 and result.length == 16
 
 
 def test_the_declared_flops_are_those_of_the_length_measured() -> None:
@@ -187,13 +187,13 @@ def test_explicit_attention_holds_the_score_matrices_that_fused_attention_does_n
 def test_a_benchmark_is_told_saved_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     lists = ["bench.lengths=[16,32]", "bench.rounds=1", "bench.measures=[step]", "bench.attention=[fused]"]
     code = main(["bench", *TINY, *lists, f"output_dir={tmp_path}", "--json"])
-    told = json.loads(capsys.readouterr().out)
+    message = json.loads(capsys.readouterr().out)
     assert code == 0
     (folder,) = (tmp_path / "bench").iterdir()
-    assert json.loads((folder / "bench.json").read_text()) == told
+    assert json.loads((folder / "bench.json").read_text()) == message
     assert (folder / "bench.png").stat().st_size > 10_000
-    assert {row["variant"] for row in told["measurements"]} == {"base", "precision=bf16-mixed", "checkpointing=full"}
-    assert all(row["status"] == "measured" for row in told["measurements"])
+    assert {row["variant"] for row in message["measurements"]} == {"base", "precision=bf16-mixed", "checkpointing=full"}
+    assert all(row["status"] == "measured" for row in message["measurements"])
 
 
 @pytest.mark.process
@@ -224,5 +224,5 @@ def test_an_interrupted_benchmark_keeps_what_it_measured() -> None:
         if len(begun) == 2:
             raise KeyboardInterrupt
 
-    found = bench(compose_checked("bench", [*TINY, *lists, "bench.attention=[fused]"]), report=stop_at_the_second)
-    assert [(m.status, m.reason) for m in found.measurements] == [("measured", ""), ("left_out", "interrupted")]
+    result = bench(compose_checked("bench", [*TINY, *lists, "bench.attention=[fused]"]), report=stop_at_the_second)
+    assert [(m.status, m.reason) for m in result.measurements] == [("measured", ""), ("left_out", "interrupted")]

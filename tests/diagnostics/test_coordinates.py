@@ -25,7 +25,7 @@ MUP = "parametrisation=mup"
 
 
 @cache
-def found(parametrisation: str) -> CoordinateResults:
+def result(parametrisation: str) -> CoordinateResults:
     return measure_activations(
         CoordinatePlan([*RUN, f"parametrisation={parametrisation}"], (64, 128, 256), num_steps=3, num_seeds=2)
     )
@@ -36,10 +36,10 @@ def power_law(**exponents: float) -> CoordinateResults:
     start = exponents.pop("start", 0.0)
     return CoordinateResults(
         tuple(
-            ActivationSize(width, 0, step, place, width**start, step * width**exponent)
+            ActivationSize(width, 0, step, position, width**start, step * width**exponent)
             for width in (32, 64, 128)
             for step in (0, 1)
-            for place, exponent in exponents.items()
+            for position, exponent in exponents.items()
         ),
         config={},
     )
@@ -47,24 +47,24 @@ def power_law(**exponents: float) -> CoordinateResults:
 
 @pytest.mark.slow
 def test_under_maximal_update_training_changes_blocks_as_much_at_every_width() -> None:
-    findings = found("mup")
-    for place in ("embedding", "stack.blocks.0", "stack.blocks.1"):
-        exponent = findings.exponent(place, 3, "change")
-        assert exponent is not None and abs(exponent.value) < 0.25, (place, exponent)
+    findings = result("mup")
+    for position in ("embedding", "stack.blocks.0", "stack.blocks.1"):
+        exponent = findings.exponent(position, 3, "change")
+        assert exponent is not None and abs(exponent.value) < 0.25, (position, exponent)
     assert findings.is_flat
 
 
 def test_under_the_standard_what_training_changes_grows_with_the_width() -> None:
-    findings = found("standard")
-    for place in ("stack.blocks.0", "stack.blocks.1", "logits"):
-        exponent = findings.exponent(place, 3, "change")
-        assert exponent is not None and exponent.value > 0.4, (place, exponent)
-        assert findings.verdict(place) == "grows"
+    findings = result("standard")
+    for position in ("stack.blocks.0", "stack.blocks.1", "logits"):
+        exponent = findings.exponent(position, 3, "change")
+        assert exponent is not None and exponent.value > 0.4, (position, exponent)
+        assert findings.verdict(position) == "grows"
     assert not findings.is_flat
 
 
 def test_blocks_start_alike_under_maximal_update_and_larger_in_wider_models_under_the_standard() -> None:
-    starts = {name: found(name).exponent("stack.blocks.1", 0, "size") for name in ("mup", "standard")}
+    starts = {name: result(name).exponent("stack.blocks.1", 0, "size") for name in ("mup", "standard")}
     assert starts["mup"] is not None and abs(starts["mup"].value) < 0.1
     assert starts["standard"] is not None and starts["standard"].value > 0.4
 
@@ -106,18 +106,18 @@ def test_a_plan_that_shows_nothing_is_refused(plan: dict, words: str) -> None:
 
 
 def test_heads_become_more_where_that_is_asked_for() -> None:
-    given = [*RUN, "model.num_heads=4", MUP, "parametrisation.base_head_width=16"]
-    configs = CoordinatePlan(given, (64, 128), heads="more").configs()
+    provided = [*RUN, "model.num_heads=4", MUP, "parametrisation.base_head_width=16"]
+    configs = CoordinatePlan(provided, (64, 128), heads="more").configs()
     assert [config["model"]["num_heads"] for config in configs.values()] == [4, 8]
     assert {config["parametrisation"]["base_width"] for config in configs.values()} == {64}
     with pytest.raises(ConfigurationError, match="which does not divide width 100"):
-        CoordinatePlan(given, (64, 100), heads="more").configs()
+        CoordinatePlan(provided, (64, 100), heads="more").configs()
 
 
 def test_the_command_says_by_its_exit_code_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--widths", "64,256", "--steps", "1", "--seeds", "1", "--json"]
     assert main(["coordinates", *RUN, *few]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["widths"] == [64, 256] and told["verdicts"]["stack.blocks.0"] == "grows" and not told["flat"]
+    message = json.loads(capsys.readouterr().out)
+    assert message["widths"] == [64, 256] and message["verdicts"]["stack.blocks.0"] == "grows" and not message["flat"]
     assert main(["coordinates", "--widths", "a,b"]) == 2
     assert "--widths a,b are no numbers" in capsys.readouterr().err

@@ -28,8 +28,8 @@ def test_targets_that_stand_in_their_own_input_are_found(monkeypatch: pytest.Mon
         return Batch(rows=seen.rows, tokens=seen.tokens, targets=seen.tokens.clone())
 
     monkeypatch.setattr(type(sick.parts.task), "view", unshifted)
-    found = examine(sick, chosen(["data"]))[0].finding
-    assert found.verdict == "fault" and "own input" in found.says
+    result = examine(sick, chosen(["data"]))[0].finding
+    assert result.verdict == "fault" and "own input" in result.message
 
 
 @pytest.mark.parametrize(("value", "words"), [(float("nan"), "no numbers"), (255.0, "variance 1")])
@@ -43,8 +43,8 @@ def test_pixels_that_no_model_can_read_are_found(value: float, words: str, monke
         return usual(task, batch, seed=seed, epoch=epoch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(sick.parts.task), "view", spoilt)
-    found = examine(sick, chosen(["data"]))[0].finding
-    assert found.verdict in ("fault", "warning") and words in f"{found.says} {found.advice}"
+    result = examine(sick, chosen(["data"]))[0].finding
+    assert result.verdict in ("fault", "warning") and words in f"{result.message} {result.advice}"
 
 
 def test_the_floor_is_what_equal_pasts_leave_open() -> None:
@@ -78,8 +78,8 @@ def test_examining_changes_neither_the_generators_nor_the_answer() -> None:
 
 
 def test_a_check_whose_needs_have_a_fault_is_left_out() -> None:
-    found = findings([*DECODER, MIXER + "MixesRows"], "causality")["causality"]
-    assert found.verdict == "not applicable" and "`rows`" in found.says
+    result = findings([*DECODER, MIXER + "MixesRows"], "causality")["causality"]
+    assert result.verdict == "not applicable" and "`rows`" in result.message
 
 
 def test_needs_stand_before_those_that_need_them() -> None:
@@ -93,11 +93,11 @@ def test_an_unknown_check_is_refused_with_a_guess() -> None:
 
 
 def test_the_command_ends_with_1_on_a_fault_and_with_0_without(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [*CLASSIFIER, "--check", "order", "--check", "padding", "--json"]
-    assert main(["doctor", *asked]) == 0
+    options = [*CLASSIFIER, "--check", "order", "--check", "padding", "--json"]
+    assert main(["doctor", *options]) == 0
     well = json.loads(capsys.readouterr().out)
     assert well["faults"] == 0 and [check["verdict"] for check in well["checks"]] == ["ok", "ok"]
-    assert main(["doctor", *asked, "model/position=none"]) == 1
+    assert main(["doctor", *options, "model/position=none"]) == 1
     ill = json.loads(capsys.readouterr().out)
     assert ill["faults"] == 1 and {check["name"] for check in ill["checks"]} == {"order", "padding"}
 
@@ -125,6 +125,6 @@ def test_a_check_that_breaks_down_is_a_fault_and_the_others_go_on() -> None:
     def breaks(sick: Patient) -> Finding:
         raise RuntimeError("two\nlines")
 
-    found = examine(patient(CLASSIFIER), [Check("own", "does it work?", breaks), *chosen(["data"])])
-    assert [diagnosis.finding.verdict for diagnosis in found] == ["fault", "ok"]
-    assert "RuntimeError: two lines" in found[0].finding.says
+    result = examine(patient(CLASSIFIER), [Check("own", "does it work?", breaks), *chosen(["data"])])
+    assert [diagnosis.finding.verdict for diagnosis in result] == ["fault", "ok"]
+    assert "RuntimeError: two lines" in result[0].finding.message

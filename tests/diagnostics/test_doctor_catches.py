@@ -26,7 +26,7 @@ from doctor_runs import (
     faults,
     findings,
 )
-from headtohead.diagnostics.doctor.checks.overfitting import learn
+from headtohead.diagnostics.doctor.checks.overfitting import overfit
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -89,47 +89,47 @@ PLANTED = [
 def test_a_planted_fault_is_found_by_its_own_check_and_by_no_other(
     base: list[str], fault: str, guilty: str, words: str
 ) -> None:
-    found = findings([*base, fault], *STRUCTURE)
-    assert faults(found) == [guilty]
-    assert words in f"{found[guilty].says} {found[guilty].advice}"
-    for finding in found.values():
-        assert "\n" not in finding.says + finding.advice
+    result = findings([*base, fault], *STRUCTURE)
+    assert faults(result) == [guilty]
+    assert words in f"{result[guilty].message} {result[guilty].advice}"
+    for finding in result.values():
+        assert "\n" not in finding.message + finding.advice
         assert finding.advice or finding.verdict in ("ok", "not applicable")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [DECODER, CLASSIFIER], ids=["decoder", "classifier"])
 def test_a_learning_rate_a_thousand_times_too_high_is_named(base: list[str]) -> None:
-    found = findings([*base, "optimizer.lr=1"], "attention", "gradients", "learning_rate", "overfitting")
-    assert found["learning_rate"].verdict == "fault"
-    assert "lower optimizer.lr" in found["learning_rate"].advice
-    assert 1e-4 <= found["learning_rate"].measured["suggestion"] <= 1e-2
-    assert set(faults(found)) <= {"learning_rate", "overfitting"}
+    result = findings([*base, "optimizer.lr=1"], "attention", "gradients", "learning_rate", "overfitting")
+    assert result["learning_rate"].verdict == "fault"
+    assert "lower optimizer.lr" in result["learning_rate"].advice
+    assert 1e-4 <= result["learning_rate"].measured["suggestion"] <= 1e-2
+    assert set(faults(result)) <= {"learning_rate", "overfitting"}
 
 
 def test_a_learning_rate_that_moves_nothing_is_told_from_a_model_that_cannot_learn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys.modules[learn.__module__], "NUM_STEPS", 100)
-    found = findings([*QUICK, "optimizer.lr=1e-8"], "learning_rate", "overfitting")
-    assert "raise optimizer.lr" in found["learning_rate"].advice
-    assert found["overfitting"].verdict == "warning"
-    assert "does not move" in found["overfitting"].says and "raise optimizer.lr" in found["overfitting"].advice
+    monkeypatch.setattr(sys.modules[overfit.__module__], "NUM_STEPS", 100)
+    result = findings([*QUICK, "optimizer.lr=1e-8"], "learning_rate", "overfitting")
+    assert "raise optimizer.lr" in result["learning_rate"].advice
+    assert result["overfitting"].verdict == "warning"
+    assert "does not move" in result["overfitting"].message and "raise optimizer.lr" in result["overfitting"].advice
 
 
 @pytest.mark.slow
 def test_a_model_that_sees_nothing_of_its_input_is_said_not_to_learn_at_any_rate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys.modules[learn.__module__], "NUM_STEPS", 100)
-    found = findings([*QUICK, NORM + "ForgetsItsInput"], "overfitting")["overfitting"]
-    assert found.verdict == "fault" and "knowing nothing but how often each target occurs" in found.says
+    monkeypatch.setattr(sys.modules[overfit.__module__], "NUM_STEPS", 100)
+    result = findings([*QUICK, NORM + "ForgetsItsInput"], "overfitting")["overfitting"]
+    assert result.verdict == "fault" and "knowing nothing but how often each target occurs" in result.message
 
 
 @pytest.mark.parametrize("base", HEALTHY)
 def test_a_healthy_run_has_neither_fault_nor_warning(base: list[str]) -> None:
-    found = findings(base)
-    assert {name: finding.says for name, finding in found.items() if finding.verdict in ("fault", "warning")} == {}
+    result = findings(base)
+    assert {name: finding.message for name, finding in result.items() if finding.verdict in ("fault", "warning")} == {}
 
 
 SIZES = [
@@ -192,26 +192,26 @@ def test_a_decoder_without_positions_is_warned_and_one_of_a_single_layer_is_blin
 
 
 def test_scores_that_an_initialisation_scales_need_no_scale() -> None:
-    found = findings([*DECODER, "model.mixer.scale=1.0", "model/initialisation=t5"], "attention")["attention"]
-    assert found.verdict == "ok" and found.measured["score_deviation"] < 1.5
+    result = findings([*DECODER, "model.mixer.scale=1.0", "model/initialisation=t5"], "attention")["attention"]
+    assert result.verdict == "ok" and result.measured["score_deviation"] < 1.5
 
 
 @pytest.mark.parametrize("num_heads", [2, 4])
 def test_missing_scaling_is_found_in_narrow_heads_too(num_heads: int) -> None:
-    found = findings([*DECODER, "model.mixer.scale=1.0", f"model.num_heads={num_heads}"], "attention")["attention"]
-    assert found.verdict == "fault"
-    assert found.measured["score_deviation"] == pytest.approx((64 / num_heads) ** 0.5, rel=0.3)
+    result = findings([*DECODER, "model.mixer.scale=1.0", f"model.num_heads={num_heads}"], "attention")["attention"]
+    assert result.verdict == "fault"
+    assert result.measured["score_deviation"] == pytest.approx((64 / num_heads) ** 0.5, rel=0.3)
 
 
 def test_batch_norm_in_a_decoder_is_warned_of_and_not_called_a_mistake_of_the_mixer() -> None:
-    found = findings([*DECODER, "model/norm=batch_norm"], "rows", "causality", "padding")
-    assert found["causality"].verdict == "warning" and "model/norm=" in found["causality"].advice
-    assert faults(found) == []
+    result = findings([*DECODER, "model/norm=batch_norm"], "rows", "causality", "padding")
+    assert result["causality"].verdict == "warning" and "model/norm=" in result["causality"].advice
+    assert faults(result) == []
 
 
 def test_layers_frozen_as_asked_are_no_fault() -> None:
-    found = findings([*DECODER, "finetuning.freeze=body", "model.tie_weights=false"], "parameters")["parameters"]
-    assert found.verdict == "ok" and "as finetuning.freeze says" in found.says
+    result = findings([*DECODER, "finetuning.freeze=body", "model.tie_weights=false"], "parameters")["parameters"]
+    assert result.verdict == "ok" and "as finetuning.freeze says" in result.message
 
 
 def test_a_head_that_starts_too_confident_is_seen_in_the_first_loss() -> None:

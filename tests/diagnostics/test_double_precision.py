@@ -20,7 +20,7 @@ from headtohead.config.run_translator import RunTranslator
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.evaluation import evaluate as evaluation
 from headtohead.finished_runs.export_run import export
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe import attention_probe
 from headtohead.training.checkpoints import load_best
 
@@ -45,8 +45,8 @@ def evaluated(run: LoadedRun) -> Weights:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation.EvaluationPass, "_model", watched)
-        found = h2h.evaluate(run.folder)
-    assert found.precision == "64-true"
+        result = h2h.evaluate(run.folder)
+    assert result.precision == "64-true"
     return of_model(seen[0])
 
 
@@ -97,11 +97,11 @@ def test_weights_are_those_of_the_checkpoint_to_the_last_bit(door: str, tmp_path
     overrides, used = DOORS[door]
     is_new = overrides != WRITES
     run = fresh_run(tmp_path, *WIDE, *overrides) if is_new else trained(tmp_path, "trainer.max_steps=1")
-    expected, found = load_best(run.folder)["model"], used(run)
+    expected, result = load_best(run.folder)["model"], used(run)
     rounded = {name: held.float().double() for name, held in expected.items() if held.dtype == torch.float64}
     assert any(not torch.equal(held, expected[name]) for name, held in rounded.items()), "32 bits would not do"
-    assert found.keys() <= expected.keys() and len(found) > 4
-    for name, held in found.items():
+    assert result.keys() <= expected.keys() and len(result) > 4
+    for name, held in result.items():
         assert held.dtype == expected[name].dtype and torch.equal(held, expected[name]), name
 
 
@@ -118,9 +118,9 @@ LOADERS = {
 def test_nobody_else_loads_weights() -> None:
     """A new door must go through `put_weights`."""
     package = Path(h2h.__file__).parent
-    found = {
+    result = {
         str(file.relative_to(package))
         for file in package.rglob("*.py")
         if ".load_state_dict(" in file.read_text(encoding="utf-8")
     }
-    assert found == set(LOADERS)
+    assert result == set(LOADERS)

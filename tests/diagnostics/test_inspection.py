@@ -26,9 +26,9 @@ def on_meta(family: str, size: InputSize = SIZE, **changes: object) -> Inspectio
     return inspect(model, size)
 
 
-def printed(found: Inspection) -> str:
+def printed(result: Inspection) -> str:
     console = Console(width=160, record=True, file=io.StringIO())
-    console.print(show_inspection(found))
+    console.print(show_inspection(result))
     return console.export_text()
 
 
@@ -49,7 +49,7 @@ def test_every_stage_has_its_shape() -> None:
 @pytest.mark.slow
 def test_seventy_billion_parameters_take_seconds() -> None:
     started = time.process_time()
-    found = on_meta(
+    result = on_meta(
         "decoder_only",
         InputSize(length=4096, bytes_per_element=2),
         d_model=8192,
@@ -58,7 +58,7 @@ def test_seventy_billion_parameters_take_seconds() -> None:
         vocab_size=128256,
         max_length=4096,
     )
-    assert found.ledger.totals.parameters > 65e9
+    assert result.ledger.totals.parameters > 65e9
     assert time.process_time() - started < 30
 
 
@@ -66,9 +66,9 @@ def test_elementwise_work_is_what_counting_finds() -> None:
     model = small_model("encoder_only")
     with counting(explicit_attention=True) as counts:
         model(**model.example_inputs(SIZE, 1, torch.device("cpu")))
-    found = inspect(model, SIZE)
-    assert found.elementwise_forward_flops_per_token == counts.elementwise / 11
-    assert found.elementwise_training_flops_per_token > 1.5 * found.elementwise_forward_flops_per_token
+    result = inspect(model, SIZE)
+    assert result.elementwise_forward_flops_per_token == counts.elementwise / 11
+    assert result.elementwise_training_flops_per_token > 1.5 * result.elementwise_forward_flops_per_token
 
 
 def test_inspecting_leaves_no_hook_and_no_gradient() -> None:
@@ -80,16 +80,16 @@ def test_inspecting_leaves_no_hook_and_no_gradient() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_inspection_is_plain_numbers(family: str) -> None:
-    found = on_meta(family)
-    plain = json.loads(json.dumps(found.to_dict()))
-    assert plain["ledger"]["totals"]["parameters"] == found.ledger.totals.parameters
+    result = on_meta(family)
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["ledger"]["totals"]["parameters"] == result.ledger.totals.parameters
     assert plain["stages"][-1]["module"] == type(small_model(family).head).__name__
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_terminal_shows_totals_components_and_shapes(family: str) -> None:
-    found = on_meta(family, num_layers=5)
-    text = printed(found)
+    result = on_meta(family, num_layers=5)
+    text = printed(result)
     totals = ledger(small_model(family, num_layers=5), SIZE).totals
     assert f"{totals.parameters:,}" in text
     assert "blocks.0-4.mixer  (5 x)" in text
@@ -97,9 +97,11 @@ def test_the_terminal_shows_totals_components_and_shapes(family: str) -> None:
 
 
 def test_mixers_are_shown_with_what_computes_them() -> None:
-    found = on_meta("decoder_only", mixer=Retention, num_layers=3)
-    assert found.kernels == found.to_dict()["kernels"] == {f"stack.blocks.{layer}.mixer": "torch" for layer in range(3)}
-    assert "computed by" in printed(found)
+    result = on_meta("decoder_only", mixer=Retention, num_layers=3)
+    assert (
+        result.kernels == result.to_dict()["kernels"] == {f"stack.blocks.{layer}.mixer": "torch" for layer in range(3)}
+    )
+    assert "computed by" in printed(result)
     assert set(on_meta("decoder_only").kernels.values()) == {"fused attention"}
     without = on_meta("decoder_only", mixer=Identity)
     assert without.kernels == {} and "computed by" not in printed(without)

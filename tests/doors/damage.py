@@ -112,11 +112,11 @@ def another_type(content: bytes, draw: random.Random, path: Path) -> bytes:
     except (ValueError, yaml.YAMLError):
         return b"[]"
     odd = draw.choice(_ODD_VALUES)
-    places = list(_places(held))
-    if draw.random() < 0.1 or not places:
+    positions = list(_positions(held))
+    if draw.random() < 0.1 or not positions:
         held = odd
     else:
-        parent, key = draw.choice(places)
+        parent, key = draw.choice(positions)
         if draw.random() < 0.25 and isinstance(parent, dict):
             del parent[key]
         else:
@@ -124,13 +124,13 @@ def another_type(content: bytes, draw: random.Random, path: Path) -> bytes:
     return (json.dumps(held) if is_json else yaml.safe_dump(held)).encode()
 
 
-def _places(held: Any) -> list[tuple[Any, Any]]:
-    found: list[tuple[Any, Any]] = []
+def _positions(held: Any) -> list[tuple[Any, Any]]:
+    result: list[tuple[Any, Any]] = []
     keys = held.keys() if isinstance(held, dict) else range(len(held)) if isinstance(held, list) else ()
     for key in keys:
-        found.append((held, key))
-        found += _places(held[key])
-    return found
+        result.append((held, key))
+        result += _positions(held[key])
+    return result
 
 
 def swapped(content: bytes, draw: random.Random, path: Path) -> bytes:

@@ -47,11 +47,11 @@ def poisoned(run: Path, to: Path, change: Change) -> Path:
     return to
 
 
-def at(place: str, value: Any) -> Change:
+def at(position: str, value: Any) -> Change:
     """Put a value at a place of the configuration: data, model.mixer, augmentation.steps."""
 
     def change(config: dict[str, Any]) -> None:
-        *path, last = place.split(".")
+        *path, last = position.split(".")
         node: Any = config
         for name in path:
             node = node.setdefault(name, {})

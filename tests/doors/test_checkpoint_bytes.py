@@ -23,12 +23,12 @@ SHORT = [*SMALL, "trainer.max_steps=1", "trainer.keep_checkpoints=all", "trainer
 def flip(path: Path, *, part: str, at: int = 0) -> None:
     """Flip all bits of 64 bytes inside one part of the file."""
     with zipfile.ZipFile(path) as parts:
-        found = next(one for one in parts.infolist() if one.filename.endswith(part))
+        result = next(one for one in parts.infolist() if one.filename.endswith(part))
     content = bytearray(path.read_bytes())
-    extra = int.from_bytes(content[found.header_offset + 28 : found.header_offset + 30], "little")
-    start = found.header_offset + 30 + len(found.filename.encode()) + extra + at
-    for place in range(start, start + min(FLIPPED, found.file_size - at)):
-        content[place] ^= 0xFF
+    extra = int.from_bytes(content[result.header_offset + 28 : result.header_offset + 30], "little")
+    start = result.header_offset + 30 + len(result.filename.encode()) + extra + at
+    for position in range(start, start + min(FLIPPED, result.file_size - at)):
+        content[position] ^= 0xFF
     path.write_bytes(content)
 
 
@@ -82,5 +82,5 @@ def test_every_command_that_reads_weights_refuses_flipped_ones(
     for name in (BEST, LAST):
         flip(run / "checkpoints" / name, part="data/0")
     assert main(command.format(run=run).split()) == 2
-    said = capsys.readouterr().err
-    assert "checkpoints/" in said and "is damaged" in said and "Traceback" not in said
+    message = capsys.readouterr().err
+    assert "checkpoints/" in message and "is damaged" in message and "Traceback" not in message

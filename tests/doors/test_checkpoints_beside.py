@@ -11,7 +11,7 @@ import pytest
 from doors.damage import restore, truncated
 from doors.workplace import RUN
 from headtohead.cli import main
-from headtohead.records.store import load_run
+from headtohead.records.run_folder import load_run
 
 BEST, LAST = Path(RUN, "checkpoints/best.ckpt"), Path(RUN, "checkpoints/last.ckpt")
 
@@ -20,9 +20,9 @@ def offered(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[st
     """The command that the refusal gives, as a shell would split it."""
     assert main(arguments) == 2
     shown = capsys.readouterr().err
-    found = re.search(r"beside it is whole \(step 2\): `h2h ([^`]*)`", shown)
-    assert found is not None, shown
-    return found[1].split()
+    result = re.search(r"beside it is whole \(step 2\): `h2h ([^`]*)`", shown)
+    assert result is not None, shown
+    return result[1].split()
 
 
 def truncate(path: Path) -> None:

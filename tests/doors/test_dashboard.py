@@ -11,8 +11,8 @@ import pytest
 
 from doors.damage import damage
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
-from served_runs import asked, served, written_run
+from headtohead.records.run_folder import RunFolder
+from served_runs import requested, served, written_run
 
 _FILES = ("record.json", "metrics.csv", "leases/writer.1", "tables/1/samples.csv", "attention/1/head.png")
 _STUDY = ("verdict.json", "report.html")
@@ -38,14 +38,14 @@ def check(root: Path, file: Path, draw: random.Random) -> None:
     runs = sorted(path.relative_to(root).as_posix() for path in root.glob("some/*"))
     with served(root) as dashboard:
         for path in ["/api/runs", "/api/studies", "/report?study=asked", *_questions(runs)]:
-            answer, body = asked(dashboard, path)
+            answer, body = requested(dashboard, path)
             assert answer.status in (200, 404), f"{kind} {file}: {path} is {answer.status}: {body[:500]!r}"
             if path == "/api/runs":
-                told = json.loads(body)
+                message = json.loads(body)
     others = {run for run in runs if not file.is_relative_to(root / run)}
-    assert others <= set(told["changed"]), f"{kind} {file}: {told['keys']}"
-    assert all(told["changed"][run]["status"] == "running" for run in others), f"{kind} {file}"
-    assert set(told["keys"]) == set(runs) or file.name == "record.json"
+    assert others <= set(message["changed"]), f"{kind} {file}: {message['keys']}"
+    assert all(message["changed"][run]["status"] == "running" for run in others), f"{kind} {file}"
+    assert set(message["keys"]) == set(runs) or file.name == "record.json"
 
 
 def _questions(runs: list[str]) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_record_that_cannot_be_read_is_shown_with_the_reason(tmp_path: Path) -
     run = written_run(tmp_path)
     (run.path / "record.json").write_text("[" * 100_000)
     with served(tmp_path) as dashboard:
-        shown = json.loads(asked(dashboard, "/api/runs")[1])["changed"]
+        shown = json.loads(requested(dashboard, "/api/runs")[1])["changed"]
     assert "nested deeper than 100 levels" in shown[f"some/{run.id}"]["unreadable"]
     assert shown[f"some/{run.id}"]["status"] == "unreadable"
     assert RunRecord(id=run.id).status == "running"

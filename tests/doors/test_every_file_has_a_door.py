@@ -29,7 +29,7 @@ BESIDE = {"validation_path", "test_path"}
 def arguments_of(command: str, monkeypatch: pytest.MonkeyPatch) -> list[argparse.Action]:
     seen: list[options.Parser] = []
 
-    def noted(self: options.Parser, *given: Any, **named: Any) -> None:
+    def noted(self: options.Parser, *provided: Any, **named: Any) -> None:
         seen.append(self)
         raise ConfigurationError("seen")
 
@@ -42,25 +42,25 @@ def arguments_of(command: str, monkeypatch: pytest.MonkeyPatch) -> list[argparse
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_argument_that_names_a_file_has_a_door(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking = []
+    without_name = []
     for action in arguments_of(command, monkeypatch):
         name = action.option_strings[0] if action.option_strings else action.dest
         if not WORDS.search(str(action.metavar)) or name in WRITTEN or (command, name) in ELSEWHERE:
             continue
         doors = [door for door in DOORS[command] if door.reads]
         if not (any(name in door.arguments for door in doors) if action.option_strings else doors):
-            lacking.append(name)
-    assert lacking == [], f"h2h {command}: add a door to tests/doors/doors.py"
+            without_name.append(name)
+    assert without_name == [], f"h2h {command}: add a door to tests/doors/doors.py"
 
 
 def test_every_field_of_data_that_names_a_file_has_a_door() -> None:
-    lacking = []
+    without_name = []
     for choice in choices("data"):
         if set(FIELD.findall(Path(choice.path).read_text(encoding="utf-8"))) - BESIDE:
             named = [door for doors in DOORS.values() for door in doors if f"data={choice.name}" in door.arguments]
             if not any(door.reads for door in named):
-                lacking.append(choice.name)
-    assert lacking == [], "add a door to tests/doors/doors.py"
+                without_name.append(choice.name)
+    assert without_name == [], "add a door to tests/doors/doors.py"
 
 
 @pytest.mark.parametrize("field", ["resume_from", "init_from", "data.tokenizer", "init_from=hf:", "data.tokenizer=hf:"])

@@ -37,9 +37,9 @@ NEEDED = {"model/cross": ("model=encoder_decoder",)}
 def ranges(kind: Kind) -> list[Range]:
     """Those of the numbers that a field takes."""
     if isinstance(kind, Either):
-        return [found for each in kind.kinds for found in ranges(each)]
+        return [result for each in kind.kinds for result in ranges(each)]
     if isinstance(kind, ListOf):
-        return [found for each in kind.items or (kind.item,) for found in ranges(each)]
+        return [result for each in kind.items or (kind.item,) for result in ranges(each)]
     return [kind.range] if isinstance(kind, WholeNumber | NumberKind) else []
 
 
@@ -107,8 +107,8 @@ def test_an_extreme_number_in_any_field_is_refused_in_a_sentence_or_taken(
         shown = capsys.readouterr()
         assert (code, trained.call_count) in ((0, 1), (2, 0)), (chosen, path, value, shown.err)
         if code:
-            *told, error = shown.err.splitlines(keepends=True)
-            assert len(told) < 3 and "Traceback" not in shown.err
+            *message, error = shown.err.splitlines(keepends=True)
+            assert len(message) < 3 and "Traceback" not in shown.err
             check_refusal(error, path, chosen)
         elif path.startswith("model."):
             check_buildable(trained.call_args.args[0], path)
@@ -135,7 +135,7 @@ def options_of(command: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Those that take a number."""
     seen: list[options.Parser] = []
 
-    def noted(self: options.Parser, *given: Any) -> None:
+    def noted(self: options.Parser, *provided: Any) -> None:
         seen.append(self)
         raise ConfigurationError("seen")
 

@@ -25,19 +25,19 @@ def test_every_command_is_in_the_table() -> None:
 
 
 def check(
-    door: Door, pattern: str, draw: random.Random, files: dict[Path, bytes], said: pytest.CaptureFixture[str]
+    door: Door, pattern: str, draw: random.Random, files: dict[Path, bytes], message: pytest.CaptureFixture[str]
 ) -> None:
     """Damage one of the files and call the command."""
     restore(files)
     target = draw.choice(sorted(Path().glob(pattern)))
     kind = damage(target, draw)
     before = snapshot()
-    said.readouterr()
+    message.readouterr()
     began = time.process_time()
     with _ended_after(30 * _PATIENCE):
         code = main(list(door.arguments))
     took = time.process_time() - began
-    shown = said.readouterr().err
+    shown = message.readouterr().err
     what = f"{kind} {target}, {' '.join(door.arguments)}: {code}\n{shown}"
 
     assert not Path(CANARY).exists(), f"executed: {what}"

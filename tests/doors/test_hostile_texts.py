@@ -12,14 +12,14 @@ import pytest
 
 import headtohead as h2h
 from browser import CHROMIUM, Browser
-from found_runs import made_up
 from headtohead.cli import main
 from headtohead.comparison.report import write_report
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.html_page import write_page
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
+from sample_comparison import made_up
 from served_runs import go, served, shown, train
 from studies.small_studies import write_run
 from sweeps.small_sweeps import small_sweep, tiny
@@ -56,20 +56,20 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def check(browser: Browser, *, own: tuple[str, ...] = ("file:",)) -> None:
     """Nothing was executed or made, no dialog came, no word is on the console, and nobody else was asked."""
-    browser.settle()
+    browser.wait_until_idle()
     assert browser.run("window.caught") is None
     assert browser.run(MADE) == 0 and browser.run(ADDRESSES) == 0
     assert browser.trouble == []
-    foreign = [address for address in browser.requests if not address.startswith((*own, "data:", "blob:", "about:"))]
-    assert foreign == []
+    external = [address for address in browser.requests if not address.startswith((*own, "data:", "blob:", "about:"))]
+    assert external == []
     assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "wider than its window"
 
 
 def shows(browser: Browser, text: str) -> None:
     """Check that the page shows the text in its elements, however it is broken into lines."""
-    wanted = "".join(text.replace("\x00", "").split())
+    expected = "".join(text.replace("\x00", "").split())
     held = "document.body.textContent.replace(/[\\s\\u0000\\ufffd]/g, '')"
-    shown(browser, f"{held}.includes({json.dumps(wanted)})")
+    shown(browser, f"{held}.includes({json.dumps(expected)})")
 
 
 def written(root: Path, text: str) -> None:
@@ -85,8 +85,8 @@ def written(root: Path, text: str) -> None:
     with table.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["text", text], [text, text]])
     (root / "studies" / "asked").mkdir(parents=True)
-    told = {"study": {"question": text}, "verdicts": [{"kind": "unlike", "sentence": text}], "remarks": [text]}
-    (root / "studies" / "asked" / "verdict.json").write_text(json.dumps(told))
+    message = {"study": {"question": text}, "verdicts": [{"kind": "unlike", "sentence": text}], "remarks": [text]}
+    (root / "studies" / "asked" / "verdict.json").write_text(json.dumps(message))
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -106,10 +106,10 @@ def test_the_dashboard_shows_hostile_texts_as_text(name: str, browser: Browser, 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_report_shows_hostile_texts_as_text(name: str, browser: Browser, tmp_path: Path) -> None:
     text = TEXTS[name]
-    found = made_up(tmp_path / "runs", {"a": 2.0, text: 2.5}, num_seeds=3, steps=10, maps=False)
+    result = made_up(tmp_path / "runs", {"a": 2.0, text: 2.5}, num_seeds=3, steps=10, maps=False)
     texts = {"question": text, "hypothesis": text, "tuning_words": text, "command": text, "title": text}
     file = tmp_path / "report.html"
-    write_report(replace(found, remarks=(text,), **texts), file)
+    write_report(replace(result, remarks=(text,), **texts), file)
     browser.open(file)
     shown(browser, "document.documentElement.dataset.drawn === 'true'")
     shows(browser, text)
@@ -122,7 +122,7 @@ def swept(folder: Path, text: str) -> SweepPlan:
     parameters = {"notes": {"values": [note, "other"]}, "optimizer.lr": {"values": [0.1, 0.01, 0.001]}}
     sweep = small_sweep(*tiny(folder), parameters=parameters, description=text)
     sweeper = Sweeper(sweep)
-    folders = [sweeper.plan.run_folder(cell) for cell in sweeper.plan.cells]
+    folders = [sweeper.plan.run_folder(spec) for spec in sweeper.plan.runs]
     for run, value in zip(folders[:2], (1.0, 2.0), strict=True):
         write_run(run)
         RunFolder(run).log(Progress(step=4), {"validation/loss": value})
@@ -145,9 +145,9 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A classifier that was trained on a table whose cells and classes are hostile, and samples of it."""
     root = tmp_path_factory.mktemp("trained")
     classes = [TEXTS["a picture"], TEXTS["the end of a script"], TEXTS["right to left"]]
-    cells = [text for name, text in TEXTS.items() if name != "a null byte"]
+    runs = [text for name, text in TEXTS.items() if name != "a null byte"]
     with (root / "rows.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = [[cells[row % len(cells)], classes[row % 3]] for row in range(60)]
+        rows = [[runs[row % len(runs)], classes[row % 3]] for row in range(60)]
         csv.writer(file).writerows([["text", "label"], *rows])
     more = [
         "task=classification", "model=encoder_only", "model.d_model=16", "model.num_heads=2", "model.num_layers=1",

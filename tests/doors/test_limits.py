@@ -17,14 +17,14 @@ from headtohead.data.batches.image_decoding import pixels_of
 from headtohead.data.sources.csv_files import CsvFiles
 from headtohead.errors import UsageError
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training import memory
 
 CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "sentence"),
     [
         (["train", "trainer.threads=1000000"], "trainer.threads=1000000 is refused: it must be at least 1 and at most"),
         (["train", "trainer.num_workers=100000"], "trainer.num_workers=100000 is refused"),
@@ -56,11 +56,11 @@ CPU = torch.device("cpu")
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 def test_what_no_machine_can_bear_is_refused_in_a_sentence(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and says in error and error.count("\n") == 1
+    assert error.startswith("error: ") and sentence in error and error.count("\n") == 1
 
 
 def test_a_training_that_needs_more_than_the_machine_has_is_refused_before_it_is_built(
@@ -113,17 +113,17 @@ def test_the_limit_of_a_container_counts(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "sentence"),
     [("about:\n  - 1\n", "about is [1]"), ("about:\n", "about is null"), ("about:\n  a: [\n", "is no YAML")],
 )
 def test_a_choice_of_data_that_says_odd_things_of_itself_is_refused(
-    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.yaml").write_text(f"name: x\n{text}")
     assert main(["list", "data", "--config-dir", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "mine.yaml" in error and says in error and error.count("\n") == 1
+    assert "mine.yaml" in error and sentence in error and error.count("\n") == 1
 
 
 def test_a_table_of_200_000_columns_is_refused(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.trust import is_trusted
 from headtohead.execution.launchers.launcher import LocalProcesses
 from headtohead.execution.multirun import Multirun, MultirunJob
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.signatures import SIGNATURES, settings_folder
-from headtohead.records.store import RunFolder
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
 
@@ -48,16 +48,16 @@ class MyNorm(LayerNorm):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a norm of one's own, made by this user; it is a folder's only run, beside the module of the norm."""
-    place = tmp_path_factory.mktemp("mine")
-    (place / "my_norms.py").write_text(MINE)
-    choice = place / "conf" / "model" / "norm" / "mine.yaml"
+    position = tmp_path_factory.mktemp("mine")
+    (position / "my_norms.py").write_text(MINE)
+    choice = position / "conf" / "model" / "norm" / "mine.yaml"
     choice.parent.mkdir(parents=True)
     choice.write_text("# Mine.\n_target_: my_norms.MyNorm\n_partial_: true\n")
     small = ["model.num_layers=1", "model.d_model=16", "model.num_heads=2", "trainer.max_steps=1", "model/norm=mine"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(place))
-        kept = ["trainer.keep_checkpoints=all", f"output_dir={place / 'outputs'}"]
-        folder = h2h.train(h2h.compose("train", [*TEXT, *small, *kept], place / "conf")).path
+        patch.syspath_prepend(str(position))
+        saved = ["trainer.keep_checkpoints=all", f"output_dir={position / 'outputs'}"]
+        folder = h2h.train(h2h.compose("train", [*TEXT, *small, *saved], position / "conf")).path
     assert folder is not None
     return folder
 
@@ -125,9 +125,9 @@ def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_
 
 
 def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:
-    given = Namespace(workers=2, threads=1, config_dir=None, trust=["my_norms", "torchvision"])
+    provided = Namespace(workers=2, threads=1, config_dir=None, trust=["my_norms", "torchvision"])
     plan = Multirun((MultirunJob("run", 0, (), {"output_dir": "outputs"}, "0"),), {})
-    for command in worker_commands(given, LocalProcesses(), ["train"], plan, devices=1):
+    for command in worker_commands(provided, LocalProcesses(), ["train"], plan, devices=1):
         assert " --trust my_norms --trust torchvision" in " ".join(command.arguments)
 
 
@@ -141,8 +141,14 @@ def test_a_trusted_package_is_trusted_for_what_is_its_own(here: Path) -> None:
         assert is_trusted(target, ["owned"]), target
     (package / "stars.py").write_text("from owned.parts.norms import *\n")
     assert is_trusted("owned.stars.Norm", ["owned"]) and not is_trusted("owned.stars.os.system", ["owned"])
-    foreign = ("os.system", "owned.os.system", "owned.system", "owned.parts.norms.p.os.system", "owned.parts.os.system")
-    for target in (*foreign, "ownedly.Norm", "owned", "owned..Norm", "", None):
+    external = (
+        "os.system",
+        "owned.os.system",
+        "owned.system",
+        "owned.parts.norms.p.os.system",
+        "owned.parts.os.system",
+    )
+    for target in (*external, "ownedly.Norm", "owned", "owned..Norm", "", None):
         assert target == "owned" or not is_trusted(target, ["owned"]), target
     assert is_trusted("owned.system", ["owned.system"]) and not is_trusted("owned.Norm", ["owned.parts"])
 

@@ -29,7 +29,7 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import train_run
 from headtohead.finished_runs.named_runs import named_runs
 from headtohead.records.signatures import settings_folder
-from served_runs import asked, served
+from served_runs import requested, served
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
 SLOTS = ("data", "task", "model", "optimizer", "model.mixer")
@@ -82,7 +82,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
 
 
-def given(command: str, run: Path) -> list[str]:
+def options(command: str, run: Path) -> list[str]:
     """The words of a command, and the sweep file of one's own that it reads."""
     parameters = {"seed": {"values": [1, 2]}, "resume_from": {"value": str(run)}}
     words = ["h2h", "train", "${args_no_hyphens}"]
@@ -101,16 +101,16 @@ def test_a_command_that_opens_a_strangers_run_refuses_and_runs_nothing(
     command: str, slot: str, own_run: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = poisoned(own_run, Path("outputs/run").absolute(), at(slot, naming(_args_=["touch called"])))
-    assert main(given(command, run)) == 2
-    said = capsys.readouterr().err
-    assert f"{slot}._target_={MODULE}.call in {run}" in said and f"--trust {MODULE}.call" in said
-    assert str(settings_folder()) in said and "Traceback" not in said and not was_run(here)
+    assert main(options(command, run)) == 2
+    message = capsys.readouterr().err
+    assert f"{slot}._target_={MODULE}.call in {run}" in message and f"--trust {MODULE}.call" in message
+    assert str(settings_folder()) in message and "Traceback" not in message and not was_run(here)
 
 
 @pytest.mark.parametrize("command", [command for ways in READS_VALUES.values() for command in ways])
 def test_a_command_that_shows_a_strangers_run_runs_nothing(command: str, own_run: Path, here: Path) -> None:
     run = poisoned(own_run, Path("outputs/run").absolute(), at("data", naming()))
-    assert main(given(command, run)) in (0, 1, 2) and not was_run(here)
+    assert main(options(command, run)) in (0, 1, 2) and not was_run(here)
     assert not named_runs([run], NamedColumns()).unread
 
 
@@ -118,8 +118,8 @@ def test_a_run_of_a_study_that_opens_a_strangers_run_fails_and_runs_nothing(own_
     """The workers of a study, of a sweep and of --multirun train their runs by this one function."""
     run = poisoned(own_run, here / "run", at("data", naming()))
     overrides = (f"augmentation.steps.back_translation.run={run}", *TRANSLATED, "tracking=none", *ROWS)
-    cell = RunSpec("a", 0, overrides, compose_checked("train", overrides), "a0")
-    train_run(cell, here / "study" / "a0", None, None)
+    spec = RunSpec("a", 0, overrides, compose_checked("train", overrides), "a0")
+    train_run(spec, here / "study" / "a0", None, None)
     reason = json.loads((here / "study" / "a0" / "record.json").read_text())["reason"]
     assert f"data._target_={MODULE}.call in {run}" in reason and not was_run(here)
 
@@ -128,7 +128,7 @@ def test_the_dashboard_shows_a_strangers_run_and_runs_nothing(own_run: Path, her
     poisoned(own_run, here / "outputs" / "run", at("data", naming()))
     with served(here / "outputs") as dashboard:
         for path in ("/api/runs", "/api/run?id=run", "/"):
-            answer, _ = asked(dashboard, path)
+            answer, _ = requested(dashboard, path)
             assert answer.status in (200, 404)
     assert not was_run(here)
 
@@ -182,7 +182,7 @@ def test_no_way_of_naming_gets_past_the_door(
     change: Change, command: str, own_run: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = poisoned(own_run, here / "run", change)
-    assert main(given(command, run)) == 2
+    assert main(options(command, run)) == 2
     assert f" in {run}/" in capsys.readouterr().err and not was_run(here)
 
 
@@ -232,10 +232,10 @@ def test_modules_in_the_folder_of_a_run_are_not_found_from_there(
     own_run: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Path(shutil.copytree(own_run, here / "run"))
-    for place, is_on_path in ((run, False), (here, True)):
-        monkeypatch.setattr("sys.path", [one for one in sys.path if one != str(place)])
-        monkeypatch.chdir(place)
-        assert main(["list", "precision"]) == 0 and (str(place) in sys.path) is is_on_path
+    for position, is_on_path in ((run, False), (here, True)):
+        monkeypatch.setattr("sys.path", [one for one in sys.path if one != str(position)])
+        monkeypatch.chdir(position)
+        assert main(["list", "precision"]) == 0 and (str(position) in sys.path) is is_on_path
 
 
 def test_values_from_a_server_or_a_published_file_name_no_classes_and_read_no_environment(

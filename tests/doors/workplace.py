@@ -21,7 +21,7 @@ from fresh_runs import ROWS
 from headtohead.api import compose
 from headtohead.cli import main
 from headtohead.records.record import Comparability, Progress, RunRecord, RunTiming
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.planning.registration import register
 from headtohead.studies.planning.study_plan import StudyPlanner
@@ -193,8 +193,8 @@ def _study() -> None:
     """One whose runs are done, as their records say, and judged."""
     plan = StudyPlanner(read_study("asked", config_dir="conf"), "conf").plan()
     register(plan)
-    for cell in plan.cells:
-        _record_alone(plan.run_folder(cell), config=dict(cell.config), place=cell.place, seed=cell.seed, group="asked")
+    for run in plan.runs:
+        _record_alone(plan.run_folder(run), config=dict(run.config), place=run.place, seed=run.seed, group="asked")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert main(["study", "asked", "--config-dir", "conf"]) in (0, 1)
     assert Path(STUDY_FOLDER, "verdict.json").is_file()

@@ -34,7 +34,7 @@ def test_runs_of_one_gpu_have_one_each_and_a_wide_one_waits_for_all(workers: lis
     assert named(workers[4].take(run())) is None
     for share in shares[:3]:
         assert share is not None
-        share.give_back()
+        share.release()
     assert named(workers[0].take(run(4))) is None, "one is still in use"
     assert named(workers[0].take(run(2))) == "0,1", "what the wide one could not have is free"
 
@@ -43,7 +43,7 @@ def test_a_wide_run_has_all_and_others_wait(workers: list[GpuPool]) -> None:
     share = workers[0].take(run(4))
     assert share is not None and named(share) == "0,1,2,3"
     assert named(workers[1].take(run())) is None and named(workers[1].take(run(2, "cpu"))) == "all"
-    share.give_back()
+    share.release()
     assert named(workers[1].take(run())) == "0"
 
 

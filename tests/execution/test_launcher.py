@@ -16,11 +16,11 @@ def python(program: str, log: Path, threads: int | None = None) -> Command:
 
 
 def all_ended(launcher: LocalProcesses) -> list[EndedCommand]:
-    found: list[EndedCommand] = []
+    result: list[EndedCommand] = []
     while launcher.is_busy:
-        found += launcher.ended()
+        result += launcher.ended()
         time.sleep(0.01)
-    return found
+    return result
 
 
 @pytest.mark.process
@@ -51,17 +51,17 @@ def test_several_at_once_each_with_its_threads(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_those_that_run_at_once_have_a_gpu_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    says = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
+    sentence = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
 
-    def told(number: int, at_once: int | None = None) -> list[str]:
+    def message(number: int, at_once: int | None = None) -> list[str]:
         launcher = LocalProcesses(at_once)
-        launcher.submit([python(says, tmp_path / f"{n}.log") for n in range(number)])
+        launcher.submit([python(sentence, tmp_path / f"{n}.log") for n in range(number)])
         return sorted(end.last_words for end in all_ended(launcher))
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 5")
-    assert told(3) == ["2", "2", "5"] and told(3, at_once=1) == ["2"] * 3
+    assert message(3) == ["2", "2", "5"] and message(3, at_once=1) == ["2"] * 3
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert told(2) == ["0", "0"], "a single one is shared"
+    assert message(2) == ["0", "0"], "a single one is shared"
 
 
 @pytest.mark.process

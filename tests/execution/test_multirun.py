@@ -17,7 +17,7 @@ from headtohead.errors import UsageError
 from headtohead.execution.multirun import Multirun, planned_jobs
 from headtohead.files.process_liveness import Owner
 from headtohead.records.record import RunRecord, StudyPosition
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from studies.small_studies import TINY
 
 
@@ -57,15 +57,15 @@ def test_combinations_that_cannot_be_are_told_and_take_no_other_along() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "message"),
     [
         (["seed=0,1", "trainer=ddp", "trainer.num_nodes=2"], "launcher=...: trainer.num_nodes=2 is refused, since a"),
         (["seed=0,1", "optimizer.lrr=1"], "did you mean optimizer.lr"),
         (["seed=a,b"], "seed=a is refused: it must be a whole number"),
     ],
 )
-def test_what_makes_no_multirun_is_refused_before_the_first_run(overrides: list[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_makes_no_multirun_is_refused_before_the_first_run(overrides: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         plan(*overrides)
 
 

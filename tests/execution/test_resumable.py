@@ -17,7 +17,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.execution.single_run import folder_of_run, train_resumable
 from headtohead.files.process_liveness import Owner
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from studies.small_studies import TINY
 from waiting import until
 

@@ -22,7 +22,7 @@ def test_a_run_is_leased_once_until_it_is_given_back(tmp_path: Path) -> None:
     lease = first.take("a")
     assert lease is not None and lease.is_held()
     assert second.take("a") is None and second.holder("a") is not None and second.holder("b") is None
-    lease.give_back()
+    lease.release()
     assert second.holder("a") is None and second.take("a") is not None
 
 

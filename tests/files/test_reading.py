@@ -99,14 +99,14 @@ def test_files_of_others_are_read_in_one_place() -> None:
     """Depth, digits, aliases, pipes and folders are refused there for all."""
     source = Path(headtohead.__file__).parent
     of_the_package = {source / "pretrained" / "families.py"}  # reads a file that ships
-    found = [
+    result = [
         f"{file.relative_to(source)}:{number}: {line.strip()}"
         for file in sorted(source.rglob("*.py"))
         if file.parent != source / "files" and file not in of_the_package
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if READERS.search(line)
     ]
-    assert found == [], "use headtohead/files/safe_read.py or array_archive.py"
+    assert result == [], "use headtohead/files/safe_read.py or array_archive.py"
 
 
 @pytest.mark.parametrize(

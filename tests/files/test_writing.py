@@ -14,7 +14,14 @@ import torch
 
 from faulty_disk import FullDisk, Operation, RecordingDisk, states_after_a_power_cut
 from headtohead.files import disk_operations as files_disk
-from headtohead.files.atomic_write import append_text, need_room, replace_bytes, replace_file, replace_text, sweep
+from headtohead.files.atomic_write import (
+    append_text,
+    remove_unfinished,
+    replace_bytes,
+    replace_file,
+    replace_text,
+    require_space,
+)
 from headtohead.files.disk_operations import OutOfDisk, is_full
 from headtohead.training.checkpoints import save
 
@@ -95,10 +102,10 @@ def test_a_full_disk_is_reported_with_the_file_and_leaves_the_old_one_and_nothin
         "numpy": lambda: replace_file(path, lambda file: np.savez(file, a=np.zeros(2**20))),
     }[library]
 
-    with pytest.raises(OutOfDisk, match=r"the disk is full: .*last\.ckpt was not written") as told:
+    with pytest.raises(OutOfDisk, match=r"the disk is full: .*last\.ckpt was not written") as message:
         write()
 
-    assert is_full(told.value) and told.value.filename == str(path)
+    assert is_full(message.value) and message.value.filename == str(path)
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("last.ckpt", b"old")]
 
 
@@ -108,7 +115,7 @@ def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path: Path, monkeypatc
             return 10**6
 
     monkeypatch.setattr(files_disk, "system", AlmostFull("never"))
-    need_room(tmp_path / "small", 9 * 10**5)
+    require_space(tmp_path / "small", 9 * 10**5)
     with pytest.raises(OutOfDisk, match=r"last\.ckpt was not written \(4\.2 MB are needed, and 1\.0 MB are free\)"):
         save({"model": {"w": torch.zeros(2**20)}}, tmp_path / "last.ckpt")
     assert list(tmp_path.iterdir()) == []
@@ -144,8 +151,8 @@ def test_what_killed_writers_left_is_swept_and_nothing_else(tmp_path: Path) -> N
         replace_text(file.with_name("plain"), "x")
         file.with_name("plain").rename(file)
 
-    assert sweep(tmp_path, older_than=60) == []
+    assert remove_unfinished(tmp_path, older_than=60) == []
     os.utime(left[0], (time.time() - 100,) * 2)
-    assert sweep(tmp_path, older_than=60) == left[:1]
-    assert sorted(sweep(tmp_path)) == sorted(left[1:])
+    assert remove_unfinished(tmp_path, older_than=60) == left[:1]
+    assert sorted(remove_unfinished(tmp_path)) == sorted(left[1:])
     assert all(file.exists() for file in whole)

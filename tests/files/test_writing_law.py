@@ -12,7 +12,7 @@ import headtohead
 from faulty_disk import RecordingDisk
 from headtohead.data.cache import prepared_content
 from headtohead.files import disk_operations as files_disk
-from headtohead.files.atomic_write import put_in_place, replace_by_name
+from headtohead.files.atomic_write import move_into_place, replace_by_name
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.pretrained.checkpoint_writer import write_safetensors
 
@@ -116,7 +116,7 @@ def test_a_power_cut_leaves_no_folder_that_is_half(tmp_path: Path, monkeypatch: 
     files = [unfinished / "a", unfinished / "deeper" / "b"]
     for file in files:
         file.write_text("x")
-    put_in_place(unfinished, target)
+    move_into_place(unfinished, target)
 
     kinds = [(one.kind, one.path) for one in disk.operations]
     named = kinds.index(("rename", str(unfinished)))

@@ -77,7 +77,7 @@ def only(evaluation: Evaluation) -> EvaluationPoint:
     return point
 
 
-def asked(run: FinishedRun, *overrides: str, **question: Any) -> EvaluationPoint:
+def requested(run: FinishedRun, *overrides: str, **question: Any) -> EvaluationPoint:
     return only(evaluate(run, EvaluationRequest(overrides=overrides, **question)))
 
 
@@ -102,7 +102,7 @@ def one_by_one(run: FinishedRun, tokens: Tensor, length: int, stride: int) -> li
 @pytest.mark.parametrize("stride", [5, LENGTH])
 def test_strided_loss_is_that_of_every_token_by_itself(lines: FinishedRun, stride: int) -> None:
     losses = [loss for tokens in documents(lines) for loss in one_by_one(lines, tokens, LENGTH, stride)]
-    point = asked(lines, stride=stride)
+    point = requested(lines, stride=stride)
     assert point.scored == len(losses) == sum(len(tokens) - 1 for tokens in documents(lines))
     assert point.metrics["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
     assert point.metrics["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
@@ -113,22 +113,22 @@ def test_strided_loss_is_that_of_every_token_by_itself(lines: FinishedRun, strid
 def test_strided_stream_is_one_long_document(stream: FinishedRun) -> None:
     tokens = torch.cat(documents(stream))
     losses = one_by_one(stream, tokens, 20, 7)
-    point = asked(stream, stride=7, lengths=(20,))
+    point = requested(stream, stride=7, lengths=(20,))
     assert (point.length, point.scored) == (20, len(losses))
     assert point.metrics["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_windows_that_do_not_overlap_are_ordinary_rows(lines: FinishedRun, stream: FinishedRun) -> None:
-    apart, plain = asked(lines, stride=LENGTH), asked(lines)
+    apart, plain = requested(lines, stride=LENGTH), requested(lines)
     assert (apart.scored, apart.samples) == (plain.scored, plain.samples)
     assert apart.metrics == pytest.approx(plain.metrics)
-    windows, rows = asked(stream, stride=LENGTH), asked(stream)
+    windows, rows = requested(stream, stride=LENGTH), requested(stream)
     assert 0 <= windows.scored - rows.scored < LENGTH, "packed rows leave out an end that fills no row"
 
 
 def test_what_was_recorded_is_found_again(stream: FinishedRun) -> None:
     for split in ("validation", "test"):
-        assert asked(stream, split=split).metrics == pytest.approx(stream.record.metrics[split])
+        assert requested(stream, split=split).metrics == pytest.approx(stream.record.metrics[split])
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
@@ -136,10 +136,10 @@ def test_a_run_is_measured_in_the_precision_that_is_requested(folder: Path, prec
     """The precision of its training repeats the recorded results; the default is 32 bits."""
     run = on_text(folder, f"precision={precision}", "model.num_layers=2")
     recorded = run.record.metrics["test"]["loss"]
-    found = evaluate(run, EvaluationRequest(overrides=(f"precision={precision}",)))
-    assert found.precision == precision and only(found).metrics["loss"] == pytest.approx(recorded, abs=1e-7)
+    result = evaluate(run, EvaluationRequest(overrides=(f"precision={precision}",)))
+    assert result.precision == precision and only(result).metrics["loss"] == pytest.approx(recorded, abs=1e-7)
     usual = evaluate(run, EvaluationRequest())
-    assert usual.precision == "32-true" and only(usual).metrics["loss"] != only(found).metrics["loss"]
+    assert usual.precision == "32-true" and only(usual).metrics["loss"] != only(result).metrics["loss"]
     exact = evaluate(run, EvaluationRequest(overrides=("precision=64-true",)))
     assert exact.precision == "64-true"
     assert only(exact).metrics["loss"] == pytest.approx(only(usual).metrics["loss"], abs=1e-5)
@@ -153,58 +153,60 @@ def test_another_trainer_is_what_sets_it_apart(stream: FinishedRun) -> None:
 
 
 def test_more_in_sight_is_counted(stream: FinishedRun) -> None:
-    plain, strided = asked(stream), asked(stream, stride=3)
+    plain, strided = requested(stream), requested(stream, stride=3)
     assert plain.mean_context == pytest.approx((LENGTH + 1) / 2)
     assert strided.mean_context is not None and LENGTH - 3 < strided.mean_context <= LENGTH
 
 
 def test_losses_by_place_add_up_to_the_loss(stream: FinishedRun) -> None:
-    point = asked(stream, by_place=True)
+    point = requested(stream, by_position=True)
     assert point.places is not None and len(point.places.loss) == LENGTH and sum(point.places.tokens) == point.scored
     total = sum(loss * count for loss, count in zip(point.places.loss, point.places.tokens, strict=True))
     assert total / point.scored == pytest.approx(point.metrics["loss"], rel=1e-5)
 
 
 def test_lengths_make_a_point_each_a_file_and_a_picture(stream: FinishedRun, tmp_path: Path) -> None:
-    found = evaluate(stream, EvaluationRequest(lengths=(6, 12, 24), by_place=True))
-    assert [point.length for point in found.points] == [6, 12, 24]
-    assert found.points[1].metrics == pytest.approx(asked(stream).metrics)
-    assert len({point.data_hash for point in found.points}) == 3
-    written = json.loads(Path(found.path).read_text())
-    assert Path(found.path) == stream.folder / "evaluations" / "test-length_6_12_24.json"
+    result = evaluate(stream, EvaluationRequest(lengths=(6, 12, 24), by_position=True))
+    assert [point.length for point in result.points] == [6, 12, 24]
+    assert result.points[1].metrics == pytest.approx(requested(stream).metrics)
+    assert len({point.data_hash for point in result.points}) == 3
+    written = json.loads(Path(result.path).read_text())
+    assert Path(result.path) == stream.folder / "evaluations" / "test-length_6_12_24.json"
     assert (written["trained_length"], written["points"][2]["length"]) == (LENGTH, 24)
-    plot_losses([found, found], tmp_path / "a" / "b.png")
+    plot_losses([result, result], tmp_path / "a" / "b.png")
     assert (tmp_path / "a" / "b.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_other_text_is_read_with_the_runs_own_tokenizer(stream: FinishedRun, folder: Path) -> None:
-    point = asked(stream, f"data.path={folder}/other.txt", split="train")
-    assert point.data_hash != asked(stream, split="train").data_hash
+    point = requested(stream, f"data.path={folder}/other.txt", split="train")
+    assert point.data_hash != requested(stream, split="train").data_hash
     assert point.scored > 500 and math.isfinite(point.metrics["loss"])
 
 
 def test_other_source_is_read_as_the_run_read_its_own(stream: FinishedRun) -> None:
-    point = asked(stream, "data=grammar_lm", "data.num_train=40", "data.num_validation=5", "data.num_test=5")
+    point = requested(stream, "data=grammar_lm", "data.num_train=40", "data.num_validation=5", "data.num_test=5")
     assert point.mean_context == pytest.approx((LENGTH + 1) / 2), "rows are as long, and packed, as in training"
 
 
 def test_a_rotary_scaling_stretches_to_the_length_and_keeps_the_trained_base(stream: FinishedRun) -> None:
-    plain = asked(stream, lengths=(24,))
-    scaled = {name: asked(stream, f"model/position=rotary_{name}", lengths=(24,)) for name in ("linear", "ntk", "yarn")}
+    plain = requested(stream, lengths=(24,))
+    scaled = {
+        name: requested(stream, f"model/position=rotary_{name}", lengths=(24,)) for name in ("linear", "ntk", "yarn")
+    }
     assert all((point.position["factor"], point.position["base"]) == (2.0, 500.0) for point in scaled.values())
     assert len({round(point.metrics["loss"], 9) for point in (plain, *scaled.values())}) == 4
-    given = asked(stream, "model/position=rotary_linear", "model.position.factor=3", "model.position.base=700")
-    assert (given.position["factor"], given.position["base"]) == (3.0, 700.0)
-    one = asked(stream, "model/position=rotary_linear", lengths=(LENGTH,))
-    assert one.metrics == pytest.approx(asked(stream).metrics), "stretched by nothing, a scaling is plain rotary"
+    provided = requested(stream, "model/position=rotary_linear", "model.position.factor=3", "model.position.base=700")
+    assert (provided.position["factor"], provided.position["base"]) == (3.0, 700.0)
+    one = requested(stream, "model/position=rotary_linear", lengths=(LENGTH,))
+    assert one.metrics == pytest.approx(requested(stream).metrics), "stretched by nothing, a scaling is plain rotary"
 
 
 def test_a_table_of_positions_is_refused_beyond_its_end_and_slides_instead(folder: Path) -> None:
     run = on_text(folder, "data.packing=stream", "model/position=learned")
     with pytest.raises(ConfigurationError, match=r"Learned knows 12 places.* --length 12 --stride 6"):
-        asked(run, lengths=(24,))
-    assert asked(run, stride=6).mean_context > 6  # type: ignore[operator]
-    assert asked(run, lengths=(8,)).length == 8
+        requested(run, lengths=(24,))
+    assert requested(run, stride=6).mean_context > 6  # type: ignore[operator]
+    assert requested(run, lengths=(8,)).length == 8
 
 
 @pytest.mark.parametrize(
@@ -229,21 +231,21 @@ def test_other_tasks_are_measured_as_recorded_and_refuse_windows(folder: Path, o
     sizes = ["data.num_validation=8", "data.num_test=8"]
     more = small["masked_lm"] if "masked_lm" in names else [] if "digits" in names else sizes
     run = trained(folder, *overrides, *more)
-    assert asked(run).metrics == pytest.approx(run.record.metrics["test"])
+    assert requested(run).metrics == pytest.approx(run.record.metrics["test"])
     with pytest.raises((ConfigurationError, DataError), match=r"leave it out|leave the stride out|needs windows"):
-        asked(run, stride=4)
+        requested(run, stride=4)
 
 
 def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
     sizes = ["data.num_train=40", "data.num_validation=8", "data.num_test=8"]
     run = trained(folder, "data=associative_recall", "data.num_pairs=2", "data.length=16", *sizes)
-    assert asked(run, lengths=(32,)).metrics != asked(run).metrics
+    assert requested(run, lengths=(32,)).metrics != requested(run).metrics
     with pytest.raises(DataError, match="leave the stride out"):
-        asked(run, stride=4)
+        requested(run, stride=4)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "says"),
+    ("overrides", "sentence"),
     [
         (["optimizer.lr=1"], "optimizer.lr cannot be changed"),
         (["model=encoder_only"], "model cannot be changed"),
@@ -258,15 +260,15 @@ def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_what_cannot_be_changed_is_refused(stream: FinishedRun, overrides: list[str], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        asked(stream, *overrides)
+def test_what_cannot_be_changed_is_refused(stream: FinishedRun, overrides: list[str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        requested(stream, *overrides)
 
 
 @pytest.mark.parametrize(
-    ("question", "says"), [({"stride": 13}, "needs windows"), ({"stride": 0, "lengths": (4,)}, "1 to 4"),
+    ("question", "sentence"), [({"stride": 13}, "needs windows"), ({"stride": 0, "lengths": (4,)}, "1 to 4"),
                            ({"lengths": (0,)}, "is refused"), ({"stride": 9, "lengths": (8,)}, "1 to 8")],
 )  # fmt: skip
-def test_windows_that_cannot_be_are_refused(stream: FinishedRun, question: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        asked(stream, **question)
+def test_windows_that_cannot_be_are_refused(stream: FinishedRun, question: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        requested(stream, **question)

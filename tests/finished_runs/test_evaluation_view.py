@@ -16,39 +16,41 @@ CLASSES = ("loss", "accuracy", "precision_macro", "recall_macro", "f1_macro", "m
 WORDS = ("loss", "perplexity", "token_accuracy", "bits_per_byte")
 
 
-def point_of(names: Sequence[str], place: int, **told: Any) -> EvaluationPoint:
-    metrics = {name: 0.1111 * (number + 1) + place / 1000 for number, name in enumerate(names)}
-    told = {"length": None, "mean_context": None, **told}
+def point_of(names: Sequence[str], position: int, **message: Any) -> EvaluationPoint:
+    metrics = {name: 0.1111 * (number + 1) + position / 1000 for number, name in enumerate(names)}
+    message = {"length": None, "mean_context": None, **message}
     baseline = dict.fromkeys(names, 0.4321)
     return EvaluationPoint(
-        metrics=metrics, baseline=baseline, samples=1821, scored=55552, data_hash="", seconds=1.0, **told
+        metrics=metrics, baseline=baseline, samples=1821, scored=55552, data_hash="", seconds=1.0, **message
     )
 
 
 def evaluation_of(points: list[EvaluationPoint]) -> Evaluation:
-    told: Mapping[str, Any] = dict.fromkeys(Evaluation.__dataclass_fields__)
+    message: Mapping[str, Any] = dict.fromkeys(Evaluation.__dataclass_fields__)
     own = {"run": "r", "name": "a_name_of_a_run", "split": "test", "monitor": "loss", "points": points}
-    return Evaluation(**{**told, **own})
+    return Evaluation(**{**message, **own})
 
 
 SHOTS = evaluation_of(
-    [point_of(CLASSES, place, shots=place, intervals={"accuracy": [0.199, 0.561]}) for place in (0, 1, 4)]
+    [point_of(CLASSES, position, shots=position, intervals={"accuracy": [0.199, 0.561]}) for position in (0, 1, 4)]
 )
-LENGTHS = evaluation_of([point_of(WORDS, place, length=place, mean_context=place / 2) for place in (64, 256)])
+LENGTHS = evaluation_of(
+    [point_of(WORDS, position, length=position, mean_context=position / 2) for position in (64, 256)]
+)
 CLASSES_OVER_LENGTHS = evaluation_of(
-    [point_of(CLASSES, place, length=place, intervals={"accuracy": [0.199, 0.561]}) for place in (64, 256)]
+    [point_of(CLASSES, position, length=position, intervals={"accuracy": [0.199, 0.561]}) for position in (64, 256)]
 )
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
-@pytest.mark.parametrize("found", [SHOTS, LENGTHS, CLASSES_OVER_LENGTHS], ids=["shots", "lengths", "classes"])
-def test_every_number_is_whole_on_a_terminal_of_any_width(found: Evaluation, width: int) -> None:
+@pytest.mark.parametrize("result", [SHOTS, LENGTHS, CLASSES_OVER_LENGTHS], ids=["shots", "lengths", "classes"])
+def test_every_number_is_whole_on_a_terminal_of_any_width(result: Evaluation, width: int) -> None:
     written = io.StringIO()
-    Console(file=written, width=width).print(show_evaluations([found], [{}]))
+    Console(file=written, width=width).print(show_evaluations([result], [{}]))
     text = written.getvalue()
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width
-    for point in found.points:
+    for point in result.points:
         lines = [
             line for line in text.splitlines() if f" {point.shots if point.length is None else point.length} " in line
         ]

@@ -53,11 +53,11 @@ def sizes_left_open() -> Iterator[None]:
 )
 def test_an_artefact_gives_the_runs_own_logits(name: str, form: Form, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *RUNS[name])
-    found = export(run, form)
-    assert len(found.rows) == 3 and all(row.difference < 1e-5 and row.artefact_ms > 0 for row in found.rows)
-    assert all(file.is_file() for file in found.files) and (found.files[0].parent / "config.yaml").is_file()
-    told = json.loads((found.files[0].parent / "export.json").read_text())
-    assert told["form"] == form and [row["batch"] for row in told["rows"]] == [1, 2, 5]
+    result = export(run, form)
+    assert len(result.rows) == 3 and all(row.difference < 1e-5 and row.artefact_ms > 0 for row in result.rows)
+    assert all(file.is_file() for file in result.files) and (result.files[0].parent / "config.yaml").is_file()
+    message = json.loads((result.files[0].parent / "export.json").read_text())
+    assert message["form"] == form and [row["batch"] for row in message["rows"]] == [1, 2, 5]
 
 
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_onnx_goes_to_the_folder_that_is_given(tmp_path: Path) -> None:
-    found = export(fresh_run(tmp_path, *CHAR), "onnx", tmp_path / "served")
-    assert found.files[0] == tmp_path / "served" / "model.onnx" and all(row.difference < 1e-5 for row in found.rows)
+    result = export(fresh_run(tmp_path, *CHAR), "onnx", tmp_path / "served")
+    assert result.files[0] == tmp_path / "served" / "model.onnx" and all(row.difference < 1e-5 for row in result.rows)
 
 
 @pytest.mark.parametrize("form", ["torch", "onnx"])
@@ -83,8 +83,8 @@ def test_onnx_goes_to_the_folder_that_is_given(tmp_path: Path) -> None:
 def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_path: Path) -> None:
     """Longer and shorter than a chunk, and than the rows that the graph was traced with."""
     longer = [*ROWS, "data.context_length=80", "data.tokenizer=char", "model.num_layers=1", "model/position=none"]
-    found = export(fresh_run(tmp_path, *longer, f"model/mixer={mixer}"), form)
-    assert [row.length for row in found.rows] == [26, 80, 2] and all(row.difference < 1e-5 for row in found.rows)
+    result = export(fresh_run(tmp_path, *longer, f"model/mixer={mixer}"), form)
+    assert [row.length for row in result.rows] == [26, 80, 2] and all(row.difference < 1e-5 for row in result.rows)
 
 
 @pytest.mark.slow
@@ -99,10 +99,10 @@ def test_an_operation_that_onnx_has_no_word_for_is_named_with_its_layer(tmp_path
 
 @pytest.mark.slow
 def test_a_mixer_that_works_in_chunks_goes_to_a_graph_of_any_length(tmp_path: Path) -> None:
-    found = export(
+    result = export(
         fresh_run(tmp_path, *CHAR, "model.num_layers=1", "model/position=none", "model/mixer=linear_attention"), "torch"
     )
-    assert all(row.difference < 1e-5 for row in found.rows)
+    assert all(row.difference < 1e-5 for row in result.rows)
 
 
 def test_tied_weights_are_written_once(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_the_part_that_takes_some_lengths_only_is_named(mixer: str, tmp_path: Pa
 @pytest.mark.parametrize("length", [1, 2])
 def test_a_run_of_single_tokens_is_exported(form: Form, length: int, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *ROWS, f"data.context_length={length}", "data.tokenizer=char", "model.num_layers=1")
-    found = export(run, form)
-    assert len(found.rows) == 3 and all(row.difference < 1e-5 for row in found.rows)
+    result = export(run, form)
+    assert len(result.rows) == 3 and all(row.difference < 1e-5 for row in result.rows)
 
 
 def test_positions_for_one_token_make_no_graph(tmp_path: Path) -> None:

@@ -46,10 +46,10 @@ def rows_of(run: FinishedRun) -> torch.Tensor:
 @pytest.mark.parametrize("there", RUNS)
 def test_transformers_reads_a_run_back_with_its_logits(there: Any, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *RUNS[there])
-    found = export(run, "hub", tmp_path / "published")
-    assert all(row.difference < 1e-5 for row in found.rows)
-    reference, told = there.from_pretrained(tmp_path / "published", output_loading_info=True)
-    assert not any(told[kind] for kind in ("unexpected_keys", "mismatched_keys"))
+    result = export(run, "hub", tmp_path / "published")
+    assert all(row.difference < 1e-5 for row in result.rows)
+    reference, message = there.from_pretrained(tmp_path / "published", output_loading_info=True)
+    assert not any(message[kind] for kind in ("unexpected_keys", "mismatched_keys"))
     tokens = rows_of(run)
     with torch.no_grad():
         torch.testing.assert_close(run.model(tokens), reference.eval()(tokens).logits, rtol=0, atol=5e-5)
@@ -69,6 +69,6 @@ def test_a_run_that_no_form_can_say_is_refused_with_the_reason(
 ) -> None:
     run = fresh_run(tmp_path, *GPT2, "model/mixer=retention")
     assert main(["export", str(run.folder), "--to", "hub"]) == 2
-    said = capsys.readouterr().err
-    assert "no form of the hub can represent this model" in said and "Retention" in said
+    message = capsys.readouterr().err
+    assert "no form of the hub can represent this model" in message and "Retention" in message
     assert not (run.folder / "export" / "hub").exists()

@@ -82,11 +82,11 @@ def log_likelihood(run: Path, before: str, after: str) -> float:
     tokens = [1, *(byte + 5 for byte in (before + after).encode())]
     with torch.no_grad():
         shares = load_run(run).model(tokens=torch.tensor([tokens[:-1]]))[0].double().log_softmax(-1)
-    said = shares.gather(1, torch.tensor(tokens[1:])[:, None])
-    return float(said[-len(after.encode()) :].sum())
+    message = shares.gather(1, torch.tensor(tokens[1:])[:, None])
+    return float(message[-len(after.encode()) :].sum())
 
 
-def asked(run: Path, tasks: Path, names: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, float]]:
+def requested(run: Path, tasks: Path, names: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, float]]:
     capsys.readouterr()
     assert main(["evaluate", str(run), "--lm-eval", names, "--lm-eval-tasks", str(tasks), "--json"]) == 0
     output = capsys.readouterr().out
@@ -98,12 +98,12 @@ def asked(run: Path, tasks: Path, names: str, capsys: pytest.CaptureFixture[str]
 def test_accuracies_and_bits_are_those_of_one_forward_pass_each(
     run: Path, tasks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = asked(run, tasks, "my_choices,my_texts", capsys)
+    result = requested(run, tasks, "my_choices,my_texts", capsys)
     scores = [log_likelihood(run, ROWS[0]["question"], f" {choice}") for choice in ROWS[0]["choices"]]
     by_length = [score / len(choice) for score, choice in zip(scores, ROWS[0]["choices"], strict=True)]
     for metric, values in (("acc,none", scores), ("acc_norm,none", by_length)):
         best = values.index(max(values))
-        assert found["my_choices"][metric] == pytest.approx(sum(row["answer"] == best for row in ROWS) / len(ROWS))
+        assert result["my_choices"][metric] == pytest.approx(sum(row["answer"] == best for row in ROWS) / len(ROWS))
     assert list((run / "evaluations").glob("lm_eval-my_choices-my_texts.json"))
 
 
@@ -112,20 +112,20 @@ def test_long_texts_are_read_in_windows_and_every_token_is_counted_once(run: Pat
 
     from headtohead.finished_runs.evaluation.lm_eval_model import LmEvalModel
 
-    asked_of = LmEvalModel(run, max_length=400)
+    requested_of = LmEvalModel(run, max_length=400)
     requests = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in TEXTS]
-    whole = asked_of.loglikelihood_rolling(requests, disable_tqdm=True)
+    whole = requested_of.loglikelihood_rolling(requests, disable_tqdm=True)
     assert whole == pytest.approx([log_likelihood(run, "", text) for text in TEXTS], rel=1e-5)
     windows = LmEvalModel(run, max_length=16).loglikelihood_rolling(requests[:1], disable_tqdm=True)
     tokens = [1, *(byte + 5 for byte in TEXTS[0].encode())]
     total, model = 0.0, load_run(run).model
-    for place in range(1, len(tokens)):
-        done = (place - 1) // 16 * 16
+    for position in range(1, len(tokens)):
+        done = (position - 1) // 16 * 16
         # a full window is read before the last token of each stretch of 16; the last stretch looks back as far
         end = min(done + 16, len(tokens) - 1)
-        read = tokens[max(0, end - 16) : place]
+        read = tokens[max(0, end - 16) : position]
         with torch.no_grad():
-            total += float(model(tokens=torch.tensor([read]))[0, -1].double().log_softmax(-1)[tokens[place]])
+            total += float(model(tokens=torch.tensor([read]))[0, -1].double().log_softmax(-1)[tokens[position]])
     assert windows == pytest.approx([total], rel=1e-5)
 
 
@@ -135,23 +135,23 @@ def test_what_is_written_is_what_the_run_writes(run: Path, tasks: Path, capsys: 
 
     from headtohead.finished_runs.evaluation.lm_eval_model import LmEvalModel
 
-    asked_of = LmEvalModel(run)
-    [text] = asked_of.generate_until(
+    requested_of = LmEvalModel(run)
+    [text] = requested_of.generate_until(
         [Instance("generate_until", {}, ("the old", {"until": ["\n"], "max_gen_toks": 8}), 0)], disable_tqdm=True
     )
     assert text == load_run(run).generate("the old", max_new_tokens=8, stop=["\n"])[0].text
-    assert "exact_match,none" in asked(run, tasks, "my_writing", capsys)["my_writing"]
+    assert "exact_match,none" in requested(run, tasks, "my_writing", capsys)["my_writing"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["data=csv"], "brings its own data"),
         (["--shots", "0,1"], "give --shots one number"),
     ],
 )
 def test_what_the_harness_decides_itself_is_refused(
-    run: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    run: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", str(run), "--lm-eval", "my_choices", *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -48,34 +48,34 @@ def test_shots_ask_a_trained_language_model_and_say_how_sure_the_answer_is(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["terrible", "wonderful"]
-    asked = [*DATA, "task.template='{text} It was {label}'", f"task.label_words=[{','.join(words)}]"]
-    assert main(["evaluate", str(run), *asked, "--shots", "0,2", "--json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)
+    options = [*DATA, "task.template='{text} It was {label}'", f"task.label_words=[{','.join(words)}]"]
+    assert main(["evaluate", str(run), *options, "--shots", "0,2", "--json"]) == 0
+    [result] = json.loads(capsys.readouterr().out)
     loaded = load_run(run)
     data = from_fields(SentenceGrammar, num_train=40, num_validation=5, num_test=20, tokenizer="byte")
     spec, batch = data.spec(), data.split("test").batch(np.arange(20))
-    for point, shots in zip(found["points"], (0, 2), strict=True):
+    for point, shots in zip(result["points"], (0, 2), strict=True):
         examples = "".join(
             f"{one.texts[0]} It was {words[one.label]}\n\n" for one in drawn_examples(spec, shots, 0).shown
         )
         scores = np.zeros((20, 2))
         for row, (text,) in enumerate(texts_of(batch, spec)):
-            for place, word in enumerate(words):
+            for position, word in enumerate(words):
                 before, after = f"{examples}{text} It was".encode(), f" {word}".encode()
                 tokens = [1, *(byte + 5 for byte in before + after)]
                 with torch.no_grad():
                     shares = loaded.model(tokens=torch.tensor([tokens[:-1]]))[0].double().log_softmax(-1)
-                said = shares.gather(1, torch.tensor(tokens[1:])[:, None])[-len(after) :]
-                scores[row, place] = float(said.sum())
+                log_shares = shares.gather(1, torch.tensor(tokens[1:])[:, None])[-len(after) :]
+                scores[row, position] = float(log_shares.sum())
         truth, predicted = batch.targets.numpy(), scores.argmax(1)
         right = int((truth == predicted).sum())
         assert point["shots"] == shots and point["metrics"]["accuracy"] == pytest.approx(right / 20)
         exact = [beta.ppf(0.025, right, 21 - right), beta.ppf(0.975, right + 1, 20 - right)]
         assert point["intervals"]["accuracy"] == pytest.approx(exact)
         precision, recall, f1, rows = precision_recall_fscore_support(truth, predicted, labels=[0, 1], zero_division=0)
-        for place, told in enumerate(point["per_class"]):
-            figures = [told["precision"], told["recall"], told["f1"], told["rows"]]
-            assert figures == pytest.approx([precision[place], recall[place], f1[place], rows[place]])
+        for position, own in enumerate(point["per_class"]):
+            figures = [own["precision"], own["recall"], own["f1"], own["rows"]]
+            assert figures == pytest.approx([precision[position], recall[position], f1[position], rows[position]])
     assert list((run / "evaluations").glob("test-shots_0_2*.json"))
 
 
@@ -111,11 +111,11 @@ def test_rows_of_the_train_split_are_evaluated_without_their_answers_in_the_prom
     data = build_data(run.config)
     task = build_task(run.config, data.spec())
     batch = data.split("train").batch(np.arange(8))
-    found = []
-    for view in (task.view_to_learn, task.view):
+    result = []
+    for view in (task.training_view, task.view):
         task.measure("test", run.model, view(batch, seed=0, epoch=0))
-        found.append(task.results("test")["loss"])
-    assert point.metrics["loss"] == pytest.approx(found[0], rel=1e-6) != found[1]
+        result.append(task.results("test")["loss"])
+    assert point.metrics["loss"] == pytest.approx(result[0], rel=1e-6) != result[1]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_number_of_rows_is_that_of_the_data_of_the_run(overrides: list[str],
 
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--shots", "0"], "task=multiple_choice reads data of kind labelled_text, and data=grammar_lm is language"),
         (["--shots=-1", *DATA], "must be at least 0"),
@@ -138,7 +138,7 @@ def test_the_number_of_rows_is_that_of_the_data_of_the_run(overrides: list[str],
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_sentence(
-    run: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    run: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", str(run), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

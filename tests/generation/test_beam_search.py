@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.positions.rotary import Rotary
 from headtohead.generation.beam_search import BeamSearchResult, search
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from small_models import exact_model
 
 EOS = 2
 PROMPTS = [[1, 3, 0, 3], [3], [0, 1, 1, 3, 3, 0]]
 
 
-def tiny(family: str = "decoder_only", **changes: Any) -> Decodes:
+def tiny(family: str = "decoder_only", **changes: Any) -> DecodingModel:
     model = exact_model(family, vocab_size=4, position=Rotary, tie_weights=False, **changes).eval()
-    assert isinstance(model, Decodes)
+    assert isinstance(model, DecodingModel)
     return model
 
 
@@ -35,9 +35,9 @@ def all_texts(length: int) -> list[tuple[int, ...]]:
 
 
 @torch.no_grad()
-def log_probabilities(model: Decodes, prompt: list[int]) -> dict[tuple[int, ...], float]:
+def log_probabilities(model: DecodingModel, prompt: list[int]) -> dict[tuple[int, ...], float]:
     """Return the log-probability of every text of up to three tokens."""
-    found: dict[tuple[int, ...], float] = {}
+    result: dict[tuple[int, ...], float] = {}
     for size in (1, 2, 3):
         texts = [text for text in all_texts(3) if len(text) == size]
         written, prompts = torch.tensor(texts), torch.tensor([prompt]).expand(len(texts), -1)
@@ -47,19 +47,19 @@ def log_probabilities(model: Decodes, prompt: list[int]) -> dict[tuple[int, ...]
         else:
             logits = model(torch.cat([prompts, written], 1))[:, len(prompt) - 1 : -1]
         sums = logits.log_softmax(-1).gather(-1, written[..., None]).sum((1, 2))
-        found |= dict(zip(texts, sums.tolist(), strict=True))
-    return found
+        result |= dict(zip(texts, sums.tolist(), strict=True))
+    return result
 
 
-def found(model: Decodes, prompts: list[list[int]], **how: Any) -> list[list[BeamSearchResult]]:
-    return search(model, prompts, Strategy(max_new_tokens=3, **how), bos_id=1, ends=[EOS])
+def result(model: DecodingModel, prompts: list[list[int]], **how: Any) -> list[list[BeamSearchResult]]:
+    return search(model, prompts, DecodingStrategy(max_new_tokens=3, **how), bos_id=1, ends=[EOS])
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0, -1.0])
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_decoder"])
 def test_with_enough_beams_the_best_of_all_texts_is_found(family: str, length_penalty: float) -> None:
     model = tiny(family)
-    results = found(model, PROMPTS, beams=30, num_samples=5, length_penalty=length_penalty)
+    results = result(model, PROMPTS, beams=30, num_samples=5, length_penalty=length_penalty)
     for prompt, best in zip(PROMPTS, results, strict=True):
         sums = log_probabilities(model, prompt)
         scores = {text: value / len(text) ** length_penalty for text, value in sums.items()}
@@ -71,14 +71,14 @@ def test_with_enough_beams_the_best_of_all_texts_is_found(family: str, length_pe
 
 def test_prompts_of_a_batch_are_searched_as_each_alone() -> None:
     model = tiny()
-    together = found(model, PROMPTS, beams=2, num_samples=2)
+    together = result(model, PROMPTS, beams=2, num_samples=2)
     for prompt, best in zip(PROMPTS, together, strict=True):
-        [alone] = found(model, [prompt], beams=2, num_samples=2)
+        [alone] = result(model, [prompt], beams=2, num_samples=2)
         assert [one.tokens for one in alone] == [one.tokens for one in best]
 
 
 def test_more_beams_than_tokens_find_no_text_twice() -> None:
-    [best] = found(tiny(), [[1]], beams=9, num_samples=9)
+    [best] = result(tiny(), [[1]], beams=9, num_samples=9)
     assert len({one.tokens for one in best}) == len(best)
 
 
@@ -87,7 +87,7 @@ def test_more_beams_than_tokens_find_no_text_twice() -> None:
 def test_finds_what_transformers_finds(beams: int, length_penalty: float) -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from gpt2_twin import same_weights
+    from gpt2_reference import same_weights
 
     torch.manual_seed(0)
     config = GPT2Config(
@@ -101,7 +101,7 @@ def test_finds_what_transformers_finds(beams: int, length_penalty: float) -> Non
         prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=8, num_beams=beams, do_sample=False,
         length_penalty=length_penalty, early_stopping="never", pad_token_id=EOS,
     )  # fmt: skip
-    how = Strategy(max_new_tokens=8, beams=beams, length_penalty=length_penalty)
+    how = DecodingStrategy(max_new_tokens=8, beams=beams, length_penalty=length_penalty)
     for row, [best] in zip(
         whole[:, 3:].tolist(), search(ours, prompts.tolist(), how, bos_id=1, ends=[EOS]), strict=True
     ):

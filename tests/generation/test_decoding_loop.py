@@ -9,20 +9,22 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.adaptive_norm import AdaptiveNorm
 from headtohead.components.positions.absolute import Learned, NoPosition
 from headtohead.components.positions.relative import Alibi, T5Bias
 from headtohead.components.positions.rotary import Rotary
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from small_models import exact_model
 
 PROMPTS = [[3, 14, 15, 9, 2], [6], [5, 3, 5, 8, 9, 7, 9]]
 
 
-def written(model: Decodes, prompts: Sequence[Sequence[int]], ends: Sequence[int] = (), **how: Any) -> list[list[int]]:
-    strategy = Strategy(**{"max_new_tokens": 9, **how})
+def written(
+    model: DecodingModel, prompts: Sequence[Sequence[int]], ends: Sequence[int] = (), **how: Any
+) -> list[list[int]]:
+    strategy = DecodingStrategy(**{"max_new_tokens": 9, **how})
     rows: list[list[int]] = [[] for _ in range(len(prompts) * strategy.num_samples)]
     for column in stream(model, prompts, strategy, bos_id=1, has_ended=lambda _, token: token in ends):
         for row, token in column:
@@ -30,7 +32,7 @@ def written(model: Decodes, prompts: Sequence[Sequence[int]], ends: Sequence[int
     return rows
 
 
-def anew(model: Decodes, prompt: Sequence[int], num_tokens: int = 9) -> list[int]:
+def anew(model: DecodingModel, prompt: Sequence[int], num_tokens: int = 9) -> list[int]:
     """Decode greedily, reading the whole row again for every token."""
     row = [1] if model.reads_source else list(prompt)
     start = len(row)
@@ -42,9 +44,9 @@ def anew(model: Decodes, prompt: Sequence[int], num_tokens: int = 9) -> list[int
     return row[start:]
 
 
-def model_of(family: str, **changes: Any) -> Decodes:
+def model_of(family: str, **changes: Any) -> DecodingModel:
     model = exact_model(family, **changes).eval()
-    assert isinstance(model, Decodes)
+    assert isinstance(model, DecodingModel)
     return model
 
 
@@ -72,11 +74,11 @@ def test_a_row_ends_with_its_end_token_while_others_go_on() -> None:
 
 def test_nothing_is_computed_after_the_last_row_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("decoder_only")
-    advance = Mock(side_effect=model.advance)
-    monkeypatch.setattr(model, "advance", advance)
+    decode_step = Mock(side_effect=model.decode_step)
+    monkeypatch.setattr(model, "decode_step", decode_step)
     first = written(model, [PROMPTS[0]])[0][0]
-    advance.reset_mock()
-    assert written(model, [PROMPTS[0]], ends=[first]) == [[first]] and not advance.called
+    decode_step.reset_mock()
+    assert written(model, [PROMPTS[0]], ends=[first]) == [[first]] and not decode_step.called
 
 
 DRAWS: dict[str, Any] = {"temperature": 0.9, "top_p": 0.95, "seed": 4}
@@ -112,7 +114,7 @@ def test_a_large_repetition_penalty_writes_no_token_twice_nor_one_of_the_prompt(
 
 def test_weights_cast_to_bfloat16_once_write_in_bfloat16() -> None:
     model = model_of("decoder_only", position=Rotary).to(torch.bfloat16)
-    state = model.start(torch.tensor([PROMPTS[0]]), None, room=4, bos_id=1)[1]
+    state = model.prefill(torch.tensor([PROMPTS[0]]), None, room=4, bos_id=1)[1]
     assert {tensor.dtype for tensor in state.tensors() if tensor.is_floating_point()} == {torch.bfloat16}
     assert len(written(model, PROMPTS)[0]) == 9
 
@@ -138,4 +140,4 @@ def test_a_prompt_without_tokens_is_refused() -> None:
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        Strategy(**settings)
+        DecodingStrategy(**settings)

@@ -7,7 +7,7 @@ import torch
 
 from contracts.choices import can_look, factory, names
 from generation.test_decoding_loop import PROMPTS, anew, written
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from small_models import exact_model
 
 MIXERS = [name for name in names("mixer") if can_look(factory("mixer", name), causal=True)]
@@ -20,9 +20,9 @@ def by_speed(mixers: list[str], quick: tuple[str, ...]) -> list[object]:
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in mixers]
 
 
-def model_of(**changes: object) -> Decodes:
+def model_of(**changes: object) -> DecodingModel:
     model = exact_model("decoder_only", d_model=32, num_heads=4, **changes).eval()
-    assert isinstance(model, Decodes)
+    assert isinstance(model, DecodingModel)
     return model
 
 

@@ -32,7 +32,7 @@ class HubServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folders = dict(folders)
         self.commits = {name: commits.get(name, commit_of(folder)) for name, folder in folders.items()}
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         """Every request: GET /api/datasets/..."""
         self.gated: set[str] = set()
         self.cut_short: set[str] = set()
@@ -50,7 +50,7 @@ class HubServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def requests_of(self, method: str, part: str = "") -> list[str]:
-        return [asked for asked in self.asked if asked.startswith(f"{method} ") and part in asked]
+        return [options for options in self.requested if options.startswith(f"{method} ") and part in options]
 
 
 @contextmanager
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests read `asked`."""
+        """Tests read `requested`."""
 
     def do_HEAD(self) -> None:
         self._answer(with_body=False)
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, with_body: bool) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.server.asked.append(f"{self.command} {path}")
+        self.server.requested.append(f"{self.command} {path}")
         parts = path.strip("/").split("/")
         if parts[:2] == ["api", "datasets"] and parts[4:5] == ["tree"]:
             self._tree("/".join(parts[2:4]), parts[5], "/".join(parts[6:]))
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         if folder is None:
             return
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        told = {
+        message = {
             "_id": "0",
             "id": name,
             "sha": self.server.commits[name],
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             "siblings": [_sibling(folder, file) for file in files],
             "cardData": card_of(folder),
         }
-        self._send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+        self._send(200, json.dumps(message).encode(), {"Content-Type": "application/json"})
 
     def _tree(self, name: str, revision: str, below: str) -> None:
         """List a folder, for clients that open files as those of a disk."""
@@ -143,8 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not (folder / below).is_dir():
             self._refuse(404, "EntryNotFound")
             return
-        told = [_entry(folder, path) for path in sorted((folder / below).iterdir())]
-        self._send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+        message = [_entry(folder, path) for path in sorted((folder / below).iterdir())]
+        self._send(200, json.dumps(message).encode(), {"Content-Type": "application/json"})
 
     def _file(self, name: str, revision: str, path: str, *, with_body: bool) -> None:
         folder = self._folder(name, revision)
@@ -166,8 +166,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = content[:-7]
         if with_body and path in self.server.changed:
             content = bytes([content[0] ^ 1]) + content[1:]
-        if (asked := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))) is not None:
-            first, last = int(asked[1]), min(int(asked[2]), len(content) - 1)
+        if (options := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))) is not None:
+            first, last = int(options[1]), min(int(options[2]), len(content) - 1)
             headers |= {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
             self._send(206, content[first : last + 1], headers)
             return
@@ -206,23 +206,23 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _entry(folder: Path, path: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {"path": path.relative_to(folder).as_posix(), "oid": "0", "size": 0, "type": "directory"}
+    message: dict[str, Any] = {"path": path.relative_to(folder).as_posix(), "oid": "0", "size": 0, "type": "directory"}
     if path.is_file():
-        told |= {"type": "file", "size": path.stat().st_size}
+        message |= {"type": "file", "size": path.stat().st_size}
         if path.name.endswith(LARGE):
-            told["lfs"] = {"oid": _etag(path), "size": path.stat().st_size, "pointerSize": 130}
-    return told
+            message["lfs"] = {"oid": _etag(path), "size": path.stat().st_size, "pointerSize": 130}
+    return message
 
 
 def _sibling(folder: Path, file: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    message: dict[str, Any] = {
         "rfilename": file.relative_to(folder).as_posix(),
         "size": file.stat().st_size,
         "blobId": "0",
     }
     if file.name.endswith(LARGE):
-        told["lfs"] = {"sha256": _etag(file), "size": file.stat().st_size, "pointerSize": 130}
-    return told
+        message["lfs"] = {"sha256": _etag(file), "size": file.stat().st_size, "pointerSize": 130}
+    return message
 
 
 def _etag(file: Path) -> str:
@@ -235,5 +235,5 @@ def card_of(folder: Path) -> dict[str, Any] | None:
     card = folder / "README.md"
     if not card.is_file():
         return None
-    told: dict[str, Any] = yaml.safe_load(card.read_text(encoding="utf-8").split("---")[1])
-    return told
+    message: dict[str, Any] = yaml.safe_load(card.read_text(encoding="utf-8").split("---")[1])
+    return message

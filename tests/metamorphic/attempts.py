@@ -56,36 +56,36 @@ class Attempt:
 
 def attempt(command: Overrides, ways: Mapping[str, Holds]) -> Attempt:
     """Train the command and go through the ways, up to the first that fails."""
-    found = Attempt(command)
+    result = Attempt(command)
     way = TRAIN
     with TemporaryDirectory() as folder:
         try:
             base = whole(trained(command, Path(folder) / "base"))
-            found.held.append(TRAIN)
+            result.held.append(TRAIN)
             for number, (way, holds) in enumerate(ways.items()):
                 try:
                     holds(base, Path(folder) / str(number))
-                    found.held.append(way)
+                    result.held.append(way)
                 except RefusedError as refusal:
-                    found.refused[way] = str(refusal)
+                    result.refused[way] = str(refusal)
         except RefusedError as refusal:
-            found.refused[TRAIN] = str(refusal)
+            result.refused[TRAIN] = str(refusal)
         except Exception as error:
-            found.failed = (way, error)
-    return found
+            result.failed = (way, error)
+    return result
 
 
-def told(found: Attempt, ways: Mapping[str, Holds]) -> str:
+def message(result: Attempt, ways: Mapping[str, Holds]) -> str:
     """Return the shortest command that fails in the same way, and how."""
-    assert found.failed is not None
-    way, error = found.failed
+    assert result.failed is not None
+    way, error = result.failed
     own = {} if way == TRAIN else {way: ways[way]}
 
     def fails(command: Overrides) -> bool:
         again = attempt(command, own)
         return again.failed is not None and again.failed[0] == way
 
-    command = shortened(found.command, fails)
+    command = shortened(result.command, fails)
     trace = "".join(traceback.format_exception(error)[-4:])
     return f"\nh2h train {shlex.join((*command, *FIXED))}\nthen: {way}\n{trace}"
 

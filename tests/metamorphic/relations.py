@@ -23,7 +23,7 @@ from headtohead.cli import main
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.training.run import train
 from headtohead.training.run_components import RunComponents
 from metamorphic.drawing import FIXED
@@ -90,8 +90,8 @@ def whole(run: Trained) -> Trained:
     for name, values in run.losses().items():
         assert values and all(map(math.isfinite, values)), f"{name} is {values}, and the run is called finished"
     assert {"train/loss", "validation/loss", "test/loss"} <= run.losses().keys()
-    lacking = [name for name in FIELDS if not getattr(run.record, name)]
-    assert not lacking, f"the record lacks {', '.join(lacking)}"
+    without_name = [name for name in FIELDS if not getattr(run.record, name)]
+    assert not without_name, f"the record lacks {', '.join(without_name)}"
     progress = run.record.progress
     assert progress.step and progress.flops, f"the record counts no work: {progress}"
     return run
@@ -100,13 +100,13 @@ def whole(run: Trained) -> Trained:
 def same(one: Trained, other: Trained) -> None:
     """Hold that two runs are one, but for rounding and time."""
     allowed = ROUNDING[one.precision]
-    expected, found = one.losses(), other.losses()
-    assert expected.keys() == found.keys()
+    expected, result = one.losses(), other.losses()
+    assert expected.keys() == result.keys()
     for name, values in expected.items():
-        assert len(values) == len(found[name]), f"{name} has {len(found[name])} points, not {len(values)}"
-        for place, (first, second) in enumerate(zip(values, found[name], strict=True)):
+        assert len(values) == len(result[name]), f"{name} has {len(result[name])} points, not {len(values)}"
+        for position, (first, second) in enumerate(zip(values, result[name], strict=True)):
             distance = abs(first - second) / max(abs(first), 1e-2)
-            assert distance <= allowed, f"{name} at point {place}: {second!r}, not {first!r} ({distance:.1e})"
+            assert distance <= allowed, f"{name} at point {position}: {second!r}, not {first!r} ({distance:.1e})"
     counts, others = one.record.progress, other.record.progress
     assert (counts.step, counts.tokens, counts.flops) == (others.step, others.tokens, others.flops), f"{others}"
 
@@ -144,12 +144,12 @@ def on_two_devices(base: Trained, folder: Path) -> None:
         [sys.executable, "-m", "headtohead", "train", *overrides],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
-    said = " ".join(done.stderr.split())[-400:]
-    found = list(find_runs(folder))
-    if done.returncode == 2 and not found:
-        raise RefusedError(said)
-    assert done.returncode == 0 and len(found) == 1, said
-    same(base, whole(Trained(base.command, found[0].read_record())))
+    message = " ".join(done.stderr.split())[-400:]
+    result = list(find_runs(folder))
+    if done.returncode == 2 and not result:
+        raise RefusedError(message)
+    assert done.returncode == 0 and len(result) == 1, message
+    same(base, whole(Trained(base.command, result[0].read_record())))
 
 
 def stopped_and_resumed(base: Trained, folder: Path) -> None:
@@ -162,15 +162,15 @@ def stopped_and_resumed(base: Trained, folder: Path) -> None:
 
 def _stopping(parts: RunComponents) -> RunComponents:
     """Ask for a stop in the second step, where the schedule is asked for its rate."""
-    asked = False
+    requested = False
 
     def schedule(max_steps: int) -> Callable[[int], float]:
         rate = parts.schedule(max_steps)
 
         def rate_of(step: int) -> float:
-            nonlocal asked
-            if step == 1 and not asked:
-                asked = True
+            nonlocal requested
+            if step == 1 and not requested:
+                requested = True
                 os.kill(os.getpid(), signal.SIGTERM)
             return rate(step)
 
@@ -182,10 +182,10 @@ def _stopping(parts: RunComponents) -> RunComponents:
 def evaluated(base: Trained, folder: Path) -> None:
     """Measure the finished run again: the recorded figures."""
     del folder
-    found = api.evaluate(base.path).points[0].metrics
+    result = api.evaluate(base.path).points[0].metrics
     recorded = base.record.metrics["test"]
-    for name in recorded.keys() & found.keys():
-        assert found[name] == _near(recorded[name], ROUNDING[base.precision]), f"{name}: {found[name]}"
+    for name in recorded.keys() & result.keys():
+        assert result[name] == _near(recorded[name], ROUNDING[base.precision]), f"{name}: {result[name]}"
 
 
 def _near(value: float, allowed: float) -> Any:
@@ -202,10 +202,10 @@ class Walk:
     arguments: Callable[[Path, Path], Sequence[str]]
 
     def holds(self, base: Trained, folder: Path) -> None:
-        said, told = io.StringIO(), io.StringIO()
-        with redirect_stdout(told), redirect_stderr(said):
+        report, message = io.StringIO(), io.StringIO()
+        with redirect_stdout(report), redirect_stderr(message):
             code = main([*self.arguments(base.path, folder)])
-        words = " ".join(said.getvalue().split())
+        words = " ".join(message.getvalue().split())
         assert code in (0, 2), f"h2h {self.name} ended with {code}: {words[-400:]}"
         assert "Traceback" not in words and "HEADTOHEAD_DEBUG" not in words, words[-400:]
         if code == 2:

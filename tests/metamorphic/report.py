@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
+from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, message
 from metamorphic.drawing import drawn_command
 
 _HEADER = """# The same numbers, however a run is divided, resumed or read again
@@ -46,13 +46,13 @@ class Counts:
     reasons: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
-    def add(self, found: Attempt) -> None:
+    def add(self, result: Attempt) -> None:
         self.commands += 1
-        self.held.update(found.held)
-        self.refused.update(found.refused.keys())
-        self.reasons.update(_VALUE.sub("…", reason)[:140] for reason in found.refused.values())
-        if found.failed is not None:
-            self.failures.append(told(found, {**WAYS, **LONG_WAYS}))
+        self.held.update(result.held)
+        self.refused.update(result.refused.keys())
+        self.reasons.update(_VALUE.sub("…", reason)[:140] for reason in result.refused.values())
+        if result.failed is not None:
+            self.failures.append(message(result, {**WAYS, **LONG_WAYS}))
 
     def lines(self) -> Iterator[str]:
         yield _HEADER
@@ -74,22 +74,22 @@ def main() -> int:
     parser.add_argument("--ways", type=int, default=4, help="ways tried of each command; 0: all")
     parser.add_argument("--long", action="store_true", help="also ways that start processes, and exports")
     parser.add_argument("--out", type=Path, help="a Markdown file")
-    given = parser.parse_args()
+    provided = parser.parse_args()
     logging.disable()
     torch.set_num_threads(1)
     counts, start = Counts(), time.monotonic()
-    known = {**WAYS, **(LONG_WAYS if given.long else {})}
-    number = given.first
-    while counts.held[TRAIN] < given.commands:
+    known = {**WAYS, **(LONG_WAYS if provided.long else {})}
+    number = provided.first
+    while counts.held[TRAIN] < provided.commands:
         rng = random.Random(number)
-        names = rng.sample(list(known), given.ways) if given.ways else list(known)
+        names = rng.sample(list(known), provided.ways) if provided.ways else list(known)
         counts.add(attempt(drawn_command(rng), {name: known[name] for name in names}))
         number += 1
-        _progress(counts, given.commands, time.monotonic() - start)
+        _progress(counts, provided.commands, time.monotonic() - start)
     text = "\n".join(counts.lines())
     sys.stdout.write(f"\n{text}\n")
-    if given.out:
-        given.out.write_text(f"{text}\n", encoding="utf-8")
+    if provided.out:
+        provided.out.write_text(f"{text}\n", encoding="utf-8")
     return bool(counts.failures)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
+from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, message
 from metamorphic.drawing import drawn_command
 
 MOST_REFUSED = 200
@@ -27,17 +27,17 @@ def attempted(rng: random.Random, ways: list[str]) -> Attempt:
     """Attempt commands up to the first that is not refused."""
     chosen = {name: {**WAYS, **LONG_WAYS}[name] for name in ways}
     for _ in range(MOST_REFUSED):
-        found = attempt(drawn_command(rng), chosen)
-        assert found.failed is None, told(found, chosen)
-        if TRAIN not in found.refused:
-            return found
+        result = attempt(drawn_command(rng), chosen)
+        assert result.failed is None, message(result, chosen)
+        if TRAIN not in result.refused:
+            return result
     raise AssertionError("nearly everything that is drawn is refused")
 
 
 def test_a_drawn_command_gives_the_same_numbers_in_every_way_or_is_refused(draw_seed: int) -> None:
     rng = random.Random(draw_seed)
-    found = attempted(rng, rng.sample(list(WAYS), WAYS_OF_EACH))
-    assert len(found.held) + len(found.refused) == 1 + WAYS_OF_EACH
+    result = attempted(rng, rng.sample(list(WAYS), WAYS_OF_EACH))
+    assert len(result.held) + len(result.refused) == 1 + WAYS_OF_EACH
 
 
 @pytest.mark.process

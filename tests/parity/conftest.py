@@ -39,7 +39,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def by_family(reports: list[parity.Report]) -> dict[str, dict[str, int | float]]:
     """Return what the comparisons showed of every family, as `h2h list pretrained` says it."""
-    found = {}
+    result = {}
     for kind in (family.model_type for family in FAMILIES):
         errors = [report.errors[torch.float32] for report in reports if report.family == kind]
         outcomes = law_table.OUTCOMES[kind]
@@ -52,8 +52,8 @@ def by_family(reports: list[parity.Report]) -> dict[str, dict[str, int | float]]
             refused=outcomes["refused here"] + outcomes["refused there"],
             announced=outcomes["differs as said"],
         )
-        found[kind] = asdict(evidence)
-    return found
+        result[kind] = asdict(evidence)
+    return result
 
 
 def _rounded(figure: float) -> float:
@@ -75,7 +75,7 @@ def _numbered(reports: list[parity.Report]) -> list[tuple[parity.Report, int | N
 
 def _row(report: parity.Report, number: int | None) -> str:
     errors = [report.errors[dtype] for dtype in (torch.float64, torch.float32)]
-    figures = [f"{figure:.1e}" for found in errors for figure in (found.logits, found.gradients)]
+    figures = [f"{figure:.1e}" for result in errors for figure in (result.logits, result.gradients)]
     name = report.name if number is None else f"{report.name} ({number})"
     covered = f"{report.num_tensors} tensors, {report.num_weights} weights"
     return f"| {name} | {report.reference} | {' | '.join(figures)} | {covered} |"

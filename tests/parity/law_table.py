@@ -35,7 +35,7 @@ another field, as `rope_theta` by `rope_parameters`)"""
 def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, str], set[str]]) -> str:
     """Return the table by family, and the fields of which no change was refused here or changed an output."""
     head = ["family", "tried", *_COLUMNS]
-    rows = [[kind, str(found.total()), *(str(found[name]) for name in _COLUMNS)] for kind, found in outcomes.items()]
+    rows = [[kind, str(result.total()), *(str(result[name]) for name in _COLUMNS)] for kind, result in outcomes.items()]
     whole: Counter[str] = sum(outcomes.values(), Counter())
     rows.append(["all", str(whole.total()), *(str(whole[name]) for name in _COLUMNS)])
     lines = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
@@ -45,10 +45,10 @@ def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, 
 
 def silent_fields(of_fields: Mapping[tuple[str, str], set[str]]) -> list[str]:
     """Return the fields whose changes left every output as it was, or were refused by the reference."""
-    found: dict[str, set[str]] = defaultdict(set)
+    result: dict[str, set[str]] = defaultdict(set)
     for (_, field), outcomes in of_fields.items():
-        found[field] |= outcomes
-    return sorted(field for field, outcomes in found.items() if "equal" in outcomes <= {"equal", "refused there"})
+        result[field] |= outcomes
+    return sorted(field for field, outcomes in result.items() if "equal" in outcomes <= {"equal", "refused there"})
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -199,18 +199,18 @@ def compared(kind: str, folder: Path) -> tuple[Outcome, str]:
             theirs = _theirs(model, folder)
             if isinstance(theirs, str):
                 return "refused there", theirs
-            expected = [_logits(theirs, asked) for asked, _, _ in rows(model)]
+            expected = [_logits(theirs, options) for options, _, _ in rows(model)]
     except Exception as error:  # whatever the reference raises is its refusal
         return "refused there", f"{type(error).__name__}: {error}"
     worst = 0.0
     with torch.no_grad():
-        for wanted, (_, asked, scored) in zip(expected, rows(model), strict=True):
-            found = ours(**asked)
-            if found.shape != wanted.shape:
-                return "different", f"logits of shape {tuple(found.shape)} here and {tuple(wanted.shape)} there"
-            if not wanted[scored].isfinite().all():
+        for wished, (_, options, scored) in zip(expected, rows(model), strict=True):
+            result = ours(**options)
+            if result.shape != wished.shape:
+                return "different", f"logits of shape {tuple(result.shape)} here and {tuple(wished.shape)} there"
+            if not wished[scored].isfinite().all():
                 return "refused there", "logits that are not finite"
-            worst = max(worst, float((found - wanted)[scored].abs().nan_to_num(torch.inf).max()))
+            worst = max(worst, float((result - wished)[scored].abs().nan_to_num(torch.inf).max()))
     if worst < TOLERANCE:
         return "equal", CHANGED if _moved(kind, folder.parent, expected) else f"{worst:.1e}"
     return ("differs as said" if _says_more(model, folder) else "different"), f"{worst:.1e}"
@@ -221,7 +221,7 @@ def _unchanged(kind: str, folder: Path) -> list[Tensor]:
     """Return the logits of the reference for the model that `base` has written into this folder."""
     theirs = _theirs(MODELS[kind], folder / kind)
     assert isinstance(theirs, nn.Module)
-    return [_logits(theirs, asked) for asked, _, _ in rows(MODELS[kind])]
+    return [_logits(theirs, options) for options, _, _ in rows(MODELS[kind])]
 
 
 def _moved(kind: str, folder: Path, logits: list[Tensor]) -> bool:
@@ -237,8 +237,8 @@ def _says_more(model: PublishedModel, folder: Path) -> bool:
     """Return whether a sentence is said at load that is not said of the unchanged model."""
     unchanged = folder.parent / "unchanged"
     write(unchanged, reference_config(model).to_dict(), {})
-    said, usual = (differences(open_checkpoint(f"hf:{path}"), model.head) for path in (folder, unchanged))
-    return not set(said) <= set(usual)
+    message, usual = (differences(open_checkpoint(f"hf:{path}"), model.head) for path in (folder, unchanged))
+    return not set(message) <= set(usual)
 
 
 def _ours(model: PublishedModel, folder: Path) -> Architecture | str:
@@ -250,8 +250,8 @@ def _ours(model: PublishedModel, folder: Path) -> Architecture | str:
 
 def class_names(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the labels of a classifier, in the order of their numbers where they have any."""
-    told = fields.get("id2label")
-    return tuple(told.values()) if isinstance(told, dict) else ()
+    message = fields.get("id2label")
+    return tuple(message.values()) if isinstance(message, dict) else ()
 
 
 @cache
@@ -261,10 +261,10 @@ def _built(overrides: tuple[str, ...]) -> Architecture:
 
 
 def _theirs(model: PublishedModel, folder: Path) -> nn.Module | str:
-    loaded, told = reference_class(model).from_pretrained(
+    loaded, message = reference_class(model).from_pretrained(
         folder, output_loading_info=True, dtype=torch.float32, **_eager(model)
     )
-    if missing := [name for name in told["missing_keys"] if name not in model.idle]:
+    if missing := [name for name in message["missing_keys"] if name not in model.idle]:
         return f"random there: {', '.join(sorted(missing))}"
     return loaded.eval()
 
@@ -274,8 +274,8 @@ def _eager(model: PublishedModel) -> dict[str, str]:
 
 
 @torch.no_grad()
-def _logits(theirs: nn.Module, asked: Mapping[str, Tensor]) -> Tensor:
-    return theirs(**asked, return_dict=True).logits
+def _logits(theirs: nn.Module, options: Mapping[str, Tensor]) -> Tensor:
+    return theirs(**options, return_dict=True).logits
 
 
 logging.getLogger("transformers").setLevel(logging.CRITICAL)

@@ -112,7 +112,7 @@ class Case:
     """Which logits are compared; None means all."""
     overrides: tuple[str, ...] = ()
     logits_of: Callable[[Any], Tensor] = lambda output: output.logits
-    asked: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
+    requested: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
     """What ours gives for the same."""
     constants: tuple[str, ...] = ()
     """Buffers of the reference that are parameters of ours; they are drawn anew too, and have no gradient there."""
@@ -129,8 +129,8 @@ def check(name: str, case: Case, *, remark: str = "") -> Report:
         theirs, ours, pieces = both(case, dtype)
         num_tensors = len(list(ours.parameters()))
         num_weights = sum(parameter.numel() for parameter in ours.parameters())
-        found = errors[dtype] = _compared(theirs, ours, pieces, case, dtype)
-        assert max(found.logits, found.gradients) < tolerance, f"{name} in {dtype}: {found}"
+        result = errors[dtype] = _compared(theirs, ours, pieces, case, dtype)
+        assert max(result.logits, result.gradients) < tolerance, f"{name} in {dtype}: {result}"
     report = Report(name, type(theirs).__name__, errors, num_tensors, num_weights, remark, case.family.model_type)
     REPORTS.append(report)
     return report
@@ -147,7 +147,7 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
         )
         ours = make_model(config).eval().to(dtype)
     pieces = [*case.family.body(hub, case.head), *case.family.head_pieces(hub, case.head)]
-    _check_cover(_learnt(theirs, case), dict(ours.named_parameters()), pieces)
+    _check_cover(_trained(theirs, case), dict(ours.named_parameters()), pieces)
     weights = {case.on_disk(name): tensor for name, tensor in theirs.state_dict().items()}
     taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
     ours.load_state_dict(taken, strict=False)
@@ -157,7 +157,7 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
     return theirs, ours, pieces
 
 
-def _learnt(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
+def _trained(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
     """The reference's parameters by their names in a file; `named_parameters` leaves second names out."""
     constants = {name: theirs.get_buffer(name) for name in case.constants}
     read = {name: tensor for name, tensor in theirs.named_parameters() if name not in case.idle}
@@ -166,12 +166,12 @@ def _learnt(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
 
 def _check_cover(theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], pieces: Sequence[WeightMapping]) -> None:
     """Every parameter of either side is in exactly one piece."""
-    for learnt, names in (
+    for trained, names in (
         (theirs, [name for piece in pieces for name in piece.theirs]),
         (ours, [name for piece in pieces for name in piece.ours]),
     ):
         assert len(set(names)) == len(names), "a name in two pieces"
-        assert set(names) == set(learnt)
+        assert set(names) == set(trained)
 
 
 def _compared(
@@ -179,28 +179,28 @@ def _compared(
 ) -> Errors:
     with exactly(dtype):
         expected = case.logits_of(theirs(**_of_type(case.theirs, dtype)))
-        found = case.asked(ours, _of_type(case.ours, dtype))
-        assert expected.dtype == found.dtype == dtype
+        result = case.requested(ours, _of_type(case.ours, dtype))
+        assert expected.dtype == result.dtype == dtype
         if case.scored is not None:
-            expected, found = expected[case.scored], found[case.scored]
+            expected, result = expected[case.scored], result[case.scored]
         direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         direction = direction.to(dtype)
-        for logits in (expected, found):
+        for logits in (expected, result):
             (logits * direction).sum().backward()
-    learnt = _learnt(theirs, case)
-    gradients = {name: tensor.grad for name, tensor in learnt.items() if tensor.grad is not None}
-    missing = [name for name in learnt if name not in gradients and name not in case.constants]
+    trained = _trained(theirs, case)
+    gradients = {name: tensor.grad for name, tensor in trained.items() if tensor.grad is not None}
+    missing = [name for name in trained if name not in gradients and name not in case.constants]
     assert not missing, f"the reference gives no gradient to {missing}"
     own = {name: parameter.grad for name, parameter in ours.named_parameters()}
     worst = 0.0
     for piece in pieces:
         if any(name in case.constants for name in piece.theirs):
             continue
-        for name, wanted in piece.take({name: gradients[name] for name in piece.theirs}).items():
+        for name, wished in piece.take({name: gradients[name] for name in piece.theirs}).items():
             gradient = own[name]
             assert gradient is not None, name
-            worst = max(worst, float((gradient - wanted).abs().max() / wanted.abs().max().clamp(min=1.0)))
-    return Errors(float((found - expected).detach().abs().max()), worst)
+            worst = max(worst, float((gradient - wished).abs().max() / wished.abs().max().clamp(min=1.0)))
+    return Errors(float((result - expected).detach().abs().max()), worst)
 
 
 def _of_type(inputs: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:

@@ -75,7 +75,7 @@ def test_bert_restores_tokens_and_judges_pairs_as_its_reference_does() -> None:
     case = bert(BertForPreTraining, "masked_language_model_and_pair")
     tokens = case.ours["valid"][..., None].expand(-1, -1, VOCABULARY).flatten(1)
     scored = torch.cat([tokens, tokens.new_ones(2, 2)], dim=1)
-    check("BERT, masked LM and pairs", replace(case, scored=scored, logits_of=both_logits, asked=our_logits))
+    check("BERT, masked LM and pairs", replace(case, scored=scored, logits_of=both_logits, requested=our_logits))
 
 
 def test_bert_classifies_sequences_as_its_reference_does() -> None:

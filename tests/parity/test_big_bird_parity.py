@@ -28,14 +28,14 @@ from parity.token_rows import VOCABULARY, pair_rows
 LENGTH, BLOCK_SIZE, NUM_RANDOM = 39, 4, 2
 NUM_BLOCKS = 10
 """The last one has three tokens; they are more than the reference reads with full attention."""
-TOLD: dict[str, Any] = {"num_labels": 3, "attn_implementation": "eager"}
+REPORTED: dict[str, Any] = {"num_labels": 3, "attn_implementation": "eager"}
 
 
 def big_bird(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
     config = BigBirdConfig(
         vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
         max_position_embeddings=LENGTH + 1, block_size=BLOCK_SIZE, num_random_blocks=NUM_RANDOM, sep_token_id=3,
-        **TOLD, **changes,
+        **REPORTED, **changes,
     )  # fmt: skip
     theirs, ours = pair_rows(LENGTH)
     sized = () if head == "masked_language_model" else ("model.num_classes=3",)
@@ -98,7 +98,7 @@ def test_bigbird_with_sparse_blocks_restores_tokens_as_its_reference_does_given_
         theirs={**case.theirs, "attention_mask": valid.long()},
         ours={**case.ours, "valid": valid},
         scored=valid,
-        asked=seeded,
+        requested=seeded,
     )
     remark = "with our random blocks; the reference uses block 0 for all of them in evaluation"
     check("BigBird, sparse blocks", sparse, remark=remark)

@@ -148,10 +148,10 @@ def test_mpt_equals_its_reference(num_heads: int) -> None:
 def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     original = modeling_mpt.build_mpt_alibi_tensor
 
-    def told(num_heads: int, sequence_length: int, alibi_bias_max: int, device: torch.device) -> Tensor:
+    def message(num_heads: int, sequence_length: int, alibi_bias_max: int, device: torch.device) -> Tensor:
         return original(num_heads, sequence_length, 5, device)
 
-    monkeypatch.setattr(modeling_mpt, "build_mpt_alibi_tensor", told)
+    monkeypatch.setattr(modeling_mpt, "build_mpt_alibi_tensor", message)
     own = {"alibi_bias_max": 5, "softmax_scale": 0.3}
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
     remark = "the reference assumes alibi_bias_max=8 whatever its file says; here it is passed in"

@@ -44,10 +44,10 @@ def untied(config: Any) -> nn.Module:
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_t5_writes_what_its_reference_writes(version: str) -> None:
     first = version == "1.0"
-    told: dict[str, Any] = {"feed_forward_proj": "relu" if first else "gated-gelu", "tie_word_embeddings": first}
+    message: dict[str, Any] = {"feed_forward_proj": "relu" if first else "gated-gelu", "tie_word_embeddings": first}
     config = T5Config(
         d_model=24, d_kv=8, d_ff=40, num_layers=2, num_decoder_layers=3, num_heads=3 if first else 5,
-        relative_attention_num_buckets=8, relative_attention_max_distance=9, **told, **SPECIAL,
+        relative_attention_num_buckets=8, relative_attention_max_distance=9, **message, **SPECIAL,
     )  # fmt: skip
     theirs, ours = both_sides()
     reference = T5ForConditionalGeneration if first else untied

@@ -49,7 +49,7 @@ BERT = ("model=encoder_only", *WIDE, *POST, "model.pooler=tanh", "model.num_clas
 SEQ2SEQ = ("task=seq2seq", "data=reverse", "model=encoder_decoder", *WIDE, "model.max_target_length=16")
 T5_PARTS = (
     "model/position=t5_bias", "model/norm=rms_norm", "model.scale_embedding=false", "model.feedforward.bias=false",
-    *(f"model.{part}.{said}" for part in ("mixer", "cross") for said in ("bias=false", "scale=1.0")),
+    *(f"model.{part}.{message}" for part in ("mixer", "cross") for message in ("bias=false", "scale=1.0")),
     "model.decoder.num_layers=1",
 )  # fmt: skip
 GATED = ("model/feedforward=geglu", "model.feedforward.activation=gelu_tanh", "model.tie_weights=false")
@@ -145,14 +145,14 @@ def test_transformers_reads_a_model_of_ours_and_gives_its_logits(name: str, tmp_
     idle = {name for name in report["missing_keys"] if name.startswith("bert.pooler.")}
     assert exported.family.model_type == "big_bird" or not idle, "BigBird's holds a pooler with every head"
     assert not any(set(names) - idle for names in report.values()), report
-    asked, own = inputs(exported)
+    options, own = inputs(exported)
     with torch.no_grad():
-        output, logits = theirs.eval()(**asked), ours(**own)
-    said = output.prediction_logits if exported.head == "masked_language_model_and_pair" else output.logits
+        output, logits = theirs.eval()(**options), ours(**own)
+    message = output.prediction_logits if exported.head == "masked_language_model_and_pair" else output.logits
     valid = own.get("valid")
     if valid is not None and logits.shape[:2] == valid.shape:
-        said, logits = said[valid], logits[valid]
-    assert (said - logits).abs().max() < 5e-5
+        message, logits = message[valid], logits[valid]
+    assert (message - logits).abs().max() < 5e-5
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -160,7 +160,7 @@ def test_a_form_composes_the_model_that_it_was_written_for(name: str) -> None:
     exported = MODELS[name]
     config = composed(exported)
     hub = exported.family.written(exported.family.hub_config(config["model"]))
-    own_task = [said for said in exported.overrides if said.startswith(("task=", "data="))]
+    own_task = [message for message in exported.overrides if message.startswith(("task=", "data="))]
     again = h2h.compose("train", [*TASKS[exported.head], *own_task, *exported.family.overrides(hub, exported.head)])
     first, second = (make_model(filled(one)) for one in (config, again))
     assert str(first) == str(second)

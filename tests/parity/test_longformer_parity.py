@@ -22,7 +22,7 @@ from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows
 
 CLASSES: dict[str, Any] = {"num_labels": 3}
-TOLD = "the first token is global, which global_attention_mask tells the reference"
+REPORTED = "the first token is global, which global_attention_mask tells the reference"
 
 
 def longformer(reference: Callable[[Any], nn.Module], head: HeadName) -> Case:
@@ -41,7 +41,7 @@ def longformer(reference: Callable[[Any], nn.Module], head: HeadName) -> Case:
 
 
 def test_longformer_restores_hidden_tokens_as_its_reference_does() -> None:
-    check("Longformer, masked LM", longformer(LongformerForMaskedLM, "masked_language_model"), remark=TOLD)
+    check("Longformer, masked LM", longformer(LongformerForMaskedLM, "masked_language_model"), remark=REPORTED)
 
 
 def test_longformer_classifies_sequences_as_its_reference_does() -> None:
@@ -49,7 +49,7 @@ def test_longformer_classifies_sequences_as_its_reference_does() -> None:
 
 
 def test_longformer_tags_tokens_as_its_reference_does() -> None:
-    check("Longformer, tagging", longformer(LongformerForTokenClassification, "tagger"), remark=TOLD)
+    check("Longformer, tagging", longformer(LongformerForTokenClassification, "tagger"), remark=REPORTED)
 
 
 def test_windows_of_several_widths_are_refused() -> None:

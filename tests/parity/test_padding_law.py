@@ -69,14 +69,14 @@ def here(kind: str, model: Architecture, tokens: Tensor, valid: Tensor) -> Tenso
 
 
 def there(kind: str, model: Any, tokens: Tensor, valid: Tensor | None = None, **more: Tensor) -> Tensor:
-    asked = {"input_ids": tokens, **more}
+    options = {"input_ids": tokens, **more}
     if valid is not None and MODELS[kind].masks:
-        asked["attention_mask"] = valid.long()
+        options["attention_mask"] = valid.long()
     if MODELS[kind].first_is_global:
-        asked["global_attention_mask"] = (torch.arange(tokens.shape[1]) == 0).long().expand(tokens.shape)
+        options["global_attention_mask"] = (torch.arange(tokens.shape[1]) == 0).long().expand(tokens.shape)
     if MODELS[kind].asks == "pairs":
-        asked |= {f"decoder_{name}": held for name, held in asked.items()}
-    return _logits(model, asked)
+        options |= {f"decoder_{name}": held for name, held in options.items()}
+    return _logits(model, options)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

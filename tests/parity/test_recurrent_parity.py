@@ -31,8 +31,8 @@ def compare(
     name: str, family: ModelFamily, reference: Any, config: Any, *, masks: bool = True, remark: str = ""
 ) -> None:
     theirs, ours = token_rows()
-    asked = theirs if masks else {"input_ids": theirs["input_ids"]}
-    check(name, Case(family, reference, config, asked, ours, scored=ours["valid"]), remark=remark)
+    options = theirs if masks else {"input_ids": theirs["input_ids"]}
+    check(name, Case(family, reference, config, options, ours, scored=ours["valid"]), remark=remark)
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -60,13 +60,13 @@ def test_mamba2_equals_its_reference(num_groups: int) -> None:
     ids=["mamba", "mamba2", "rwkv"],
 )
 def test_a_model_of_ours_is_written_in_the_words_that_it_was_read_from(family: ModelFamily, config: Any) -> None:
-    asked = family.overrides(family.complete(config.to_dict()), "language_model")
-    model = h2h.compose("train", asked)["model"]
+    options = family.overrides(family.complete(config.to_dict()), "language_model")
+    model = h2h.compose("train", options)["model"]
     written = family.hub_config(model)
     again = type(config)(**written)
     for name in written.keys() - {"architectures"}:
         assert getattr(again, name) == getattr(config, name), name
-    assert family.overrides(family.complete(again.to_dict()), "language_model") == asked
+    assert family.overrides(family.complete(again.to_dict()), "language_model") == options
 
 
 def test_mamba2_with_bounded_steps_is_refused() -> None:

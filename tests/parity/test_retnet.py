@@ -33,11 +33,11 @@ def pair(dtype: torch.dtype, eps: float) -> tuple[Retention, nn.Module]:
 
 def relative_positions(dtype: torch.dtype) -> tuple[tuple[Tensor, Tensor], Tensor]:
     """Rotations and decays as the paper has them (its decoder, which holds them, does not import without fairscale)."""
-    places = torch.arange(LENGTH, dtype=dtype)
+    positions = torch.arange(LENGTH, dtype=dtype)
     rates = 10000.0 ** -torch.linspace(0, 1, D_MODEL // NUM_HEADS // 2, dtype=dtype)
-    angles = (places[:, None] * rates).repeat_interleave(2, dim=1)
+    angles = (positions[:, None] * rates).repeat_interleave(2, dim=1)
     decay = 1.0 - 2.0 ** (-5.0 - torch.arange(NUM_HEADS, dtype=dtype))
-    distance = places[:, None] - places
+    distance = positions[:, None] - positions
     mask = torch.where(distance >= 0, decay[:, None, None] ** distance.clamp(min=0), 0.0)
     return (angles.sin(), angles.cos()), mask / mask.sum(-1, keepdim=True).sqrt()
 
@@ -64,8 +64,8 @@ def test_retention_is_that_of_its_authors(monkeypatch: pytest.MonkeyPatch) -> No
     errors = {torch.float32: differences(torch.float32)}
     monkeypatch.setattr(Tensor, "float", Tensor.double)
     errors[torch.float64] = differences(torch.float64)
-    for dtype, found in errors.items():
-        assert max(found.logits, found.gradients) < TOLERANCE[dtype], f"{dtype}: {found}"
+    for dtype, result in errors.items():
+        assert max(result.logits, result.gradients) < TOLERANCE[dtype], f"{dtype}: {result}"
     weights = [weight.numel() for weight in pair(torch.float32, eps=0.0)[0].parameters()]
     remark = "the mixer alone, with eps 0: divisions of the weights that the norm undoes are left out"
     REPORTS.append(Report("RetNet's retention", "MultiScaleRetention", errors, len(weights), sum(weights), remark))
@@ -75,5 +75,5 @@ def test_the_usual_eps_changes_little() -> None:
     mixer, reference = pair(torch.float32, eps=1e-6)
     x = torch.randn(2, LENGTH, D_MODEL)
     with torch.no_grad():
-        found = (mixer(x, Context()) - reference(x, relative_positions(torch.float32))).abs().max()
-    assert float(found) < 1e-3
+        result = (mixer(x, Context()) - reference(x, relative_positions(torch.float32))).abs().max()
+    assert float(result) < 1e-3

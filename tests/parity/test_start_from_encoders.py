@@ -85,8 +85,8 @@ def test_a_masked_model_learns_to_classify_with_its_own_words_and_a_fresh_head(
     folder = bert(BertForMaskedLM, tmp_path / "bert")
     with caplog.at_level(logging.INFO):
         record = h2h.train(classify(folder, reviews, "finetuning=layer_decay"))
-    said = next(message for message in caplog.messages if message.startswith("init_from="))
-    assert "taken: embedding" in said and "fresh: head" in said and "left aside: cls.predictions" in said
+    sentence = next(message for message in caplog.messages if message.startswith("init_from="))
+    assert "taken: embedding" in sentence and "fresh: head" in sentence and "left aside: cls.predictions" in sentence
     assert record.status == "finished" and record.config["model"]["d_model"] == 24
     assert record.path is not None
     data = open_run(record.path).data
@@ -109,7 +109,7 @@ def test_a_classifier_that_is_not_trained_says_what_its_reference_says(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("reference", "told", "has_head"),
+    ("reference", "message", "has_head"),
     [
         (BertForPreTraining, ["BertForPreTraining"], True),
         (BertForMaskedLM, None, True),
@@ -117,11 +117,11 @@ def test_a_classifier_that_is_not_trained_says_what_its_reference_says(tmp_path:
     ],
 )
 def test_the_masked_head_is_taken_where_there_is_one(
-    reference: Any, told: list[str] | None, has_head: bool, tmp_path: Path
+    reference: Any, message: list[str] | None, has_head: bool, tmp_path: Path
 ) -> None:
     folder = bert(reference, tmp_path / "bert")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "architectures": told}))
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": message}))
     taken = convert_weights(open_checkpoint(f"hf:{folder}"), "masked_language_model")
     assert taken.has_head == has_head and ("head.dense.weight" in taken.weights) == has_head
     assert ("bert.pooler.dense.weight" in taken.left_aside) == (reference is not BertForMaskedLM)
@@ -178,8 +178,8 @@ def test_the_encoder_of_an_encoder_decoder_classifies_and_says_what_its_referenc
         record = h2h.train(classify(folder, reviews, "optimizer.lr=1e-12"))
     assert record.status == "finished" and record.path is not None
     assert record.config["model"]["_target_"].endswith("EncoderOnly") and record.config["model"]["num_layers"] == 2
-    said = next(message for message in caplog.messages if message.startswith("init_from="))
-    assert "fresh: head" in said and ("decoder" in said) == (reference is not T5EncoderModel)
+    sentence = next(message for message in caplog.messages if message.startswith("init_from="))
+    assert "fresh: head" in sentence and ("decoder" in sentence) == (reference is not T5EncoderModel)
     run = open_run(record.path)
     inputs = run.data.split("test").batch(torch.arange(3).numpy()).inputs()
     theirs = reference.from_pretrained(folder).eval().get_encoder()

@@ -65,17 +65,17 @@ def largest(ours: Tensor | None, theirs: Tensor | None) -> float:
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("both_ways", [False, True], ids=["stacked", "both ways"])
 @pytest.mark.parametrize("slow", [False, True], ids=["kernel", "equations"])
-@pytest.mark.parametrize(("kernel", "fast", "twin"), KERNELS)
+@pytest.mark.parametrize(("kernel", "fast", "counterpart"), KERNELS)
 def test_a_recurrent_stack_is_torchs_own(
     kernel: type[nn.RNNBase],
     fast: type[Recurrence],
-    twin: type[Recurrence],
+    counterpart: type[Recurrence],
     slow: bool,
     both_ways: bool,
     bias: bool,
     dtype: torch.dtype,
 ) -> None:
-    stack = redraw(stack_of(twin if slow else fast, causal=not both_ways, bias=bias).to(dtype))
+    stack = redraw(stack_of(counterpart if slow else fast, causal=not both_ways, bias=bias).to(dtype))
     assert isinstance(stack, Stack)
     layers = 1 if both_ways else LAYERS
     theirs = kernel(WIDTH, WIDTH, layers, bias=bias, batch_first=True, bidirectional=both_ways).to(dtype)

@@ -12,7 +12,7 @@ from transformers import ViTConfig, ViTForImageClassification
 from headtohead.pretrained.vit import VitFamily
 from parity.parity import Case, check
 
-TOLD: dict[str, Any] = {"num_labels": 5, "attn_implementation": "eager"}
+REPORTED: dict[str, Any] = {"num_labels": 5, "attn_implementation": "eager"}
 SAVED = (
     (r"^vit\.layers\.", "vit.encoder.layer."),
     (r"attention\.q_proj", "attention.attention.query"),
@@ -35,7 +35,7 @@ def name_on_disk(name: str) -> str:
 def test_a_vision_transformer_classifies_images_as_its_reference_does(bias: bool) -> None:
     config = ViTConfig(
         hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, image_size=12, patch_size=4,
-        qkv_bias=bias, **TOLD,
+        qkv_bias=bias, **REPORTED,
     )  # fmt: skip
     images = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     case = Case(

@@ -24,11 +24,11 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from headtohead.architectures.decoder import Decodes
-from headtohead.generation import next_token
+from headtohead.architectures.decoder import DecodingModel
+from headtohead.generation import token_sampler
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.llama import Qwen3Family
 from headtohead.pretrained.t5 import T5Family
@@ -69,10 +69,10 @@ def cases() -> dict[str, Case]:
 
 
 @cache
-def pair(name: str) -> tuple[nn.Module, Decodes]:
+def pair(name: str) -> tuple[nn.Module, DecodingModel]:
     case, (seed, *factors) = cases()[name], DRAWN[name]
     theirs, ours, pieces = both(case, torch.float64)
-    assert isinstance(ours, Decodes)
+    assert isinstance(ours, DecodingModel)
     redraw(theirs, seed)
     with torch.no_grad():
         for path, parameter in theirs.named_parameters():
@@ -88,23 +88,23 @@ def padded(name: str) -> dict[str, Tensor]:
     longest = max(map(len, PROMPTS))
     rows, masks = [], []
     for prompt in PROMPTS:
-        padding, kept = [PAD] * (longest - len(prompt)), [1] * len(prompt)
+        padding, saved = [PAD] * (longest - len(prompt)), [1] * len(prompt)
         after = name != "qwen3"
         rows.append([*prompt, *padding] if after else [*padding, *prompt])
-        masks.append([*kept, *padding] if after else [*padding, *kept])
+        masks.append([*saved, *padding] if after else [*padding, *saved])
     return {"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(masks)}
 
 
 def theirs_write(name: str, **how: Any) -> list[list[int]]:
     """Their texts up to the end token, without what they go on with."""
-    model, given = pair(name)[0], padded(name)
+    model, provided = pair(name)[0], padded(name)
     settings = {"do_sample": False, "early_stopping": "never" if how.get("num_beams", 1) > 1 else False, **how}
     with exactly(torch.float64):
         whole = model.generate(
-            **given, max_new_tokens=NEW, eos_token_id=EOS, pad_token_id=PAD, decoder_start_token_id=STARTS[name],
+            **provided, max_new_tokens=NEW, eos_token_id=EOS, pad_token_id=PAD, decoder_start_token_id=STARTS[name],
             forced_eos_token_id=None, forced_bos_token_id=None, **settings,
         )  # fmt: skip
-    before = given["input_ids"].shape[1] if name == "qwen3" else 1
+    before = provided["input_ids"].shape[1] if name == "qwen3" else 1
     return [until_end(row) for row in whole[:, before:].tolist()]
 
 
@@ -113,10 +113,10 @@ def until_end(row: Sequence[int]) -> list[int]:
 
 
 def ours_write(name: str, prompts: Sequence[Sequence[int]] = PROMPTS, **how: Any) -> list[list[int]]:
-    model, strategy = pair(name)[1], Strategy(max_new_tokens=NEW, **how)
+    model, strategy = pair(name)[1], DecodingStrategy(max_new_tokens=NEW, **how)
     if strategy.beams > 1:
-        found = search(model, prompts, strategy, bos_id=STARTS[name], ends=[EOS])
-        return [list(best[0].tokens) for best in found]
+        result = search(model, prompts, strategy, bos_id=STARTS[name], ends=[EOS])
+        return [list(best[0].tokens) for best in result]
     texts: list[list[int]] = [[] for _ in prompts]
     for column in stream(model, prompts, strategy, bos_id=STARTS[name], has_ended=lambda _, token: token == EOS):
         for row, token in column:
@@ -136,8 +136,8 @@ def test_a_summary_may_take_every_word_of_its_source(name: str) -> None:
     sources = [[token, *prompt] for token in range(3, VOCABULARY) for prompt in PROMPTS]
     first = [text[0] for text in ours_write(name, sources)]
     punished = [text[0] for text in ours_write(name, sources, repetition_penalty=6.0)]
-    kept = [(one, other) for one, other in zip(first, punished, strict=True) if one != STARTS[name]]
-    assert kept and all(one == other for one, other in kept)
+    saved = [(one, other) for one, other in zip(first, punished, strict=True) if one != STARTS[name]]
+    assert saved and all(one == other for one, other in saved)
     assert any(token in source for token, source in zip(first, sources, strict=True)), "else nothing is shown"
 
 
@@ -145,8 +145,8 @@ def test_a_summary_may_take_every_word_of_its_source(name: str) -> None:
 @pytest.mark.parametrize("beams", [2, 4])
 @pytest.mark.parametrize("name", STARTS)
 def test_a_search_finds_what_the_reference_finds(name: str, beams: int, length_penalty: float) -> None:
-    found = theirs_write(name, num_beams=beams, length_penalty=length_penalty)
-    assert ours_write(name, beams=beams, length_penalty=length_penalty) == found
+    result = theirs_write(name, num_beams=beams, length_penalty=length_penalty)
+    assert ours_write(name, beams=beams, length_penalty=length_penalty) == result
 
 
 def test_some_texts_end_and_some_do_not() -> None:
@@ -164,9 +164,9 @@ def test_draws_are_made_from_the_shares_of_the_reference(
     logits = 3 * torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     read = [[5, 9, 3, 7], [4, 4, 4, 4], [8, 3, 8, 10]]
     drawn = Mock(side_effect=lambda logits, _: logits.argmax(-1))
-    monkeypatch.setattr(next_token, "draw", drawn)
-    strategy = Strategy(repetition_penalty=penalty, **how)
-    next_token.Chooser(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
+    monkeypatch.setattr(token_sampler, "draw", drawn)
+    strategy = DecodingStrategy(repetition_penalty=penalty, **how)
+    token_sampler.TokenSampler(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
     warpers = [RepetitionPenaltyLogitsProcessor(penalty), TemperatureLogitsWarper(how.get("temperature", 1.0))]
     warpers += [TopKLogitsWarper(how["top_k"])] if "top_k" in how else []
     warpers += [TopPLogitsWarper(how["top_p"])] if "top_p" in how else []

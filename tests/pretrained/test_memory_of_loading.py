@@ -66,8 +66,8 @@ def measured(folder: Path) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, str(PROBE), str(folder)], capture_output=True, text=True, check=True, env=environment
     )
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    message: dict[str, Any] = json.loads(done.stdout)
+    return message
 
 
 @pytest.mark.process
@@ -87,7 +87,9 @@ def test_a_model_loads_within_its_own_memory_and_a_fifth_of_its_file(
 ) -> None:
     weights = write_zeros(tmp_path / "zeros", sizes, kind, shards=shards)
     assert sizes is SMALL or weights > 1e9
-    told, file = measured(tmp_path / "zeros"), BYTES[kind] * weights
-    assert told["fresh"] == []
-    assert told["load"] < SPARE * file, f"{told['load'] / 1e6:.0f} MB beside the model, for a file of {file / 1e6:.0f}"
-    assert told["model"] + told["load"] < 4 * weights + SPARE * file
+    message, file = measured(tmp_path / "zeros"), BYTES[kind] * weights
+    assert message["fresh"] == []
+    assert message["load"] < SPARE * file, (
+        f"{message['load'] / 1e6:.0f} MB beside the model, for a file of {file / 1e6:.0f}"
+    )
+    assert message["model"] + message["load"] < 4 * weights + SPARE * file

@@ -41,22 +41,22 @@ def downloaded(cache: Path) -> Path:
 def test_a_name_that_cannot_be_reached_is_refused_in_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         h2h.compose("train", ["init_from=hf:somebody/small"])
-    says = str(refusal.value)
-    assert "init_from=hf:somebody/small is no folder here, and the hub cannot be reached" in says
-    assert "init_from=hf:/PATH/TO/FOLDER" in says and "\n" not in says
+    sentence = str(refusal.value)
+    assert "init_from=hf:somebody/small is no folder here, and the hub cannot be reached" in sentence
+    assert "init_from=hf:/PATH/TO/FOLDER" in sentence and "\n" not in sentence
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("origin", "says"),
+    ("origin", "sentence"),
     [
         ("hf:/nowhere/at/all", "there is no such folder; correct the path"),
         ("hf:", "names nothing: write hf:NAME, hf:NAME@REVISION or hf:FOLDER"),
         ("hf:a b/c", "is neither a folder here nor a name on the hub"),
     ],
 )
-def test_an_origin_that_is_neither_name_nor_folder_is_refused(origin: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_an_origin_that_is_neither_name_nor_folder_is_refused(origin: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
         open_checkpoint(origin)
 
 
@@ -72,13 +72,13 @@ def test_what_was_downloaded_is_used_and_written_down_by_its_commit(cache: Path)
 
 def test_pickled_weights_alone_are_not_requested(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (downloaded(cache) / "model.safetensors").unlink()
-    result, asked = open_checkpoint("hf:somebody/small"), []
+    result, options = open_checkpoint("hf:somebody/small"), []
 
     def no_such_entry(name: str, file: str, revision: str | None) -> Path:
-        asked.append(file)
+        options.append(file)
         raise EntryNotFoundError(file)
 
     monkeypatch.setattr(hub_checkpoint, "_download", no_such_entry)
     with pytest.raises(ValueError, match=r"has no model\.safetensors: its weights are pickled"):
         result.weights()
-    assert asked == ["model.safetensors"]
+    assert options == ["model.safetensors"]

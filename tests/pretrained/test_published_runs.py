@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import headtohead as h2h
 from headtohead.cli import main
 from headtohead.finished_runs.export_run import export
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
 from pretrained.published_folders import END, LINES, write_gpt2, write_text
 

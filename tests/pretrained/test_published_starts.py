@@ -152,7 +152,7 @@ NORM = "transformer.h.1.ln_2.bias"
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "sentence"),
     [
         (without(NORM), rf"lacks {re.escape(NORM)}, which its config.json promises"),
         (having("transformer.h.0.gate", 3), r"holds transformer\.h\.0\.gate, for which our gpt2 has no place"),
@@ -162,10 +162,10 @@ NORM = "transformer.h.1.ln_2.bias"
     ids=["missing", "left over", "other shape", "cannot be divided"],
 )
 def test_a_name_or_shape_left_over_is_refused_by_name(
-    published: Path, text: Path, tmp_path: Path, change: Callable[[Weights], Weights], says: str
+    published: Path, text: Path, tmp_path: Path, change: Callable[[Weights], Weights], sentence: str
 ) -> None:
     parts = h2h.build_parts(config_of(changed(published, tmp_path, change), text))
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=sentence):
         started(parts)
 
 
@@ -178,8 +178,8 @@ def test_an_index_that_lists_nothing_is_refused(published: Path, text: Path, tmp
 
 def test_classes_without_numbers_are_refused(published: Path, text: Path, tmp_path: Path) -> None:
     folder = changed(published, tmp_path, lambda weights: weights)
-    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**told, "id2label": {"good": "bad"}}), encoding="utf-8")
+    message = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**message, "id2label": {"good": "bad"}}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"id2label=\{'good': 'bad'\}, which numbers no classes"):
         started(h2h.build_parts(config_of(folder, text)))
 
@@ -194,7 +194,7 @@ def test_pickled_weights_are_refused_with_the_remedy(published: Path, text: Path
 
 
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("override", "sentence"),
     [
         ("model.num_layers=3", r"model\.num_layers=3 contradicts init_from=.*were trained with 2: take it out"),
         ("model.num_heads=4", r"model\.num_heads=4 contradicts"),
@@ -204,8 +204,8 @@ def test_pickled_weights_are_refused_with_the_remedy(published: Path, text: Path
         ("model/size=small", r"model/size=small contradicts .* weights have their size: take it out"),
     ],
 )
-def test_what_contradicts_the_weights_is_refused(published: Path, text: Path, override: str, says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
+def test_what_contradicts_the_weights_is_refused(published: Path, text: Path, override: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
         config_of(published, text, override)
 
 
@@ -217,7 +217,7 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "says"),
+    ("field", "value", "sentence"),
     [
         ("model_type", "elmo", r"has model_type=elmo, and we know gpt2, llama"),
         (
@@ -233,12 +233,12 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
     ],
 )
 def test_a_model_that_is_none_of_ours_is_refused_before_anything_is_built(
-    published: Path, text: Path, tmp_path: Path, field: str, value: object, says: str
+    published: Path, text: Path, tmp_path: Path, field: str, value: object, sentence: str
 ) -> None:
     folder = changed(published, tmp_path, lambda weights: weights)
-    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**told, field: value}), encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=says):
+    message = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**message, field: value}), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=sentence):
         config_of(folder, text)
 
 

@@ -69,7 +69,7 @@ def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("overrides", "says"),
+    ("overrides", "sentence"),
     [
         (["model/position=shaw"], r"gpt2: model\.position is Shaw, and gpt2 has Learned"),
         (["model/position=learned", "model.mixer.scale=0.5"], r"gpt2: .*mixer\.scale is 0\.5 here"),
@@ -77,10 +77,10 @@ def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: 
     ],
 )
 def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
-    overrides: list[str], says: str, tmp_path: Path
+    overrides: list[str], sentence: str, tmp_path: Path
 ) -> None:
     config = h2h.compose("train", [*SIZE, *overrides])
-    with pytest.raises(InexpressibleError, match=says):
+    with pytest.raises(InexpressibleError, match=sentence):
         write_hub(drawn(config), config, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

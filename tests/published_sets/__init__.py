@@ -15,7 +15,7 @@ Write = Callable[[Path], None]
 
 def all_sets() -> dict[str, Write]:
     """Return the sets of all modules of this package."""
-    found: dict[str, Write] = {}
+    result: dict[str, Write] = {}
     for module in pkgutil.iter_modules(__path__):
-        found |= getattr(importlib.import_module(f"{__name__}.{module.name}"), "SETS", {})
-    return found
+        result |= getattr(importlib.import_module(f"{__name__}.{module.name}"), "SETS", {})
+    return result

@@ -52,8 +52,8 @@ def rows_of(texts: Sequence[str], num_classes: int, size: int, start: int, *, hi
     rows: list[Row] = []
     for row in range(start, start + size):
         label = row % num_classes
-        told = {name: text_of(label, row, part) for part, name in enumerate(texts)}
-        rows.append({**told, "label": HIDDEN if hidden else label, "idx": row - start})
+        message = {name: text_of(label, row, part) for part, name in enumerate(texts)}
+        rows.append({**message, "label": HIDDEN if hidden else label, "idx": row - start})
     return rows
 
 
@@ -72,8 +72,8 @@ def write_subset(
     for split, hidden in splits.items():
         size = SIZES[split.partition("_")[0]] if split != "unsupervised" else 10
         rows = rows_of(texts, len(names), size, start, hidden=hidden)
-        kept = [{name: row[name] for name in features} for row in rows]
-        write_parquet(folder / above / f"{split}-00000-of-00001.parquet", kept, features)
+        saved = [{name: row[name] for name in features} for row in rows]
+        write_parquet(folder / above / f"{split}-00000-of-00001.parquet", saved, features)
         start += size
 
 

@@ -36,9 +36,9 @@ def play(scene: int, size: int) -> str:
 def write_tiny_shakespeare(folder: Path) -> None:
     """One row a split: its whole text."""
     splits = {"train": 9_000, "validation": 500, "test": 500}
-    for place, (split, size) in enumerate(splits.items()):
+    for position, (split, size) in enumerate(splits.items()):
         path = folder / "data" / f"{split}-00000-of-00001.parquet"
-        write_parquet(path, [{"text": play(100 * place, size)}], text_features())
+        write_parquet(path, [{"text": play(100 * position, size)}], text_features())
     write_card(folder, {"dataset_info": {"features": [TEXT]}, "configs": [default_config(splits)]})
 
 
@@ -75,8 +75,8 @@ def write_wikitext(folder: Path, *, subset: str, num_files: int) -> None:
 
 
 def story(number: int) -> str:
-    told = [f"She looked at needle {number} and thought of number {number * part}." for part in range(20)]
-    return "One day, a little girl named Lily found a needle in her room. " + " ".join(told)
+    message = [f"She looked at needle {number} and thought of number {number * part}." for part in range(20)]
+    return "One day, a little girl named Lily found a needle in her room. " + " ".join(message)
 
 
 def write_tinystories(folder: Path) -> None:

@@ -54,14 +54,14 @@ IMAGENET = ("tench, Tinca tinca", "goldfish, Carassius auratus", *(f"kind {numbe
 Form = Literal["PNG", "JPEG"]
 
 
-def picture(shape: Sequence[int], label: int, place: int, form: Form) -> tuple[bytes, np.ndarray]:
+def picture(shape: Sequence[int], label: int, position: int, form: Form) -> tuple[bytes, np.ndarray]:
     """The file of an image whose brightness follows from its class, so that it can be learned, and its levels."""
     from PIL import Image
 
-    generator = np.random.default_rng([label, place])
+    generator = np.random.default_rng([label, position])
     base = 20 + 200 * ((label * 7) % 10) / 9
     levels = np.clip(generator.normal(base, 12, shape), 0, 255).astype(np.uint8)
-    levels[: shape[0] // 4, : shape[1] // 2] = (25 * label + place) % 256
+    levels[: shape[0] // 4, : shape[1] // 2] = (25 * label + position) % 256
     file = BytesIO()
     Image.fromarray(levels).save(file, form, **({"quality": 90} if form == "JPEG" else {}))
     return file.getvalue(), levels
@@ -86,17 +86,17 @@ def write_pictures(
     features = Features({image: Image(), **{column: ClassLabel(names=list(names)) for column, names in labels.items()}})
     for split, number in rows.items():
         written: list[dict[str, Any]] = []
-        for place in range(number):
-            own = {column: place % len(names) for column, names in labels.items()}
-            content, _ = picture(shape, next(iter(own.values())), place + 10_000 * len(split), form)
-            written.append({image: {"bytes": content, "path": f"{place}.{form.lower()}"}, **own})
+        for position in range(number):
+            own = {column: position % len(names) for column, names in labels.items()}
+            content, _ = picture(shape, next(iter(own.values())), position + 10_000 * len(split), form)
+            written.append({image: {"bytes": content, "path": f"{position}.{form.lower()}"}, **own})
         for shard in range(shards):
             path = folder / inside / f"{split}-{shard:05d}-of-{shards:05d}.parquet"
             write_parquet(path, written[shard::shards], features)
-    told: list[dict[str, Any]] = [{"name": image, "dtype": "image"}]
+    message: list[dict[str, Any]] = [{"name": image, "dtype": "image"}]
     for column, names in labels.items():
         numbered = {str(number): name for number, name in enumerate(names)}
-        told.append({"name": column, "dtype": {"class_label": {"names": numbered}}})
+        message.append({"name": column, "dtype": {"class_label": {"names": numbered}}})
     named = {"config_name": subset} if subset else {}
     files = [{"split": split, "path": f"{inside}/{split}-*"} for split in rows]
     write_card(
@@ -106,7 +106,7 @@ def write_pictures(
             "task_categories": ["image-classification"],
             "dataset_info": {
                 **named,
-                "features": told,
+                "features": message,
                 "splits": [{"name": split, "num_bytes": 1, "num_examples": number} for split, number in rows.items()],
             },
             "configs": [{"config_name": subset or "default", "data_files": files}],

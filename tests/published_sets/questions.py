@@ -27,17 +27,19 @@ def rows_of(split: str, size: int, *, some_unanswerable: bool) -> list[dict[str,
     """Three questions a paragraph, the second after a long detour; held-out ones have several answers."""
     rows: list[dict[str, Any]] = []
     for row in range(size):
-        paragraph, asked = divmod(row, 3)
+        paragraph, options = divmod(row, 3)
         who, where = PEOPLE[paragraph % 4], TOWNS[(paragraph // 4) % 4]
-        detour = " ".join(f"Nothing happened on day {day} of year {paragraph}." for day in range(1 + 12 * (asked == 1)))
+        detour = " ".join(
+            f"Nothing happened on day {day} of year {paragraph}." for day in range(1 + 12 * (options == 1))
+        )
         context = f"In {split} story {paragraph}, {who} lived in {where}. {detour} Then {who} went home, by “train”."
         question, answer = (
             ("  Who lived there?", who),
             ("Where did somebody live?", where),
             ("Who flew?", "by “train”"),
-        )[asked]
+        )[options]
         answers = [answer] if split == "train" else [answer, answer, context[context.find(answer) :].split(".")[0]]
-        if some_unanswerable and asked == 2:
+        if some_unanswerable and options == 2:
             answers = []
         rows.append(
             {

@@ -27,10 +27,10 @@ def write_stsb(folder: Path) -> None:
         write_parquet(folder / "stsb" / f"{split}-00000-of-00001.parquet", rows, features)
         start += size
     files = [{"split": split, "path": f"stsb/{split}-*"} for split in SIZES]
-    told = [{"name": name, "dtype": kind} for name, kind in types.items()]
+    message = [{"name": name, "dtype": kind} for name, kind in types.items()]
     card = {
         "license": ["other"],
-        "dataset_info": [{"config_name": "stsb", "features": told}],
+        "dataset_info": [{"config_name": "stsb", "features": message}],
         "configs": [{"config_name": "stsb", "data_files": files}],
     }
     write_card(folder, card)

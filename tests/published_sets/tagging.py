@@ -23,12 +23,12 @@ NAMES = ("Zoë", "MacAllister-Jones", "@user42", "New", "Überwald")
 def sentence(row: int, tags: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Entities of one to three words, of a type after another; every fifth sentence is long."""
     types = sorted({tag[2:] for tag in tags if tag != "O"})
-    words, told = ["so", ","], ["O", "O"]
-    for place in range(1 + 8 * (row % 5 == 4)):
-        kind, length = types[(row + place) % len(types)], 1 + (row + place) % 3
-        words += [f"{kind}ish", *(NAMES[(row + place + step) % 5] for step in range(length)), "!"]
-        told += ["O", f"B-{kind}", *[f"I-{kind}"] * (length - 1), "O"]
-    return words, told
+    words, message = ["so", ","], ["O", "O"]
+    for position in range(1 + 8 * (row % 5 == 4)):
+        kind, length = types[(row + position) % len(types)], 1 + (row + position) % 3
+        words += [f"{kind}ish", *(NAMES[(row + position + step) % 5] for step in range(length)), "!"]
+        message += ["O", f"B-{kind}", *[f"I-{kind}"] * (length - 1), "O"]
+    return words, message
 
 
 def write_conll2003(folder: Path) -> None:

@@ -16,8 +16,8 @@ Rows = Sequence[Mapping[str, Any]]
 def write_card(folder: Path, front_matter: Mapping[str, Any]) -> None:
     """README.md with what the card of the set says between its lines of ---."""
     folder.mkdir(parents=True, exist_ok=True)
-    told = yaml.safe_dump(dict(front_matter), sort_keys=False, allow_unicode=True)
-    (folder / "README.md").write_text(f"---\n{told}---\n\n# A small set of the same form\n", encoding="utf-8")
+    message = yaml.safe_dump(dict(front_matter), sort_keys=False, allow_unicode=True)
+    (folder / "README.md").write_text(f"---\n{message}---\n\n# A small set of the same form\n", encoding="utf-8")
 
 
 def write_parquet(path: Path, rows: Rows, features: Any = None) -> Path:

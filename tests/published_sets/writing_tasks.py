@@ -22,9 +22,9 @@ ENGLISH = ["a", "two", "red", "blue", "dogs", "cats", "run", "sleep"]
 
 
 def pair_of(row: int) -> tuple[str, str]:
-    places = [row % 2, 2 + row // 2 % 2, 4 + row // 4 % 2, 6 + row // 8 % 2]
+    positions = [row % 2, 2 + row // 2 % 2, 4 + row // 4 % 2, 6 + row // 8 % 2]
     number = f"{row} ,"
-    return tuple(f"{number} {' '.join(words[at] for at in places)} ." for words in (GERMAN, ENGLISH))  # type: ignore[return-value]
+    return tuple(f"{number} {' '.join(words[at] for at in positions)} ." for words in (GERMAN, ENGLISH))  # type: ignore[return-value]
 
 
 def starts() -> dict[str, int]:
@@ -50,8 +50,8 @@ def write_nested(folder: Path, *, subsets: Mapping[str, tuple[str, ...]], with_i
     for subset, splits in subsets.items():
         languages = subset.split("-")
         own = [{"name": "id", "dtype": "string"}] if with_id else []
-        told = {"name": "translation", "dtype": {"translation": {"languages": languages}}}
-        infos.append({"config_name": subset, "features": [*own, told]})
+        message = {"name": "translation", "dtype": {"translation": {"languages": languages}}}
+        infos.append({"config_name": subset, "features": [*own, message]})
         files = [{"split": split, "path": f"{subset}/{split}-*"} for split in splits]
         configs.append({"config_name": subset, "data_files": files})
         features = Features(
@@ -70,7 +70,7 @@ def _nested(row: int, languages: list[str], with_id: bool) -> Row:
 
 
 def write_summaries(
-    folder: Path, *, columns: tuple[str, str, str], place: str, subset: str | None, licence: str
+    folder: Path, *, columns: tuple[str, str, str], position: str, subset: str | None, licence: str
 ) -> None:
     """Three columns of text; the summary of an article is its first and its last sentence."""
     from datasets import Features, Value
@@ -78,7 +78,7 @@ def write_summaries(
     source, target, number = columns
     config = {"config_name": subset or "default"}
     features = [{"name": name, "dtype": "string"} for name in columns]
-    files = [{"split": split, "path": f"{place}/{split}-*"} for split in SIZES]
+    files = [{"split": split, "path": f"{position}/{split}-*"} for split in SIZES]
     write_card(
         folder,
         {
@@ -90,9 +90,9 @@ def write_summaries(
     for split, size in SIZES.items():
         rows = []
         for row in range(size):
-            told = [pair_of(starts()[split] + row + step)[1] for step in range(4)]
-            rows.append({source: "\n".join(told), target: f"{told[0]}\n{told[-1]}", number: f"{row:040x}"})
-        path = folder / place / f"{split}-00000-of-00001.parquet"
+            message = [pair_of(starts()[split] + row + step)[1] for step in range(4)]
+            rows.append({source: "\n".join(message), target: f"{message[0]}\n{message[-1]}", number: f"{row:040x}"})
+        path = folder / position / f"{split}-00000-of-00001.parquet"
         write_parquet(path, rows, Features({name: Value("string") for name in columns}))
 
 
@@ -112,9 +112,9 @@ SETS: dict[str, Callable[[Path], None]] = {
         card={"license": ["unknown"], "multilinguality": ["translation"], "pretty_name": "WMT14"},
     ),
     "xsum": partial(
-        write_summaries, columns=("document", "summary", "id"), place="data", subset=None, licence="unknown"
+        write_summaries, columns=("document", "summary", "id"), position="data", subset=None, licence="unknown"
     ),
     "cnn_dailymail": partial(
-        write_summaries, columns=("article", "highlights", "id"), place="3.0.0", subset="3.0.0", licence="apache-2.0"
+        write_summaries, columns=("article", "highlights", "id"), position="3.0.0", subset="3.0.0", licence="apache-2.0"
     ),
 }

@@ -20,10 +20,10 @@ from headtohead.files import leases
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.leases import LeaseLostError, Leases, checked_write
 from headtohead.files.process_liveness import Owner
-from headtohead.records import store
+from headtohead.records import run_folder
 from headtohead.records.metrics_file import MetricsFile
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.strict_json import RecordError
 from waiting import PATIENCE, until
 
@@ -123,7 +123,7 @@ def order_of(draw_seed: int, first: int, second: int) -> list[int]:
     """One of the ways to shuffle the steps of two into one order; as many draws as there are ways give each once."""
     ways = list(combinations(range(first + second), first))
     taken = ways[draw_seed * 41 % len(ways)]
-    return [0 if place in taken else 1 for place in range(first + second)]
+    return [0 if position in taken else 1 for position in range(first + second)]
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_whoever_is_taken_over_writes_nothing_after_it_in_every_order(
     assert (folder.path / "best.ckpt").read_text() == f"{won:.0f}"
 
 
-def _resume_all(paths: list[Path], number: int, start: Any, told: Any) -> None:
+def _resume_all(paths: list[Path], number: int, start: Any, message: Any) -> None:
     won = []
     for path in paths:
         start.wait()
@@ -209,18 +209,18 @@ def _resume_all(paths: list[Path], number: int, start: Any, told: Any) -> None:
         except RecordError as error:
             assert "is being written by process" in str(error)
     start.wait()  # so that no winner dies before the other has tried
-    told.put((number, won))
+    message.put((number, won))
 
 
 @pytest.mark.process
 def test_of_two_processes_that_race_to_resume_exactly_one_wins_each_time(tmp_path: Path) -> None:
     paths = [left_behind(tmp_path / f"run{number}").path for number in range(20)]
     context = multiprocessing.get_context("fork")
-    told, start = context.Queue(), context.Barrier(2)
-    processes = [context.Process(target=_resume_all, args=(paths, number, start, told)) for number in (2, 3)]
+    message, start = context.Queue(), context.Barrier(2)
+    processes = [context.Process(target=_resume_all, args=(paths, number, start, message)) for number in (2, 3)]
     for process in processes:
         process.start()
-    won = dict(told.get(timeout=PATIENCE) for _ in processes)
+    won = dict(message.get(timeout=PATIENCE) for _ in processes)
     for process in processes:
         process.join(timeout=PATIENCE)
     assert sorted(won[2] + won[3]) == sorted(path.name for path in paths)
@@ -247,7 +247,7 @@ def test_a_machine_that_rebooted_is_waited_for_and_not_longer(
     """Also with a clock that was set back by a year since."""
     folder = left_behind(tmp_path / "run", ELSEWHERE)
     os.utime(folder.path / "leases" / "writer.1", (time.time() + 3e7,) * 2)
-    for module in (leases, store):
+    for module in (leases, run_folder):
         monkeypatch.setattr(module, "STALE_SECONDS", 0.3)
     began = time.monotonic()
     RunFolder.resume(folder.path, step=3).release()

@@ -56,8 +56,8 @@ def test_the_commit_is_that_of_the_working_folder_and_the_packages_own_stands_be
     (repository / "tracking").mkdir()
     head = git(repository, "rev-parse", "HEAD")
     monkeypatch.chdir(elsewhere)
-    found = collect_environment({})
-    assert (found.git_commit, found.package_commit, found.package_dirty) == (None, head, False)
+    result = collect_environment({})
+    assert (result.git_commit, result.package_commit, result.package_dirty) == (None, head, False)
     monkeypatch.chdir(repository)
     assert collect_environment({}).git_commit == head
 
@@ -76,16 +76,16 @@ def test_modules_of_ones_own_are_known_by_their_text_and_commit(
         },
         "optimizer": {"_target_": "torch.optim.AdamW"},
     }
-    ((name, found),) = collect_environment({}, config).modules.items()
+    ((name, result),) = collect_environment({}, config).modules.items()
     head = git(repository, "rev-parse", "HEAD")
-    assert (name, found["commit"], found["dirty"]) == (own.stem, head, True), "it was never added"
+    assert (name, result["commit"], result["dirty"]) == (own.stem, head, True), "it was never added"
     git(repository, "add", own.name)
     git(repository, "commit", "-q", "-m", "second")
     again = collect_environment({}, config).modules[own.stem]
-    assert (again["dirty"], again["sha256"]) == (False, found["sha256"]) and again["commit"] != head
+    assert (again["dirty"], again["sha256"]) == (False, result["sha256"]) and again["commit"] != head
     own.write_text("class Own: changed = True\n")
     changed = collect_environment({}, config).modules[own.stem]
-    assert changed["dirty"] and changed["sha256"] != found["sha256"]
+    assert changed["dirty"] and changed["sha256"] != result["sha256"]
 
 
 def test_without_git_there_is_no_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,11 +94,11 @@ def test_without_git_there_is_no_commit(repository: Path, monkeypatch: pytest.Mo
 
 
 def test_the_environment_names_packages_and_device_but_neither_host_nor_user() -> None:
-    found = collect_environment({"name": "cpu", "count": 1})
+    result = collect_environment({"name": "cpu", "count": 1})
 
-    assert found.python == platform.python_version()
-    assert found.packages["wandb"]
-    assert found.device == {"name": "cpu", "count": 1}
-    told = json.dumps({name: value for name, value in asdict(found).items() if name != "packages"})
-    assert platform.node() not in told or not platform.node()
-    assert f'"{getpass.getuser()}"' not in told
+    assert result.python == platform.python_version()
+    assert result.packages["wandb"]
+    assert result.device == {"name": "cpu", "count": 1}
+    message = json.dumps({name: value for name, value in asdict(result).items() if name != "packages"})
+    assert platform.node() not in message or not platform.node()
+    assert f'"{getpass.getuser()}"' not in message

@@ -89,8 +89,8 @@ def test_dropping_later_rows_keeps_every_number_to_the_last_digit(tmp_path: Path
     values = {"a": 1 / 3, "b": 1e-300, "c": float("inf"), "d": -0.0, "e": 123456789.123456789}
     file.append(Progress(1, 0, 2**60, 1.23456789e21, 1.5), values)
     file.append(Progress(2), {"a": 1.0})
-    kept = file.path.read_text().splitlines()[:-1]
+    saved = file.path.read_text().splitlines()[:-1]
 
     file.drop_after(1)
 
-    assert file.path.read_text().splitlines() == kept
+    assert file.path.read_text().splitlines() == saved

@@ -60,8 +60,8 @@ def test_a_record_of_a_newer_version_is_refused_by_name_and_the_others_compared(
     newer = {**json.loads(OLD[0].read_text(encoding="utf-8")), "schema_version": SCHEMA_VERSION + 1}
     placed(json.dumps(newer), mixed / "from_tomorrow")
     assert main(["compare", str(mixed), "--against", "layer_norm", "--json"]) == 1, "not all of them could be read"
-    told = capsys.readouterr()
-    assert "from_tomorrow" in told.err and "upgrade" in told.err
-    data = json.loads(told.out)
+    message = capsys.readouterr()
+    assert "from_tomorrow" in message.err and "upgrade" in message.err
+    data = json.loads(message.out)
     assert any("from_tomorrow" in remark for remark in data["remarks"])
     assert data["verdicts"][0]["seeds"] == [0, 1, 2]

@@ -226,8 +226,8 @@ def test_records_and_tables_are_read_without_torch_lightning_hydra_and_wandb() -
 
 
 def test_a_metric_comes_back_from_a_record_as_it_was() -> None:
-    kept = {metric.name: replace(metric, chance=0.25) for metric in metrics().values()}
-    assert from_json(to_json(RunRecord(id="a-1", scales=kept))).scales == kept
+    saved = {metric.name: replace(metric, chance=0.25) for metric in metrics().values()}
+    assert from_json(to_json(RunRecord(id="a-1", scales=saved))).scales == saved
 
 
 def test_the_baseline_of_a_stage_is_its_own_and_else_that_of_the_test() -> None:

@@ -51,10 +51,10 @@ class Job:
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 below.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
-        found = [root for root in [int(self._read("process", "0"))] if root]
-        for process in found:
-            found += below.get(process, [])
-        return found
+        result = [root for root in [int(self._read("process", "0"))] if root]
+        for process in result:
+            result += below.get(process, [])
+        return result
 
     def warn(self) -> None:
         """Its time is almost up: the signal that the script asked for."""
@@ -115,16 +115,21 @@ def _sbatch(arguments: list[str]) -> int:
         job.folder.mkdir()
         (job.folder / "script").write_text(script)
         own = {} if task is None else {"SLURM_ARRAY_JOB_ID": str(number), "SLURM_ARRAY_TASK_ID": str(task)}
-        told = {"SLURM_JOB_ID": job.id, "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "one"}
+        variables = {
+            "SLURM_JOB_ID": job.id,
+            "SLURM_JOB_NUM_NODES": "1",
+            "SLURM_NTASKS": "1",
+            "SLURM_JOB_NODELIST": "one",
+        }
         output = shlex.split(options.get("output", "slurm-%j.out"))[0]
-        said = Path(output.replace("%j", job.id).replace("%A_%a", job.id))
-        with said.open("a") as log:
+        log_file = Path(output.replace("%j", job.id).replace("%A_%a", job.id))
+        with log_file.open("a") as log:
             code = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
             code += "from slurm_cluster.commands import Job, Path\n"
             code += f"Job(Path({str(job.folder)!r})).run(dict(os.environ))\n"
             subprocess.Popen(
                 [sys.executable, "-S", "-c", code],
-                env={**os.environ, **told, **own},
+                env={**os.environ, **variables, **own},
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -147,8 +152,8 @@ def _srun(arguments: list[str]) -> int:
             continue
         path = outputs[option].replace("%A_%a", job).replace("%j", job).replace("%t", "0")
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), number)
-    told = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "1"}
-    os.execvpe(arguments[0], arguments, {**os.environ, **told})
+    message = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "1"}
+    os.execvpe(arguments[0], arguments, {**os.environ, **message})
 
 
 def _scancel(arguments: list[str]) -> int:
@@ -166,8 +171,8 @@ def _scontrol(arguments: list[str]) -> int:
 
 def _sacct(arguments: list[str]) -> int:
     assert arguments[:3] == ["-o", "JobID,State,NodeList", "--parsable2"], arguments
-    asked = set(arguments[4::2])
-    lines = [f"{path.name}|{Job(path).state}|one" for path in _jobs().iterdir() if path.name.split("_")[0] in asked]
+    options = set(arguments[4::2])
+    lines = [f"{path.name}|{Job(path).state}|one" for path in _jobs().iterdir() if path.name.split("_")[0] in options]
     sys.stdout.write("\n".join(["JobID|State|NodeList", *lines, ""]))
     return 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import Comparability, Progress, RunRecord, Status
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -37,13 +37,13 @@ def small_study(**changes: Any) -> Study:
 def plan_without_models(folder: Path, **changes: Any) -> StudyPlan:
     """Its configurations hold no more than workers and reports ask for."""
     study = small_study(**changes)
-    cells = [
+    runs = [
         RunSpec(arm, seed, (), {"trainer": {"max_steps": 4, "devices": 1}, "seed": seed, "arm": arm}, f"{arm}{seed}")
         for seed in study.seeds
         for arm in study.arms
     ]
-    drafts = {cell.arm: cell.config for cell in cells}
-    return StudyPlan(study, tuple(cells), folder / "studies" / "small", drafts)
+    drafts = {run.arm: run.config for run in runs}
+    return StudyPlan(study, tuple(runs), folder / "studies" / "small", drafts)
 
 
 def write_run(

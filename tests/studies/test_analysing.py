@@ -15,7 +15,7 @@ from rich.console import Console
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import Progress, RunRecord, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.ablation import AblationField
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.planning.registration import register
@@ -50,22 +50,22 @@ def finished_study(folder: Path, **changes: Any) -> tuple[StudyPlan, StudyReport
     study = study_from("small", {**written, **changes})
     assert study.ablation is not None
     design, rng = study.ablation.design(), np.random.default_rng(0)
-    cells = [
+    runs = [
         RunSpec(arm, seed, (), {"trainer": {"max_steps": 4}, "seed": seed}, f"{arm}{seed}{share}", "small", None, share)
         for seed in study.seeds
         for share in study.shares
         for arm in study.arms
     ]
-    plan = StudyPlan(study, tuple(cells), folder / "small", {cell.arm: cell.config for cell in cells})
+    plan = StudyPlan(study, tuple(runs), folder / "small", {spec.arm: spec.config for spec in runs})
     register(plan)
-    for cell in cells:
-        value = loss_of(design[cell.arm], cell.share) + 0.001 * float(rng.normal())
-        size = int(design[cell.arm]["width"][1:]) ** 2
-        place = StudyPosition("small", cell.arm, cell.seed, None, cell.share)
-        record = write_run(plan.run_folder(cell), value=value, place=place, costs={"totals": {"parameters": size}})
-        tokens = int(1e6 * cell.share)
+    for spec in runs:
+        value = loss_of(design[spec.arm], spec.share) + 0.001 * float(rng.normal())
+        size = int(design[spec.arm]["width"][1:]) ** 2
+        position = StudyPosition("small", spec.arm, spec.seed, None, spec.share)
+        record = write_run(plan.run_folder(spec), value=value, place=position, costs={"totals": {"parameters": size}})
+        tokens = int(1e6 * spec.share)
         progress = Progress(step=4, tokens=tokens, flops=6.0 * size * tokens)
-        RunFolder(plan.run_folder(cell)).write_record(replace(record, progress=progress))
+        RunFolder(plan.run_folder(spec)).write_record(replace(record, progress=progress))
     return plan, report_of(plan)
 
 
@@ -81,8 +81,8 @@ def test_a_study_tells_its_effects_laws_and_ranking(tmp_path: Path) -> None:
         assert fit.floor is not None and fit.floor.value == pytest.approx(floor, abs=0.02)
         assert fit.exponent is not None and fit.exponent.low < 0.4 < fit.exponent.high
     assert findings.ranking.changes and findings.ranking.shares[0].standings[0].arm == "rms+w8"
-    told = json.loads(json.dumps(report_data(report, findings), allow_nan=False))
-    assert {"effects", "scaling", "ranking"} <= told.keys()
+    message = json.loads(json.dumps(report_data(report, findings), allow_nan=False))
+    assert {"effects", "scaling", "ranking"} <= message.keys()
 
 
 def test_a_terminal_shows_effects_laws_and_who_leads_when(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_terminal_shows_effects_laws_and_who_leads_when(tmp_path: Path) -> Non
     for each in show_analysed(results_from_study(plan, report)):
         console.print(each)
     assert isinstance(console.file, StringIO)
-    told = console.file.getvalue()
-    assert "effects on test/loss" in told and "scaling laws" in told and "at 25% of the budget: rms+w8" in told
+    message = console.file.getvalue()
+    assert "effects on test/loss" in message and "scaling laws" in message and "at 25% of the budget: rms+w8" in message
 
 
 def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
@@ -104,15 +104,18 @@ def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
     )
     assert study.ablation is not None
     plan = replace(plan, study=replace(study, arms=study.ablation.arms()))
-    told = [text.plain for text in show_aliases(plan)]
-    assert "estimable if b=b1 x c=c1 is zero: a=a1" in told and "not estimable: a=a1 x b=b1, aliased with c=c1" in told
+    message = [text.plain for text in show_aliases(plan)]
+    assert (
+        "estimable if b=b1 x c=c1 is zero: a=a1" in message
+        and "not estimable: a=a1 x b=b1, aliased with c=c1" in message
+    )
 
 
 def test_effects_say_where_arms_press_against_the_best_there_is(tmp_path: Path) -> None:
     plan, report = finished_study(tmp_path, shares=[1.0], scaling=None)
     at_best = max(value for run in report.runs if (value := run.value) is not None)
     plan = replace(plan, study=replace(plan.study, best=at_best))
-    records = {cell: replace(record, baselines={"loss": 99.0}) for cell, record in report.records.items() if record}
+    records = {spec: replace(record, baselines={"loss": 99.0}) for spec, record in report.records.items() if record}
     findings = results_from_study(plan, replace(report, records=records))
     assert findings.effects is not None
     assert any("are close to the best value" in remark for remark in findings.effects.remarks)
@@ -120,9 +123,9 @@ def test_effects_say_where_arms_press_against_the_best_there_is(tmp_path: Path) 
 
 def test_the_command_of_a_run_names_the_folder_of_its_files_and_the_threads_it_had(tmp_path: Path) -> None:
     plan, report = finished_study(tmp_path)
-    cell = plan.family[0]
-    record = replace(report.records[cell] or RunRecord("r"), config={"trainer": {"threads": 2}})
-    report = replace(report, records={**report.records, cell: record})
+    spec = plan.family[0]
+    record = replace(report.records[spec] or RunRecord("r"), config={"trainer": {"threads": 2}})
+    report = replace(report, records={**report.records, spec: record})
     first, *others = results_from_study(plan, report, config_dir="my conf").runs
     assert first.command == "h2h train trainer.threads=2 --config-dir 'my conf'"
     assert {run.command for run in others} == {"h2h train --config-dir 'my conf'"}

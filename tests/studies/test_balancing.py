@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.planner.run_cost import StepTiming
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.records.record import Progress
 from headtohead.studies.matching import solver
 from headtohead.studies.matching.budgets import EqualParameters, EqualTime, EqualTokens
@@ -19,7 +19,7 @@ from headtohead.studies.matching.matching import MatchedArm, Matching
 from headtohead.studies.matching.saved_matchings import SavedMatchings
 from headtohead.studies.planning.matched_arms import refuse_unmatched
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
-from headtohead.studies.results.verdicts import check_runs
+from headtohead.studies.results.study_verdicts import check_runs
 from studies.small_studies import TINY, plan_without_models, small_study, write_run
 from waiting import PATIENCE
 
@@ -37,19 +37,19 @@ def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 def planned(folder: Path, **changes: Any) -> StudyPlan:
-    given = {"base": [*TINY, f"output_dir={folder}"], "seeds": 1, "arms": WIDE, "budget": "equal_parameters"}
-    return StudyPlanner(small_study(**{**given, **changes})).plan()
+    provided = {"base": [*TINY, f"output_dir={folder}"], "seeds": 1, "arms": WIDE, "budget": "equal_parameters"}
+    return StudyPlanner(small_study(**{**provided, **changes})).plan()
 
 
 def test_an_arm_moves_to_the_budget_and_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(tmp_path)
     assert plan.matching is not None and plan.matching.met
-    (cell,) = plan.of_arm("b")
-    assert set(plan.matching.arm("b").overrides) <= set(cell.overrides) and plan.matching.arm("a").overrides == ()
-    assert plan.drafts["b"]["model"]["d_model"] != 64 or "feedforward" in " ".join(cell.overrides)
+    (run,) = plan.of_arm("b")
+    assert set(plan.matching.arm("b").overrides) <= set(run.overrides) and plan.matching.arm("a").overrides == ()
+    assert plan.drafts["b"]["model"]["d_model"] != 64 or "feedforward" in " ".join(run.overrides)
     monkeypatch.setattr(solver, "match_composed", None)
     again = planned(tmp_path, seeds=3, metric="test/perplexity")
-    assert again.matching == plan.matching and again.cells[1].id == cell.id
+    assert again.matching == plan.matching and again.runs[1].id == run.id
 
 
 def test_an_arm_that_joins_later_moves_no_other(tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_arms_that_fit_as_they_are_written_are_left_alone(tmp_path: Path) -> Non
 
 
 def test_a_budget_that_no_shape_meets_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"budget": {"equal_parameters": {"tolerance": 0.0001}}, "movable": {"b": ["width"]}}
+    provided: dict[str, Any] = {"budget": {"equal_parameters": {"tolerance": 0.0001}}, "movable": {"b": ["width"]}}
     with pytest.raises(ConfigurationError, match=r"budget=equal_parameters is not met. b: of \d+ settings of width"):
-        planned(tmp_path, **given)
-    plan = planned(tmp_path, **given, allow_unlike=["budget"])
+        planned(tmp_path, **provided)
+    plan = planned(tmp_path, **provided, allow_unlike=["budget"])
     assert plan.matching is not None and not plan.matching.met
 
 
@@ -91,15 +91,15 @@ def test_of_many_that_plan_at_once_one_solves(tmp_path: Path) -> None:
         solved.append(names)
         return matching(b=1.0)
 
-    found: list[Any] = []
+    result: list[Any] = []
     threads = [
-        Thread(target=lambda: found.append(SavedMatchings(tmp_path).completed({"b": "key"}, solve))) for _ in range(4)
+        Thread(target=lambda: result.append(SavedMatchings(tmp_path).completed({"b": "key"}, solve))) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert solved == [["b"]] and len(found) == 4 and all(kept == found[0] for kept in found)
+    assert solved == [["b"]] and len(result) == 4 and all(saved == result[0] for saved in result)
 
 
 def matching(budget: Any = None, **residuals: float) -> Matching:
@@ -111,9 +111,9 @@ def audited(folder: Path, budget: str, kind: Any, progress: Progress, **changes:
     """Every run of b as told, those of a with 100 of everything."""
     plan = replace(plan_without_models(folder, budget=budget, **changes), matching=matching(kind, b=0.0))
     runs = {}
-    for cell in plan.cells:
-        runs[cell] = write_run(plan.run_folder(cell), place=cell.place, budget={"kind": budget})
-        runs[cell].progress = progress if cell.arm == "b" else Progress(tokens=100, flops=100, seconds=100)
+    for run in plan.runs:
+        runs[run] = write_run(plan.run_folder(run), place=run.place, budget={"kind": budget})
+        runs[run].progress = progress if run.arm == "b" else Progress(tokens=100, flops=100, seconds=100)
     return check_runs(plan, runs)
 
 
@@ -125,17 +125,19 @@ def test_runs_that_did_not_have_what_was_equal_get_no_verdict(tmp_path: Path) ->
 
 
 def test_what_is_allowed_is_said_and_no_objection(tmp_path: Path) -> None:
-    found = audited(tmp_path, "equal_tokens", EqualTokens(), Progress(tokens=110), allow_unlike=["budget"])
-    assert found.objections == () and "unlike by permission: equal_tokens is not what the runs had" in found.remarks[0]
+    result = audited(tmp_path, "equal_tokens", EqualTokens(), Progress(tokens=110), allow_unlike=["budget"])
+    assert (
+        result.objections == () and "unlike by permission: equal_tokens is not what the runs had" in result.remarks[0]
+    )
 
 
 def test_times_of_runs_are_told_beside_those_that_were_matched(tmp_path: Path) -> None:
-    found = audited(tmp_path, "equal_time", EqualTime(), Progress(seconds=150))
-    assert found.objections == () and "b 1.5 times the seconds of a" in found.remarks[0]
+    result = audited(tmp_path, "equal_time", EqualTime(), Progress(seconds=150))
+    assert result.objections == () and "b 1.5 times the seconds of a" in result.remarks[0]
 
 
 def test_times_that_were_measured_coarsely_are_told_so(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, budget="equal_time")
     timed = replace(matching().arm("a"), name="b", uncertainty=0.3, timing=StepTiming((1.0, 2.0), "a device", {}))
-    found = check_runs(replace(plan, matching=Matching(EqualTime(), "a", 1.0, (matching().arm("a"), timed))), {})
-    assert found.remarks[0].startswith("b was matched by times that scatter by 30%, more than the 2% tolerated")
+    result = check_runs(replace(plan, matching=Matching(EqualTime(), "a", 1.0, (matching().arm("a"), timed))), {})
+    assert result.remarks[0].startswith("b was matched by times that scatter by 30%, more than the 2% tolerated")

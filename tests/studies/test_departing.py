@@ -68,7 +68,7 @@ def test_composition_and_data_agree_on_the_tokenizers_whose_size_is_chosen(kind:
 def test_a_tokenizer_of_its_own_size_leaves_out_the_size_of_the_sets() -> None:
     assert compose_checked("train", ["data=fineweb_edu"])["data"]["vocab_size"] == 32768
     assert compose_checked("train", ["data=fineweb_edu", "data.tokenizer=hf:gpt2"])["data"]["vocab_size"] is None
-    kept = ["data=fineweb_edu", "data.tokenizer=unigram"]
-    assert compose_checked("train", kept)["data"]["vocab_size"] == 32768
-    asked = ["data=fineweb_edu", "data.tokenizer=hf:gpt2", "data.vocab_size=512"]
-    assert compose_checked("train", asked)["data"]["vocab_size"] == 512
+    saved = ["data=fineweb_edu", "data.tokenizer=unigram"]
+    assert compose_checked("train", saved)["data"]["vocab_size"] == 32768
+    options = ["data=fineweb_edu", "data.tokenizer=hf:gpt2", "data.vocab_size=512"]
+    assert compose_checked("train", options)["data"]["vocab_size"] == 512

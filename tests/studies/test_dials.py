@@ -18,14 +18,14 @@ def config_of(*overrides: str) -> dict[str, Any]:
 
 
 def test_width_moves_in_heads_of_the_size_they_have() -> None:
-    dial = axis_of("width", config_of("model.d_model=48", "model.num_heads=4"))
-    assert dial.at(0) == {"model.d_model": 24, "model.num_heads": 2}
-    assert dial.at(dial.start) == {"model.d_model": 48, "model.num_heads": 4}
+    axis = axis_of("width", config_of("model.d_model=48", "model.num_heads=4"))
+    assert axis.at(0) == {"model.d_model": 24, "model.num_heads": 2}
+    assert axis.at(axis.start) == {"model.d_model": 48, "model.num_heads": 4}
 
 
 def test_heads_grow_with_the_width_where_their_number_is_kept() -> None:
-    dial = axis_of("head_size", config_of("model.d_model=48", "model.num_heads=3"))
-    assert [dial.at(index) for index in (0, 1)] == [{"model.d_model": 24}, {"model.d_model": 48}]
+    axis = axis_of("head_size", config_of("model.d_model=48", "model.num_heads=3"))
+    assert [axis.at(index) for index in (0, 1)] == [{"model.d_model": 24}, {"model.d_model": 48}]
 
 
 def test_models_without_heads_have_no_head_size() -> None:
@@ -38,9 +38,9 @@ def test_models_without_heads_have_no_head_size() -> None:
 @pytest.mark.parametrize("feedforward", ["gelu", "swiglu", "moe"])
 def test_inner_widths_are_multiples_of_8(feedforward: str) -> None:
     config = config_of(f"model/feedforward={feedforward}", "model.d_model=72", "model.num_heads=2")
-    dial, gated = axis_of("feedforward", config), config["model"]["feedforward"].get("two_thirds", False)
+    axis, gated = axis_of("feedforward", config), config["model"]["feedforward"].get("two_thirds", False)
     for index in (0, 4, 22, 41):
-        multiple = dial.at(index)["model.feedforward.multiple"]
+        multiple = axis.at(index)["model.feedforward.multiple"]
         assert inner_width(72, multiple, two_thirds=gated) == 8 * (index + 1)
 
 

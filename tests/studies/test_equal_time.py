@@ -10,9 +10,9 @@ import pytest
 
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
-from headtohead.planner import step_times
-from headtohead.planner.run_cost import StepTiming
-from headtohead.planner.step_times import TimedModel, measure_step_times
+from headtohead.estimates import step_times
+from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.step_times import TimedModel, measure_step_times
 from headtohead.studies.matching.budgets import EqualTime
 from headtohead.studies.matching.matching import uncertain
 from headtohead.studies.matching.solver import match
@@ -44,7 +44,7 @@ def test_arms_take_turns_and_their_medians_count() -> None:
     ticks = accumulate(cycle([2.0, 0.0, 6.0, 0.0]), initial=0.0)
     configs = {"attention": config_of(), "lstm": config_of(*LSTM)}
     timings = measure_step_times(configs, rounds=3, turn_steps=2, clock=lambda: next(ticks))
-    assert {name: found.step_seconds for name, found in timings.items()} == {"attention": 1.0, "lstm": 3.0}
+    assert {name: result.step_seconds for name, result in timings.items()} == {"attention": 1.0, "lstm": 3.0}
     assert timings["lstm"].uncertainty(timings["attention"]) == 0.0
     assert len(timings["lstm"].turns) == 3
 

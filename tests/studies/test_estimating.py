@@ -14,9 +14,9 @@ from rich.console import Console
 from from_fields import from_fields
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.estimates import run_cost, step_times
+from headtohead.estimates.disk_space import retained_bytes, temporary_bytes
 from headtohead.execution.single_run import train_run
-from headtohead.planner import run_cost, step_times
-from headtohead.planner.disk_space import retained_bytes, temporary_bytes
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_tables import show_plan
@@ -40,13 +40,13 @@ def ten_seconds(configs: Mapping[str, Any]) -> dict[str, float]:
 
 def test_trials_and_points_on_the_budget_axis_count_by_their_steps(tmp_path: Path) -> None:
     plan = planned(tmp_path, tuning=TUNING, shares=[0.5, 1])
-    found = estimate(plan, timer=ten_seconds)
-    assert (found.runs, found.trials, found.missing) == (16, 4, 16)
+    result = estimate(plan, timer=ten_seconds)
+    assert (result.runs, result.trials, result.missing) == (16, 4, 16)
     each = 2 * 0.5 + 3 * (0.5 + 1)
-    assert found.arms[0].missing_share == each and found.seconds == 2 * each * 10
-    assert found.flops == pytest.approx(sum(each * arm.flops for arm in found.arms))
-    told = found.to_dict()
-    assert told["runs"] == 16 and told["disk_bytes"] > 0 and told["arms"][0]["trials"] == 2
+    assert result.arms[0].missing_share == each and result.seconds == 2 * each * 10
+    assert result.flops == pytest.approx(sum(each * arm.flops for arm in result.arms))
+    message = result.to_dict()
+    assert message["runs"] == 16 and message["disk_bytes"] > 0 and message["arms"][0]["trials"] == 2
 
 
 def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
@@ -54,13 +54,13 @@ def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
     base += ["task=classification", f"output_dir={tmp_path}"]
     arms = {"net": ["model/size=tiny"], "words": ["model=bag_of_words", "trainer.max_steps=100000"]}
     plan = planned(tmp_path, base=base, arms=arms, baseline="net", metric="test/accuracy", direction="max", seeds=2)
-    found = estimate(plan, timer=lambda configs: ten_seconds(configs) if list(configs) == ["net"] else {})
-    net, words = found.arms
+    result = estimate(plan, timer=lambda configs: ten_seconds(configs) if list(configs) == ["net"] else {})
+    net, words = result.arms
     data = from_fields(SentenceGrammar, num_train=40, num_validation=4, num_test=4)
     assert (words.tokens, words.flops, words.seconds) == (sum(data.split("train").lengths()), None, None)
-    assert found.flops == 2 * net.flops and found.seconds == 20
+    assert result.flops == 2 * net.flops and result.seconds == 20
     shown = StringIO()
-    Console(width=160, file=shown).print(show_plan(plan, found, workers=1))
+    Console(width=160, file=shown).print(show_plan(plan, result, workers=1))
     [line] = [line for line in shown.getvalue().splitlines() if "words" in line]
     assert "one fit" in line and line.split().count("-") == 2
     assert "about 20 s on 1 worker" in shown.getvalue()
@@ -80,17 +80,17 @@ def test_of_fits_alone_no_time_and_no_flops_are_told(tmp_path: Path) -> None:
 def test_a_share_of_the_budget_is_no_shorter_fit(tmp_path: Path) -> None:
     base = ["data=sentence_grammar", "data.num_train=40", "tracking=none", f"output_dir={tmp_path}"]
     arms = {"words": ["model=bag_of_words"], "net": []}
-    asked: dict[str, Any] = {"metric": "test/accuracy", "direction": "max", "shares": [0.5, 1]}
+    options: dict[str, Any] = {"metric": "test/accuracy", "direction": "max", "shares": [0.5, 1]}
     with pytest.raises(ConfigurationError, match="words is fitted in one step"):
-        planned(tmp_path, base=[*base, "task=classification"], arms=arms, baseline="net", **asked)
+        planned(tmp_path, base=[*base, "task=classification"], arms=arms, baseline="net", **options)
 
 
 def test_what_is_done_is_neither_counted_nor_timed_again(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    for cell in plan.cells[:-1]:
-        write_run(plan.run_folder(cell), "diverged")
-    found = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 7.0) if list(configs) == ["b"] else {})
-    assert [(arm.missing, arm.seconds) for arm in found.arms] == [(0, None), (1, 7.0)] and found.seconds == 7.0
+    for run in plan.runs[:-1]:
+        write_run(plan.run_folder(run), "diverged")
+    result = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 7.0) if list(configs) == ["b"] else {})
+    assert [(arm.missing, arm.seconds) for arm in result.arms] == [(0, None), (1, 7.0)] and result.seconds == 7.0
 
 
 @pytest.mark.parametrize("keep", ["all", "best", "none"])
@@ -104,12 +104,12 @@ def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
         "model.num_heads=4",
     ]
     plan = planned(tmp_path, base=base, seeds=1)
-    cell = plan.cells[0]
-    told = estimate(plan, timer=ten_seconds).arms[0]
-    train_run(cell, plan.run_folder(cell), None, 1)
-    taken = sum(file.stat().st_size for file in plan.run_folder(cell).rglob("*") if file.is_file())
-    assert told.bytes_kept == pytest.approx(taken, rel=0.1, abs=60_000)
-    assert told.bytes_passing == 4 * 4 * told.parameters
+    run = plan.runs[0]
+    message = estimate(plan, timer=ten_seconds).arms[0]
+    train_run(run, plan.run_folder(run), None, 1)
+    taken = sum(file.stat().st_size for file in plan.run_folder(run).rglob("*") if file.is_file())
+    assert message.bytes_kept == pytest.approx(taken, rel=0.1, abs=60_000)
+    assert message.bytes_passing == 4 * 4 * message.parameters
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
     [("adamw", 4), ("lion", 3), ("sgd", 3), ("muon", 4)],
 )
 def test_optimizers_keep_what_they_keep(optimizer: str, copies: int, tmp_path: Path) -> None:
-    config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).cells[0].config
+    config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).runs[0].config
     assert temporary_bytes(config, 10) == copies * 40
     averaged = {**config, "trainer": {**config["trainer"], "weight_averaging": 0.99}}
     assert temporary_bytes(averaged, 10) == (copies + 1) * 40
@@ -166,6 +166,6 @@ def test_a_plan_makes_as_many_models_as_there_are_shapes(
         for layers in (1, 2)
         for rate in range(rates)
     }
-    found = estimate(planned(tmp_path, arms=arms, baseline="1_0"))
+    result = estimate(planned(tmp_path, arms=arms, baseline="1_0"))
     assert counted == {"make_model": 2, "build_data": 1, "data_volume_of": 1} and CountedModel.made == 2
-    assert len(found.arms) == 2 * rates and all(arm.source == "calibration" for arm in found.arms)
+    assert len(result.arms) == 2 * rates and all(arm.source == "calibration" for arm in result.arms)

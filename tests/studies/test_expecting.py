@@ -11,8 +11,8 @@ from headtohead.config.compose.choices import choice_names
 from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import VERDICTS
-from headtohead.studies.definition.study_fields import surprise
-from lone_verdicts import verdict_of
+from headtohead.studies.definition.study_fields import unexpected
+from single_verdict import verdict_of
 from studies.small_studies import small_study
 
 WORSE = verdict_of(
@@ -28,19 +28,19 @@ WORSE = verdict_of(
     [["worse"], ["undecided", "worse"], ["difference > 0.1"], ["worse", "difference > 0.1", "difference < 1"]],
 )
 def test_what_was_expected_is_no_surprise(expected: list[str]) -> None:
-    assert surprise(WORSE, expected) is None
+    assert unexpected(WORSE, expected) is None
 
 
 @pytest.mark.parametrize(
-    ("expected", "told"),
+    ("expected", "message"),
     [
         (["better", "undecided"], "not as expected: b was expected to be better or undecided, and is worse"),
         (["worse", "difference > 0.5"], "to be worse and to have a difference > 0.5, and is worse by 0.197"),
         (["difference < -0.1"], "was expected to have a difference < -0.1, and is worse by 0.197"),
     ],
 )
-def test_a_surprise_says_what_was_expected_and_what_is(expected: list[str], told: str) -> None:
-    assert told in str(surprise(WORSE, expected))
+def test_a_surprise_says_what_was_expected_and_what_is(expected: list[str], message: str) -> None:
+    assert message in str(unexpected(WORSE, expected))
 
 
 @pytest.mark.parametrize("entry", ["good", "difference > much", "difference = 0.1", 0.1])

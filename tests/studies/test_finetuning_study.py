@@ -49,11 +49,11 @@ def test_prompts_words_scratch_and_fine_tuning_stand_in_one_table(
     for _ in range(2):
         plan = planned.plan()
         register(plan)
-        for cell in plan.cells:
-            if record_of(plan.run_folder(cell)) is None:
-                train_run(cell, plan.run_folder(cell), None, 1)
+        for run in plan.runs:
+            if record_of(plan.run_folder(run)) is None:
+                train_run(run, plan.run_folder(run), None, 1)
     plan = planned.plan()
-    records = {cell.arm: record_of(plan.run_folder(cell)) for cell in plan.cells}
+    records = {run.arm: record_of(plan.run_folder(run)) for run in plan.runs}
     assert {arm: record and (record.status, record.reason) for arm, record in records.items()} == dict.fromkeys(
         ["reader", *written["arms"]], ("finished", None)
     )
@@ -65,9 +65,9 @@ def test_prompts_words_scratch_and_fine_tuning_stand_in_one_table(
     alike = {record.comparability.evaluation for arm, record in records.items() if record and arm != "reader"}
     assert len(alike) == 1, "prompts and classifiers are measured on the same rows by the same metrics"
 
-    found = report_of(plan)
-    assert found.complete and [arm.arm for arm in found.arms] == list(written["arms"])
-    findings = results_from_study(plan, found)
+    result = report_of(plan)
+    assert result.complete and [arm.arm for arm in result.arms] == list(written["arms"])
+    findings = results_from_study(plan, result)
     curves = {curve.name: [point.rows for point in curve.points] for curve in over_rows(findings)}
     trained = {name: [20, 40, 80] for name in ("bag_of_words", "scratch", "fine_tuned")}
     assert curves == {**trained, "zero_shot": [], "four_shot": []}

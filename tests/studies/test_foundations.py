@@ -23,17 +23,17 @@ READER = {"reader": ["trainer.max_steps=6", "data.num_train=50"]}
 
 
 def planner(folder: Path, **changes: Any) -> StudyPlanner:
-    given = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "arms": ARMS, "baseline": "scratch"}
-    return StudyPlanner(small_study(**{**given, "foundations": READER, **changes}))
+    provided = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "arms": ARMS, "baseline": "scratch"}
+    return StudyPlanner(small_study(**{**provided, "foundations": READER, **changes}))
 
 
 def names(plan: StudyPlan) -> list[str]:
-    return [cell.name for cell in plan.cells]
+    return [run.name for run in plan.runs]
 
 
-def end(plan: StudyPlan, cell: RunSpec, **fields: Any) -> None:
-    job = {"job_type": FOUNDATION} if cell.is_foundation else {}
-    write_run(plan.run_folder(cell), place=cell.place, **job, **fields)
+def end(plan: StudyPlan, run: RunSpec, **fields: Any) -> None:
+    job = {"job_type": FOUNDATION} if run.is_foundation else {}
+    write_run(plan.run_folder(run), place=run.place, **job, **fields)
 
 
 def test_a_run_is_planned_when_what_it_starts_from_has_ended(tmp_path: Path) -> None:
@@ -41,31 +41,31 @@ def test_a_run_is_planned_when_what_it_starts_from_has_ended(tmp_path: Path) -> 
     plan = planned.plan()
     assert names(plan) == ["reader-s0", "reader-s1", "scratch-s0", "scratch-s1"]
     assert plan.is_open and plan.num_runs == 6
-    end(plan, plan.cells[1])
+    end(plan, plan.runs[1])
     plan = planned.plan()
     assert names(plan)[2:] == ["scratch-s0", "scratch-s1", "pretrained-s1"] and plan.is_open
-    end(plan, plan.cells[0])
+    end(plan, plan.runs[0])
     plan = planned.plan()
     assert names(plan)[2:] == ["scratch-s0", "pretrained-s0", "scratch-s1", "pretrained-s1"]
-    assert not plan.is_open and plan.num_runs == len(plan.cells) == 6
+    assert not plan.is_open and plan.num_runs == len(plan.runs) == 6
 
 
 def test_each_seed_starts_from_its_own_foundation(tmp_path: Path) -> None:
     planned = planner(tmp_path)
-    for cell in planned.plan().cells[:2]:
-        end(planned.plan(), cell)
+    for run in planned.plan().runs[:2]:
+        end(planned.plan(), run)
     plan = planned.plan()
-    laid = {cell.seed: plan.run_folder(cell) for cell in plan.cells if cell.is_foundation}
-    begun = {cell.seed: cell.config["init_from"] for cell in plan.cells if cell.arm == "pretrained"}
-    assert begun == {seed: f"run:{folder}" for seed, folder in laid.items()}
-    assert all(cell.config["init_from"] is None for cell in plan.cells if cell.arm == "scratch")
+    foundation_arms = {run.seed: plan.run_folder(run) for run in plan.runs if run.is_foundation}
+    begun = {run.seed: run.config["init_from"] for run in plan.runs if run.arm == "pretrained"}
+    assert begun == {seed: f"run:{folder}" for seed, folder in foundation_arms.items()}
+    assert all(run.config["init_from"] is None for run in plan.runs if run.arm == "scratch")
 
 
 def test_an_id_tells_what_a_run_starts_from_and_not_where_that_lies(tmp_path: Path) -> None:
     def id_of(folder: Path, **changes: Any) -> str:
         planned = planner(folder, seeds=1, **changes)
-        end(planned.plan(), planned.plan().cells[0])
-        return next(cell.id for cell in planned.plan().cells if cell.arm == "pretrained")
+        end(planned.plan(), planned.plan().runs[0])
+        return next(run.id for run in planned.plan().runs if run.arm == "pretrained")
 
     first = id_of(tmp_path / "here")
     assert first == id_of(tmp_path / "there")
@@ -74,20 +74,20 @@ def test_an_id_tells_what_a_run_starts_from_and_not_where_that_lies(tmp_path: Pa
 
 def test_no_verdict_rests_on_a_foundation_and_what_it_cost_is_said(tmp_path: Path) -> None:
     planned = planner(tmp_path)
-    for cell in planned.plan().cells[:2]:
-        end(planned.plan(), cell, value=99.0)
+    for run in planned.plan().runs[:2]:
+        end(planned.plan(), run, value=99.0)
     plan = planned.plan()
     register(plan)
-    for cell in plan.family:
-        end(plan, cell, value=1.0 + 0.1 * cell.seed - (cell.arm == "pretrained"))
+    for run in plan.family:
+        end(plan, run, value=1.0 + 0.1 * run.seed - (run.arm == "pretrained"))
     report = report_of(plan)
     assert report.complete and [arm.arm for arm in report.arms] == ["scratch", "pretrained"]
     assert report.verdicts[0].difference == pytest.approx(-1)
     assert any(remark.startswith("pretrained starts from foundation reader, whose") for remark in report.remarks)
-    records = [record_of(plan.run_folder(cell)) for cell in plan.cells]
-    found = [record for record in records if record is not None]
-    assert sum(counts(record) for record in found) == 4
-    assert excluded(found) == "left out: 2 runs that others start from"
+    records = [record_of(plan.run_folder(run)) for run in plan.runs]
+    result = [record for record in records if record is not None]
+    assert sum(counts(record) for record in result) == 4
+    assert excluded(result) == "left out: 2 runs that others start from"
 
 
 def test_a_foundation_is_part_of_what_a_study_will_take(tmp_path: Path) -> None:
@@ -99,11 +99,11 @@ def test_a_foundation_is_part_of_what_a_study_will_take(tmp_path: Path) -> None:
 
 def test_what_starts_from_a_failed_foundation_fails_and_says_why(tmp_path: Path) -> None:
     planned = planner(tmp_path, seeds=1)
-    end(planned.plan(), planned.plan().cells[0], status="failed", value=None, name="reader-s0", reason="no memory")
+    end(planned.plan(), planned.plan().runs[0], status="failed", value=None, name="reader-s0", reason="no memory")
     plan = planned.plan()
-    cell = next(cell for cell in plan.cells if cell.arm == "pretrained")
-    train_run(cell, plan.run_folder(cell), None, 1)
-    record = record_of(plan.run_folder(cell))
+    run = next(run for run in plan.runs if run.arm == "pretrained")
+    train_run(run, plan.run_folder(run), None, 1)
+    record = record_of(plan.run_folder(run))
     assert record is not None and record.status == "failed"
     assert record.reason == "UsageError: it starts from reader-s0, which failed: no memory"
 
@@ -112,14 +112,14 @@ def test_an_arm_learns_on_from_the_weights_of_its_foundation(tmp_path: Path) -> 
     planned = planner(tmp_path, seeds=1)
     for _ in range(2):
         plan = planned.plan()
-        for cell in plan.cells:
-            if record_of(plan.run_folder(cell)) is None:
-                train_run(cell, plan.run_folder(cell), None, 1)
-    found = {cell.arm: record_of(plan.run_folder(cell)) for cell in planned.plan().cells}
-    assert {arm: record.status for arm, record in found.items() if record} == dict.fromkeys(found, "finished")
-    assert found["reader"] is not None and found["reader"].job_type == FOUNDATION
-    assert found["pretrained"] is not None and found["scratch"] is not None
-    assert found["pretrained"].metrics["test"]["loss"] != found["scratch"].metrics["test"]["loss"]
+        for run in plan.runs:
+            if record_of(plan.run_folder(run)) is None:
+                train_run(run, plan.run_folder(run), None, 1)
+    result = {run.arm: record_of(plan.run_folder(run)) for run in planned.plan().runs}
+    assert {arm: record.status for arm, record in result.items() if record} == dict.fromkeys(result, "finished")
+    assert result["reader"] is not None and result["reader"].job_type == FOUNDATION
+    assert result["pretrained"] is not None and result["scratch"] is not None
+    assert result["pretrained"].metrics["test"]["loss"] != result["scratch"].metrics["test"]["loss"]
 
 
 @pytest.mark.parametrize(
@@ -146,17 +146,17 @@ def test_trials_start_from_a_foundation_of_their_own_seed(tmp_path: Path) -> Non
         "reader": (2, 2), "scratch": (3, 3), "pretrained": (3, 3),
     }  # fmt: skip
     for _ in range(4):
-        for cell in planned.plan().cells:
-            if record_of(plan.run_folder(cell)) is None:
-                rate = cell.config["optimizer"]["lr"]
-                end(plan, cell, metrics={"validation": {"loss": rate}, "test": {"loss": rate}})
+        for run in planned.plan().runs:
+            if record_of(plan.run_folder(run)) is None:
+                rate = run.config["optimizer"]["lr"]
+                end(plan, run, metrics={"validation": {"loss": rate}, "test": {"loss": rate}})
     plan = planned.plan()
-    assert not plan.is_open and plan.num_runs == len(plan.cells) == 8
-    begun = {cell.name: cell.config["init_from"] for cell in plan.of_arm("pretrained")}
-    folders = {cell.name: f"run:{plan.run_folder(cell)}" for cell in plan.of_arm("reader")}
+    assert not plan.is_open and plan.num_runs == len(plan.runs) == 8
+    begun = {run.name: run.config["init_from"] for run in plan.of_arm("pretrained")}
+    folders = {run.name: f"run:{plan.run_folder(run)}" for run in plan.of_arm("reader")}
     trials = dict.fromkeys(("pretrained-t0", "pretrained-t1"), folders["reader-s1000"])
     assert begun == {**trials, "pretrained-s0": folders["reader-s0"]}
-    assert all(cell.config["optimizer"]["lr"] == 0.01 for cell in plan.family)
+    assert all(run.config["optimizer"]["lr"] == 0.01 for run in plan.family)
 
 
 def test_shares_of_runs_need_one_folder_for_foundations(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from faulty_disk import FullDisk
 from headtohead.config.compose.composition import compose_checked
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.single_run import FOUND_FULL, is_done, record_of, train_run
+from headtohead.execution.single_run import DISK_FULL_BEFORE_START, is_done, record_of, train_run
 from headtohead.files import disk_operations as files_disk
 from headtohead.files.disk_operations import Disk, OutOfDisk
 from headtohead.files.leases import Leases
@@ -20,16 +20,16 @@ from studies.small_studies import TINY, plan_without_models, write_run
 from studies.test_worker import calls, pytestmark, trained, worked  # noqa: F401 - where there is no fork, there is no worker
 
 
-def found_full(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
-    trained(cell, folder, budget, threads)
+def found_full(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    trained(run, folder, budget, threads)
     write_run(folder, status="out_of_disk", value=None)
-    os._exit(FOUND_FULL)
+    os._exit(DISK_FULL_BEFORE_START)
 
 
 @pytest.mark.process
 def test_a_worker_that_finds_the_disk_full_stops_and_another_goes_on(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path)
-    first = plan.cells[0]
+    first = plan.runs[0]
 
     assert worked(plan, found_full) != 0
     assert calls(plan) == [first.id], "no other run is begun on a full disk, and none twice"
@@ -37,7 +37,7 @@ def test_a_worker_that_finds_the_disk_full_stops_and_another_goes_on(tmp_path: P
     assert Leases(plan.folder / "leases").holder(first.id) is None
 
     assert worked(plan, trained) == 0
-    assert all(is_done(plan.run_folder(cell)) for cell in plan.cells)
+    assert all(is_done(plan.run_folder(run)) for run in plan.runs)
 
 
 @pytest.mark.slow
@@ -45,16 +45,16 @@ def test_a_worker_that_finds_the_disk_full_stops_and_another_goes_on(tmp_path: P
 def test_a_run_of_a_study_that_finds_no_room_is_no_result(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = RunSpec("a", 0, (), compose_checked("train", [*TINY]), "a0")
+    run = RunSpec("a", 0, (), compose_checked("train", [*TINY]), "a0")
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(files_disk, "system", FullDisk(file))
-    with pytest.raises(SystemExit) as told:
-        train_run(cell, tmp_path / "a0", None, 1)
-    assert told.value.code == FOUND_FULL
+    with pytest.raises(SystemExit) as message:
+        train_run(run, tmp_path / "a0", None, 1)
+    assert message.value.code == DISK_FULL_BEFORE_START
     assert not is_done(tmp_path / "a0")
 
     monkeypatch.setattr(files_disk, "system", Disk())
-    train_run(cell, tmp_path / "a0", None, 1)
+    train_run(run, tmp_path / "a0", None, 1)
     record = record_of(tmp_path / "a0")
     assert record is not None and record.status == "finished", record and record.reason
 

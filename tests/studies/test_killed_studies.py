@@ -40,12 +40,12 @@ def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
     environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with (folder / "said").open("ab") as said:
+    with (folder / "said").open("ab") as message:
         return subprocess.Popen(
             [*PROGRAM, "study", "small", "--config-dir", str(folder), *THREADS, *options],
             env=environment,
-            stdout=said,
-            stderr=said,
+            stdout=message,
+            stderr=message,
             start_new_session=True,
         )
 
@@ -61,15 +61,15 @@ def done(folder: Path) -> int:
 
 def workers_of(conductor: int) -> list[int]:
     """Return the workers by the command lines that name their parent."""
-    found = []
+    result = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
         if "--parent" in words and words[words.index("--parent") + 1] == str(conductor):
-            found.append(int(path.parent.name))
-    return found
+            result.append(int(path.parent.name))
+    return result
 
 
 def until(process: subprocess.Popen[bytes], folder: Path, runs: int) -> None:
@@ -80,15 +80,15 @@ def until(process: subprocess.Popen[bytes], folder: Path, runs: int) -> None:
 
 
 def verdict(folder: Path) -> dict[str, Any]:
-    told = json.loads((folder / "out" / "studies" / "small" / "verdict.json").read_text())
-    assert isinstance(told, dict)
-    return told
+    message = json.loads((folder / "out" / "studies" / "small" / "verdict.json").read_text())
+    assert isinstance(message, dict)
+    return message
 
 
-def without_times(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {key: without_times(value) for key, value in told.items() if key not in OF_TIME}
-    return [without_times(value) for value in told] if isinstance(told, list) else told
+def without_times(message: Any) -> Any:
+    if isinstance(message, dict):
+        return {key: without_times(value) for key, value in message.items() if key not in OF_TIME}
+    return [without_times(value) for value in message] if isinstance(message, list) else message
 
 
 @pytest.mark.process

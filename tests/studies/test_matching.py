@@ -16,7 +16,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.splits.sample_splits import fewer_rows
-from headtohead.planner.run_cost import run_cost_of
+from headtohead.estimates.run_cost import run_cost_of
 from headtohead.studies.matching import size_axes
 from headtohead.studies.matching.arm_shape import ShapeSearch
 from headtohead.studies.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
@@ -132,10 +132,10 @@ def test_parameters_are_counted_as_asked(counted: Any) -> None:
 @pytest.mark.slow
 def test_heads_keep_their_size_or_their_number_as_asked() -> None:
     other = ["model.num_layers=5"]
-    for move, kept in (("width", lambda model: model["d_model"] // model["num_heads"] == 16),
+    for move, saved in (("width", lambda model: model["d_model"] // model["num_heads"] == 16),
                        ("head_size", lambda model: model["num_heads"] == 4)):  # fmt: skip
         model = config_of(SMALL, other, matched(SMALL, other, EqualParameters(tolerance=0.2), move))["model"]
-        assert kept(model) and model["d_model"] % 8 == 0 and model["d_model"] < 64
+        assert saved(model) and model["d_model"] % 8 == 0 and model["d_model"] < 64
 
 
 @pytest.mark.slow
@@ -171,14 +171,14 @@ def test_what_no_shape_can_meet_is_said_with_the_nearest() -> None:
 def test_no_other_width_comes_nearer_than_the_one_found(mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_axes, "LARGEST_WIDTH", 256)
     other = [f"model/mixer={mixer}", NO_POSITION, "model.num_layers=3"]
-    found = matched(SMALL, other, EqualParameters(tolerance=1e-6), "head_size").arm("other")
+    result = matched(SMALL, other, EqualParameters(tolerance=1e-6), "head_size").arm("other")
     run = run_cost_of(compose_checked("train", [*SMALL, *other]))
-    every, wanted = ShapeSearch(run, EqualParameters(), 1.0), num_weights(compose_checked("train", SMALL))
+    every, expected = ShapeSearch(run, EqualParameters(), 1.0), num_weights(compose_checked("train", SMALL))
     misses = []
     for width in range(8, 257, 8):
         with suppress(ValueError):
-            misses.append(abs(every.run_of({"model.d_model": width}).figure("parameters") - wanted))
-    assert abs(found.achieved - wanted) == min(misses)
+            misses.append(abs(every.run_of({"model.d_model": width}).figure("parameters") - expected))
+    assert abs(result.achieved - expected) == min(misses)
 
 
 def test_arm_without_what_may_move_says_so() -> None:
@@ -198,7 +198,7 @@ def test_what_is_fitted_at_once_shares_no_budget_of_steps(budget: Budget, baseli
 
 
 def test_what_one_fit_reads_is_told_beside_a_budget_of_parameters(tmp_path: Any) -> None:
-    found = match([*WORDS, "trainer.train_rows=30"], FITTED, "net", EqualParameters())
+    result = match([*WORDS, "trainer.train_rows=30"], FITTED, "net", EqualParameters())
     data = from_fields(SentenceGrammar, num_train=40, num_validation=4, num_test=4)
     record = train(
         build_parts(
@@ -206,11 +206,11 @@ def test_what_one_fit_reads_is_told_beside_a_budget_of_parameters(tmp_path: Any)
         )
     )
     rows = fewer_rows(data.split("train"), 30, record.seeds.data_order)
-    told, read = found.arm("words").figures, int(sum(rows.lengths()))
-    assert told["tokens"] == read == record.progress.tokens
-    assert "training_flops" not in told and record.progress.flops == 0
+    message, read = result.arm("words").figures, int(sum(rows.lengths()))
+    assert message["tokens"] == read == record.progress.tokens
+    assert "training_flops" not in message and record.progress.flops == 0
     shown = StringIO()
-    Console(width=200, file=shown).print(show_matching(found))
+    Console(width=200, file=shown).print(show_matching(result))
     [line] = [line for line in shown.getvalue().splitlines() if "words" in line and f"{read:,}" in line]
     assert " - " in line
 

@@ -21,9 +21,9 @@ def plan_with(folder: Path, **tracking: Any) -> StudyPlan:
 
 def test_the_verdict_table_tells_every_arm_and_reads_no_markup_into_names(tmp_path: Path) -> None:
     plan = plan_with(tmp_path)
-    for cell in plan.cells:
-        loss = {"a": 2.0, "b": 1.0}[cell.arm] + cell.seed * {"a": 0.01, "b": 0.02}[cell.arm]
-        write_run(plan.run_folder(cell), value=loss)
+    for run in plan.runs:
+        loss = {"a": 2.0, "b": 1.0}[run.arm] + run.seed * {"a": 0.01, "b": 0.02}[run.arm]
+        write_run(plan.run_folder(run), value=loss)
     lines = as_markdown(report_of(plan).to_dict()).splitlines()
     assert lines[0] == r"**Is b \| better?**"
     table = [line for line in lines if line.startswith("|")]

@@ -23,7 +23,7 @@ from headtohead.config.compose.choices import choices
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
 from headtohead.records.record import CheckpointSelection, Comparability, Environment, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.registration import register
@@ -38,35 +38,35 @@ def plan_without_models(study: Study, outputs: Path) -> StudyPlan:
     drafts: dict[str, dict[str, Any]] = {
         name: {"trainer": {"max_steps": 4}, "arm": name} for name in (*study.arms, *study.foundations)
     }
-    cells = [
-        RunSpec(arm, seed, (), {**drafts[arm], "seed": seed}, f"run{place}x{seed}", study.name)
+    runs = [
+        RunSpec(arm, seed, (), {**drafts[arm], "seed": seed}, f"run{position}x{seed}", study.name)
         for seed in study.seeds
-        for place, arm in enumerate(study.arms)
+        for position, arm in enumerate(study.arms)
     ]
-    return StudyPlan(study, tuple(cells), outputs / "studies" / study.name, drafts)
+    return StudyPlan(study, tuple(runs), outputs / "studies" / study.name, drafts)
 
 
 def run_all(plan: StudyPlan, *, seeds: Sequence[int] | None = None) -> None:
     """Write runs as if all were trained: each arm has a mean of its own, and the last arm diverges once."""
     stage, name = plan.study.stage_and_name
     arms = list(plan.study.arms)
-    for cell in plan.cells:
-        if seeds is not None and cell.seed not in seeds:
+    for run in plan.runs:
+        if seeds is not None and run.seed not in seeds:
             continue
-        chance = np.random.default_rng([cell.seed, *cell.arm.encode()])
-        value = 0.4 + 0.2 * arms.index(cell.arm) / len(arms) + 0.01 * float(chance.normal())
-        diverged = cell.arm == arms[-1] and cell.seed == plan.study.seeds[-1] and len(arms) > 2
-        folder = RunFolder.create_at(plan.run_folder(cell))
+        chance = np.random.default_rng([run.seed, *run.arm.encode()])
+        value = 0.4 + 0.2 * arms.index(run.arm) / len(arms) + 0.01 * float(chance.normal())
+        diverged = run.arm == arms[-1] and run.seed == plan.study.seeds[-1] and len(arms) > 2
+        folder = RunFolder.create_at(plan.run_folder(run))
         metrics = {"validation": {"other": value}, "test": {"other": 1 - value}}
         metrics.setdefault(stage, {})[name] = value
         record = RunRecord(
             id=folder.id,
-            name=cell.name,
+            name=run.name,
             status="diverged" if diverged else "finished",
             reason="the loss was nan" if diverged else None,
-            seed=cell.seed,
-            config={**cell.config, "name": cell.name},
-            place=cell.place,
+            seed=run.seed,
+            config={**run.config, "name": run.name},
+            place=run.place,
             metrics={} if diverged else metrics,
             baselines={name: 0.1},
             selection=CheckpointSelection("other", "max"),
@@ -86,19 +86,21 @@ def judged(name: str, outputs: Path) -> tuple[StudyPlan, StudyReport]:
     return plan, report
 
 
-def contest(path: Path, **asked: Any) -> Comparison:
-    found = compare([path], **asked)
-    assert isinstance(found, Comparison)
-    return found
+def comparison(path: Path, **options: Any) -> Comparison:
+    result = compare([path], **options)
+    assert isinstance(result, Comparison)
+    return result
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_study_has_one_answer_whoever_is_asked(name: str, tmp_path: Path) -> None:
     plan, report = judged(name, tmp_path)
     assert report.verdicts and not any(verdict.exploratory for verdict in report.verdicts)
-    from_python = contest(plan.folder)
+    from_python = comparison(plan.folder)
     assert tuple(from_python.verdicts) == report.verdicts and not from_python.registered
-    assert contest(plan.folder, against=plan.study.baseline, metric=plan.study.metric).verdicts == from_python.verdicts
+    assert (
+        comparison(plan.folder, against=plan.study.baseline, metric=plan.study.metric).verdicts == from_python.verdicts
+    )
     (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
     assert [verdict["answer"] for verdict in shown["verdicts"]] == [verdict.answer for verdict in report.verdicts]
     assert not [remark for remark in shown["remarks"] if remark.startswith("out of date")]
@@ -120,8 +122,8 @@ def test_the_command_gives_the_verdicts_that_were_registered(
 ) -> None:
     plan, report = demo
     assert main(["compare", str(plan.folder), "--against", "lstm", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [verdict["sentence"] for verdict in told["verdicts"]] == [verdict.sentence for verdict in report.verdicts]
+    message = json.loads(capsys.readouterr().out)
+    assert [verdict["sentence"] for verdict in message["verdicts"]] == [verdict.sentence for verdict in report.verdicts]
     assert main(["compare", str(plan.folder), "--against", "lstm"]) == 0
     assert "xploratory" not in capsys.readouterr().out
     assert main(["compare", str(plan.folder)]) == 0
@@ -129,7 +131,7 @@ def test_the_command_gives_the_verdicts_that_were_registered(
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("requested", "why"),
     [
         ({"metric": "test/other", "direction": "max"}, "test/other, not test_4x/loss"),
         ({"against": "mamba"}, "against mamba, not lstm"),
@@ -139,16 +141,16 @@ def test_the_command_gives_the_verdicts_that_were_registered(
     ],
 )
 def test_another_question_is_shown_as_what_it_is_below_the_registered_one(
-    demo: tuple[StudyPlan, StudyReport], asked: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+    demo: tuple[StudyPlan, StudyReport], requested: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, report = demo
-    found = contest(plan.folder, **asked)
-    assert found.registered == report.verdicts
-    for verdict in found.verdicts:
+    result = comparison(plan.folder, **requested)
+    assert result.registered == report.verdicts
+    for verdict in result.verdicts:
         assert verdict.exploratory and verdict.reasons[0].startswith("not the registered question of study demo: ")
         assert why in verdict.reasons[0]
-    options = [part for key, value in asked.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-    against = [] if "against" in asked else ["--against", "lstm"]
+    options = [part for key, value in requested.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+    against = [] if "against" in requested else ["--against", "lstm"]
     assert main(["compare", str(plan.folder), *against, *options]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.index(f"registered: {report.verdicts[0].sentence}") < out.index("not the registered question")
@@ -158,27 +160,27 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
     demo: tuple[StudyPlan, StudyReport],
 ) -> None:
     plan, _ = demo
-    for cell in plan.cells:
-        record = record_of(plan.run_folder(cell))
+    for run in plan.runs:
+        record = record_of(plan.run_folder(run))
         assert record is not None
-        environment = Environment({"torch": "2.9" if cell.arm == "lstm" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
-        RunFolder(plan.run_folder(cell)).write_record(replace(record, environment=environment))
+        environment = Environment({"torch": "2.9" if run.arm == "lstm" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
+        RunFolder(plan.run_folder(run)).write_record(replace(record, environment=environment))
     report = report_of(replace(plan, study=replace(plan.study, hypothesis="Another one.")))
     write(report.to_dict(), plan.folder)
-    found = contest(plan.folder)
-    assert tuple(found.unlike) == report.unlike and report.unlike
+    result = comparison(plan.folder)
+    assert tuple(result.unlike) == report.unlike and report.unlike
     remarks = set(report.history.sentences) | set(report.remarks)
-    assert report.history.sentences and remarks <= set(found.remarks)
+    assert report.history.sentences and remarks <= set(result.remarks)
     (shown,) = studies(plan.folder.parent.parent)
     assert remarks <= set(shown["remarks"])
 
 
 def test_a_set_of_its_runs_is_not_what_was_registered(demo: tuple[StudyPlan, StudyReport]) -> None:
     plan, report = demo
-    some = [plan.run_folder(cell) for cell in plan.cells if cell.seed != 2]
-    found = compare(some, against="lstm")
-    assert "without some of the study's runs" in found.verdicts[0].sentence
-    assert isinstance(found, Comparison) and found.registered == report.verdicts
+    some = [plan.run_folder(run) for run in plan.runs if run.seed != 2]
+    result = compare(some, against="lstm")
+    assert "without some of the study's runs" in result.verdicts[0].sentence
+    assert isinstance(result, Comparison) and result.registered == report.verdicts
 
 
 def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
@@ -186,20 +188,20 @@ def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
     register(plan)
     run_all(plan, seeds=[0, 1])
     write(report_of(plan).to_dict(), plan.folder)
-    assert contest(plan.folder).verdicts == list(report_of(plan).verdicts), "registered seeds are missing in both"
+    assert comparison(plan.folder).verdicts == list(report_of(plan).verdicts), "registered seeds are missing in both"
     run_all(plan, seeds=[2])
-    (first, *_) = contest(plan.folder).verdicts
-    told = "runs that ended after the verdict, which h2h study demo updates"
-    assert told in first.reasons[0]
+    (first, *_) = comparison(plan.folder).verdicts
+    message = "runs that ended after the verdict, which h2h study demo updates"
+    assert message in first.reasons[0]
     (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
-    assert shown["remarks"][0].startswith(f"out of date: {told}")
+    assert shown["remarks"][0].startswith(f"out of date: {message}")
 
 
 def test_a_registered_study_without_verdict_is_none_that_was_registered(tmp_path: Path) -> None:
     plan = plan_without_models(read_study("demo"), tmp_path)
     register(plan)
     run_all(plan)
-    found = contest(plan.folder, metric="test_4x/loss", against="lstm")
-    assert found.verdicts[0].reasons == ("not the registered question: h2h study demo has given no verdict yet",)
+    result = comparison(plan.folder, metric="test_4x/loss", against="lstm")
+    assert result.verdicts[0].reasons == ("not the registered question: h2h study demo has given no verdict yet",)
     (plan.folder / "verdict.json").write_text("{}", encoding="utf-8")
-    assert contest(plan.folder, metric="test_4x/loss", against="lstm").verdicts == found.verdicts
+    assert comparison(plan.folder, metric="test_4x/loss", against="lstm").verdicts == result.verdicts

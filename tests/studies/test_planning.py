@@ -21,28 +21,28 @@ def planned(**changes: object) -> StudyPlan:
 
 def test_each_run_has_the_seed_of_its_place_and_the_overrides_of_its_arm() -> None:
     plan = planned(seeds=[0, 7])
-    assert [(cell.arm, cell.seed) for cell in plan.cells] == [("a", 0), ("b", 0), ("a", 7), ("b", 7)]
-    assert [cell.config["seed"] for cell in plan.cells] == [0, 0, 7, 7]
-    assert plan.cells[1].config["choices"]["model/norm"] == "rms_norm"
-    assert plan.cells[1].config["group"] == "small" and plan.folder == Path("outputs/studies/small")
-    assert len({cell.id for cell in plan.cells}) == 4
+    assert [(run.arm, run.seed) for run in plan.runs] == [("a", 0), ("b", 0), ("a", 7), ("b", 7)]
+    assert [run.config["seed"] for run in plan.runs] == [0, 0, 7, 7]
+    assert plan.runs[1].config["choices"]["model/norm"] == "rms_norm"
+    assert plan.runs[1].config["group"] == "small" and plan.folder == Path("outputs/studies/small")
+    assert len({run.id for run in plan.runs}) == 4
 
 
 def test_a_run_keeps_its_id_under_other_names_in_other_places_and_beside_other_arms() -> None:
-    first = planned().cells[0]
+    first = planned().runs[0]
     away = [*TINY, "output_dir=elsewhere", "notes=why", "trainer.threads=3", "trainer.progress_bar=false"]
     more = {"c": ["model.num_layers=2"], "z": ["model/norm=layer_norm"], "b": ["model/norm=rms_norm"]}
     other = planned(base=away, arms=more, baseline="b", seeds=2)
-    assert first.id == next(cell.id for cell in other.cells if cell.arm == "z" and cell.seed == 0)
+    assert first.id == next(run.id for run in other.runs if run.arm == "z" and run.seed == 0)
 
 
 @pytest.mark.parametrize("override", ["model.num_layers=2", "optimizer.lr=0.1", "data.seed=1", "trainer.max_steps=5"])
 def test_what_changes_the_result_changes_the_id(override: str) -> None:
-    assert planned().cells[0].id != planned(base=[*TINY, override]).cells[0].id
+    assert planned().runs[0].id != planned(base=[*TINY, override]).runs[0].id
 
 
 def test_an_id_does_not_depend_on_the_order_of_keys() -> None:
-    config = planned().cells[0].config
+    config = planned().runs[0].config
     assert run_id(dict(reversed(list(config.items())))) == run_id(config)
 
 
@@ -50,7 +50,7 @@ def test_arms_that_are_the_same_run_are_refused_unless_their_seeds_are_apart() -
     same = {"a": [], "b": ["model/norm=layer_norm"]}
     with pytest.raises(ConfigurationError, match="arms a and b are the same run"):
         planned(arms=same)
-    assert [cell.config["seed"] for cell in planned(arms=same, seed_offsets={"b": 1000}).cells] == [0, 1000]
+    assert [run.config["seed"] for run in planned(arms=same, seed_offsets={"b": 1000}).runs] == [0, 1000]
 
 
 def test_of_two_values_for_one_field_the_arms_own_counts() -> None:
@@ -71,10 +71,10 @@ def test_runs_over_several_machines_are_refused() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_shards_share_the_runs_out_and_have_all_arms(count: int, tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=4)
-    cells = plan.cells
+    runs = plan.runs
     shards = [shard_of(plan, index, count) for index in range(1, count + 1)]
-    assert sorted(cell.id for shard in shards for cell in shard) == sorted(cell.id for cell in cells)
-    assert all({cell.arm for cell in shard} == {"a", "b"} for shard in shards)
+    assert sorted(run.id for shard in shards for run in shard) == sorted(run.id for run in runs)
+    assert all({run.arm for run in shard} == {"a", "b"} for shard in shards)
 
 
 def test_a_metric_that_no_arm_measures_is_refused_before_the_first_run() -> None:

@@ -27,10 +27,8 @@ def looked(folder: Path, seeds: int, **changes: Any) -> Verdict:
     """Return the verdict after so many seeds; b is a little worse in each."""
     plan = plan_without_models(folder, **{"looks": LOOKS, "seeds": seeds, **changes})
     prepare(plan, retry=False)
-    for cell in plan.cells:
-        write_run(
-            plan.run_folder(cell), value=1 + 0.01 * cell.seed + (0.2 + 0.05 * (cell.seed % 3)) * (cell.arm == "b")
-        )
+    for run in plan.runs:
+        write_run(plan.run_folder(run), value=1 + 0.01 * run.seed + (0.2 + 0.05 * (run.seed % 3)) * (run.arm == "b"))
     (verdict,) = report_of(plan).verdicts
     return verdict
 

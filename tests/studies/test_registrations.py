@@ -60,19 +60,19 @@ MUTATIONS: dict[str, dict[str, Any]] = {
 
 def planned(folder: Path, *, name: str = "small", **changes: Any) -> StudyPlan:
     """Composed as always; nothing is trained."""
-    given: dict[str, Any] = {"arms": ARMS, **changes}
-    given["base"] = [*TINY, "data.packing=stream", f"output_dir={folder}", *given.get("base", [])]
-    return StudyPlanner(replace(small_study(**given), name=name)).plan()
+    provided: dict[str, Any] = {"arms": ARMS, **changes}
+    provided["base"] = [*TINY, "data.packing=stream", f"output_dir={folder}", *provided.get("base", [])]
+    return StudyPlanner(replace(small_study(**provided), name=name)).plan()
 
 
 def ran(plan: StudyPlan, values: dict[str, tuple[float, ...]] | None = None) -> StudyReport:
     """Registered, and every run that is missing made."""
     prepare(plan, retry=False)
-    for cell in plan.cells:
-        if not (plan.run_folder(cell) / "record.json").exists():
-            value = values[cell.arm][cell.seed] if values else (5 if cell.arm == "a" else 0.5) + 0.1 * cell.seed
+    for run in plan.runs:
+        if not (plan.run_folder(run) / "record.json").exists():
+            value = values[run.arm][run.seed] if values else (5 if run.arm == "a" else 0.5) + 0.1 * run.seed
             metrics = {"validation": {"loss": 3 - value}, "test": {}}
-            write_run(plan.run_folder(cell), value=value, metrics=metrics, place=cell.place)
+            write_run(plan.run_folder(run), value=value, metrics=metrics, place=run.place)
     return report_of(plan)
 
 
@@ -101,8 +101,8 @@ def test_no_field_changes_a_verdict_in_silence_once_there_are_results(field: str
     report = ran(plan)
     for verdict in report.verdicts:
         same = (verdict.arm, verdict.baseline) == ("b", "a") and answer(verdict) == answer(before)
-        told = len(report.history.registrations) > 1 or plan.folder.name != "small"
-        assert same or verdict.exploratory or told, f"{field} turned the answer round in silence"
+        message = len(report.history.registrations) > 1 or plan.folder.name != "small"
+        assert same or verdict.exploratory or message, f"{field} turned the answer round in silence"
 
 
 def test_new_seeds_for_one_arm_after_results_are_exploratory(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_a_second_registration_in_one_folder_is_shown_wherever_its_verdicts_are(
     write_report(findings, tmp_path / "report.html")
     for shown in (text_of(report), (tmp_path / "report.html").read_text(), json.dumps(report_data(report, findings))):
         assert "this is registration 2 of 2" in shown
-    told = report_data(report, findings)["history"]
-    assert [one["is_this"] for one in told["registrations"]] == [False, True]
+    message = report_data(report, findings)["history"]
+    assert [one["is_this"] for one in message["registrations"]] == [False, True]
 
 
 @pytest.mark.parametrize(

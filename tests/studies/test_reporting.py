@@ -14,7 +14,7 @@ from rich.console import Console
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.monitor import Monitor
 from headtohead.records.record import Environment
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -33,8 +33,8 @@ def ids_of_plain_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
 def filled(plan: StudyPlan, values: Mapping[str, tuple[float, ...]]) -> StudyPlan:
     """Registered, and every run trained."""
     prepare(plan, retry=False)
-    for cell in plan.cells:
-        write_run(plan.run_folder(cell), value=values[cell.arm][cell.seed])
+    for run in plan.runs:
+        write_run(plan.run_folder(run), value=values[run.arm][run.seed])
     return plan
 
 
@@ -55,9 +55,9 @@ def test_a_clear_difference_is_a_verdict_as_registered(tmp_path: Path) -> None:
 
 def test_half_a_run_is_never_counted(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    folder = plan.run_folder(plan.cells[0])
+    folder = plan.run_folder(plan.runs[0])
     write_run(folder, "running", value=9.0)
-    RunFolder(folder).give_up()
+    RunFolder(folder).mark_abandoned()
     report = report_of(plan)
     assert report.arms[0].finished == 2 and report.arms[0].mean == pytest.approx(1.15)
     assert [(run.arm, run.seed, run.status) for run in report.undone] == [("a", 0, "interrupted")]
@@ -66,7 +66,7 @@ def test_half_a_run_is_never_counted(tmp_path: Path) -> None:
 
 def test_a_divergence_is_counted_and_no_number(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    write_run(plan.run_folder(plan.cells[1]), "diverged", value=5.0, reason="loss was nan at step 3")
+    write_run(plan.run_folder(plan.runs[1]), "diverged", value=5.0, reason="loss was nan at step 3")
     report = report_of(plan)
     assert report.arms[1].failures == 1 and report.arms[1].finished == 2
     assert report.verdicts[0].failures == {"b": 1, "a": 0} and not report.undone
@@ -123,7 +123,7 @@ def test_an_arm_added_later_leaves_the_registered_contrast_as_it_was(tmp_path: P
 
 def test_runs_measured_on_other_data_are_not_compared_and_the_odd_arm_is_named(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    write_run(plan.run_folder(plan.cells[1]), value=1.0, evaluation="other")
+    write_run(plan.run_folder(plan.runs[1]), value=1.0, evaluation="other")
     report = report_of(plan)
     assert not report.verdicts and report.withheld
     assert "no verdict: not all runs have the same evaluation data: b0 (seed 0) has other" in report.remarks[0]
@@ -131,7 +131,7 @@ def test_runs_measured_on_other_data_are_not_compared_and_the_odd_arm_is_named(t
 
 def test_what_is_allowed_to_be_unlike_is_compared_and_said(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path, allow_unlike=["evaluation"]), {"a": A, "b": B})
-    write_run(plan.run_folder(plan.cells[1]), value=2.0, evaluation="other")
+    write_run(plan.run_folder(plan.runs[1]), value=2.0, evaluation="other")
     report = report_of(plan)
     assert report.verdicts[0].kind == "worse" and not report.withheld
     assert report.remarks[0].startswith("unlike by permission: not all runs have the same evaluation data: b0")
@@ -140,7 +140,7 @@ def test_what_is_allowed_to_be_unlike_is_compared_and_said(tmp_path: Path) -> No
 def test_a_verdict_that_was_not_expected_is_said_once_every_run_is_done(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path, expected={"b": ["better"]}), {"a": A, "b": B})
     assert report_of(plan).remarks == ("not as expected: b was expected to be better, and is worse",)
-    RunFolder(plan.run_folder(plan.cells[0])).path.joinpath("record.json").unlink()
+    RunFolder(plan.run_folder(plan.runs[0])).path.joinpath("record.json").unlink()
     assert report_of(plan).remarks == ()
 
 
@@ -152,8 +152,8 @@ def test_a_metric_that_runs_do_not_have_is_refused_with_a_guess(tmp_path: Path) 
 
 def test_the_report_is_json_and_a_table(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    told = json.loads(write(report_of(plan).to_dict(), plan.folder).read_text())
-    assert told["complete"] and told["verdicts"][0]["kind"] == "worse" and len(told["runs"]) == 6
+    message = json.loads(write(report_of(plan).to_dict(), plan.folder).read_text())
+    assert message["complete"] and message["verdicts"][0]["kind"] == "worse" and len(message["runs"]) == 6
     shown = text_of(plan)
     assert all(
         word in shown for word in ("baseline", "worse", "tokens/s", "1 MiB", report_of(plan).verdicts[0].sentence[:40])
@@ -162,26 +162,26 @@ def test_the_report_is_json_and_a_table(tmp_path: Path) -> None:
 
 def test_retry_forgets_failures_and_nothing_else(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    write_run(plan.run_folder(plan.cells[0]), "failed")
-    write_run(plan.run_folder(plan.cells[1]), "diverged")
+    write_run(plan.run_folder(plan.runs[0]), "failed")
+    write_run(plan.run_folder(plan.runs[1]), "diverged")
     prepare(plan, retry=False)
-    assert all(standing.is_done for standing in Monitor(plan, plan.cells).update())
+    assert all(status.is_done for status in Monitor(plan, plan.runs).update())
     prepare(plan, retry=True)
-    standings = Monitor(plan, plan.cells).update()
-    assert [standing.status for standing in standings] == ["missing", "diverged", *["finished"] * 4]
-    assert standings[0].share == 0 and standings[1].share == 1
+    statuses = Monitor(plan, plan.runs).update()
+    assert [status.status for status in statuses] == ["missing", "diverged", *["finished"] * 4]
+    assert statuses[0].share == 0 and statuses[1].share == 1
 
 
 def test_an_arm_that_cannot_be_measured_gets_no_verdict_but_the_reason(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, metric="test_2x/loss", lengths=[1, 2])
     prepare(plan, retry=False)
-    for cell in plan.cells:
-        record = write_run(plan.run_folder(cell), value=1.0)
-        if cell.arm == "a":
-            record.metrics["test_2x"] = {"loss": A[cell.seed]}
+    for run in plan.runs:
+        record = write_run(plan.run_folder(run), value=1.0)
+        if run.arm == "a":
+            record.metrics["test_2x"] = {"loss": A[run.seed]}
         else:
             record.cannot["test_2x"] = "its table ends at 8 places"
-        RunFolder(plan.run_folder(cell)).write_record(record)
+        RunFolder(plan.run_folder(run)).write_record(record)
     report = report_of(plan)
     assert not report.verdicts and report.complete and not report.undone
     assert report.remarks == ("no verdict on b, which has no test_2x/loss: its table ends at 8 places",)
@@ -203,9 +203,9 @@ def test_the_report_tells_what_its_family_can_show(tmp_path: Path) -> None:
     plan = filled(
         plan_without_models(tmp_path, arms={"a": [], "b": [], "c": []}), {"a": A, "b": B, "c": (1.1, 1.05, 1.15)}
     )
-    told = report_of(plan).to_dict()["family"]
-    assert (told["num_contrasts"], told["num_seeds"], told["level"]) == (2, 3, 0.025)
-    assert told["effect"] > 3.5 and list(told["effects"]) == ["5", "8", "10"] and told["power"] == 0.8
+    message = report_of(plan).to_dict()["family"]
+    assert (message["num_contrasts"], message["num_seeds"], message["level"]) == (2, 3, 0.025)
+    assert message["effect"] > 3.5 and list(message["effects"]) == ["5", "8", "10"] and message["power"] == 0.8
     text = " ".join(text_of(plan).split())
     assert "2 contrasts are one family: by itself each is sure to be decided by p < 0.025 (Holm's first step)" in text
 
@@ -214,16 +214,16 @@ def test_rows_of_the_test_that_were_learned_are_said_beside_the_verdict(tmp_path
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
     held_out = {"rows": 10, "in_train": 4, "exactly": 4}
     leaks = {"unit": "rows", "train": {"rows": 50, "held_out": 4}, "validation": held_out, "test": held_out}
-    for cell in plan.cells:
-        write_run(plan.run_folder(cell), value={"a": A, "b": B}[cell.arm][cell.seed], data={"leaks": leaks})
+    for run in plan.runs:
+        write_run(plan.run_folder(run), value={"a": A, "b": B}[run.arm][run.seed], data={"leaks": leaks})
     assert report_of(plan).remarks[0].startswith("4 of 10 test rows and 4 of 10 validation rows stand in train too")
 
 
 def test_runs_of_arms_under_other_conditions_are_named_beside_the_verdict(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    for cell in plan.cells:
-        environment = Environment({"torch": "2.9" if cell.arm == "a" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
-        write_run(plan.run_folder(cell), value={"a": A, "b": B}[cell.arm][cell.seed], environment=environment)
+    for run in plan.runs:
+        environment = Environment({"torch": "2.9" if run.arm == "a" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
+        write_run(plan.run_folder(run), value={"a": A, "b": B}[run.arm][run.seed], environment=environment)
     report = report_of(plan)
     assert report.remarks == (
         "b and a differ in more than what makes them: environment.packages.torch (2.8 against 2.9)",

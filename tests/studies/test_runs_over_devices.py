@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from studies.small_studies import TINY, WRITTEN
 from waiting import PATIENCE, until
 
@@ -41,12 +41,12 @@ def study(folder: Path, steps: int) -> subprocess.Popen[bytes]:
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "spread.yaml").write_text(yaml.safe_dump(content))
     environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with (folder / "said").open("ab") as said:
+    with (folder / "said").open("ab") as message:
         return subprocess.Popen(
             [*PROGRAM, "study", "spread", "--config-dir", str(folder), "--workers", "2", "--threads", "1"],
             env=environment,
-            stdout=said,
-            stderr=said,
+            stdout=message,
+            stderr=message,
         )
 
 
@@ -59,15 +59,15 @@ def losses(folder: Path, arm: str) -> list[float]:
 
 
 def check(folder: Path) -> None:
-    said = (folder / "said").read_text()
-    assert {record.status for record in records(folder).values()} == {"finished"}, said
+    message = (folder / "said").read_text()
+    assert {record.status for record in records(folder).values()} == {"finished"}, message
     counts = {name: record.environment.device["count"] for name, record in records(folder).items()}
     assert {name.partition("-")[0]: count for name, count in counts.items()} == {"one": 1, "copies": 2, "shards": 2}
     for arm in ("copies", "shards"):
         assert losses(folder, arm) == pytest.approx(losses(folder, "one"), rel=1e-5)
     verdicts = json.loads((folder / "out" / "studies" / "spread" / "verdict.json").read_text())["verdicts"]
     assert len({verdict["kind"] for verdict in verdicts}) == 1
-    assert "differ in more than what makes them" not in said
+    assert "differ in more than what makes them" not in message
 
 
 def test_arms_of_one_process_of_copies_and_of_shards_get_equal_verdicts(tmp_path: Path) -> None:

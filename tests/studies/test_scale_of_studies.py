@@ -17,8 +17,8 @@ from headtohead.comparison.tables.comparison_formats import comparison_latex, co
 from headtohead.comparison.tables.comparison_rows import as_data
 from headtohead.metrics.labels import ACCURACY
 from headtohead.records.record import Comparability, Progress, RunRecord
-from headtohead.records.store import RunFolder
-from headtohead.studies.definition.study_fields import surprise
+from headtohead.records.run_folder import RunFolder
+from headtohead.studies.definition.study_fields import unexpected
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.results.report_content import results_from_study
@@ -44,48 +44,48 @@ def study_of(
     plan = plan_without_models(folder, metric=f"test/{name}", seeds=len(values["a"]), **changes)
     prepare(plan, retry=False)
     records = []
-    for cell in plan.cells:
-        run = RunFolder.create_at(plan.run_folder(cell))
-        record = RunRecord(id=run.id, name=cell.arm, status="finished", progress=Progress(step=4, flops=1e6))
-        record.metrics["test"] = {name: values[cell.arm][cell.seed]}
+    for spec in plan.runs:
+        run = RunFolder.create_at(plan.run_folder(spec))
+        record = RunRecord(id=run.id, name=spec.arm, status="finished", progress=Progress(step=4, flops=1e6))
+        record.metrics["test"] = {name: values[spec.arm][spec.seed]}
         record.baselines, record.comparability = {name: chance}, Comparability(evaluation="e")
-        record.place = replace(record.place, study="small", arm=cell.arm, seed=cell.seed)
+        record.place = replace(record.place, study="small", arm=spec.arm, seed=spec.seed)
         run.write_record(record)
         records.append(replace(record, path=run.path))
     report = report_of(plan)
-    contest = comparison_of(records, ComparisonSpec("a", margin=plan.study.margin))
-    return report, contest, page(results_from_study(plan, report))
+    comparison = comparison_of(records, ComparisonSpec("a", margin=plan.study.margin))
+    return report, comparison, page(results_from_study(plan, report))
 
 
-def printed(told: RenderableType) -> str:
+def printed(message: RenderableType) -> str:
     console = Console(width=200, file=io.StringIO())
-    console.print(told)
+    console.print(message)
     return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
 def test_a_study_that_learned_nothing_says_so_in_sentence_table_report_and_json(tmp_path: Path) -> None:
-    report, contest, html = study_of(tmp_path, AT_CHANCE, "accuracy", 1 / 64, direction="max", margin=0.05)
+    report, comparison, html = study_of(tmp_path, AT_CHANCE, "accuracy", 1 / 64, direction="max", margin=0.05)
     (verdict,) = report.verdicts
     assert verdict.kind == "undecided" and FLOOR in verdict.sentence
-    told = json.loads(json.dumps(report.to_dict()))
-    assert told["verdicts"][0]["answer"] == f"undecided: {FLOOR}" and told["chance"] == 1 / 64
+    message = json.loads(json.dumps(report.to_dict()))
+    assert message["verdicts"][0]["answer"] == f"undecided: {FLOOR}" and message["chance"] == 1 / 64
     shown = printed(show_report(report))
     assert f"undecided: {FLOOR}" in shown and CHANCE in shown
     assert FLOOR in html and "Chance, the score of a model that learned nothing, is 0.016" in html
-    assert f"undecided: {FLOOR}" in as_markdown(told) and CHANCE in as_markdown(told)
-    table = printed(comparison_table(contest))
+    assert f"undecided: {FLOOR}" in as_markdown(message) and CHANCE in as_markdown(message)
+    table = printed(comparison_table(comparison))
     assert "neither learned" in table and "the task" in table and CHANCE in table
-    assert f"undecided: {FLOOR}" in comparison_latex(contest) and CHANCE in comparison_latex(contest)
-    data = as_data(contest)
+    assert f"undecided: {FLOOR}" in comparison_latex(comparison) and CHANCE in comparison_latex(comparison)
+    data = as_data(comparison)
     assert data["arms"][1]["answer"] == f"undecided: {FLOOR}" and data["chance"] == 1 / 64
 
 
 def test_a_control_expects_that_nothing_was_learned(tmp_path: Path) -> None:
     report, _, _ = study_of(tmp_path, AT_CHANCE, "accuracy", 1 / 64, direction="max", margin=0.05)
     (verdict,) = report.verdicts
-    assert surprise(verdict, ["neither_learned"]) is None and surprise(verdict, ["undecided"]) is None
-    assert FLOOR in (surprise(verdict, ["better"]) or "")
-    assert surprise(replace(verdict, neither_learned=False), ["neither_learned"]) is not None
+    assert unexpected(verdict, ["neither_learned"]) is None and unexpected(verdict, ["undecided"]) is None
+    assert FLOOR in (unexpected(verdict, ["better"]) or "")
+    assert unexpected(replace(verdict, neither_learned=False), ["neither_learned"]) is not None
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_study_and_comparison_read_the_same_scale(
     tmp_path: Path, name: str, chance: float, values: dict[str, tuple[float, ...]]
 ) -> None:
     direction = "max" if name == "accuracy" else "min"
-    report, contest, _ = study_of(tmp_path, values, name, chance, direction=direction)
-    (one,), (other,) = report.verdicts, contest.verdicts
+    report, comparison, _ = study_of(tmp_path, values, name, chance, direction=direction)
+    (one,), (other,) = report.verdicts, comparison.verdicts
     assert (one.kind, one.method, one.solved, one.p, one.chance, one.neither_learned) == (
         other.kind, other.method, other.solved, other.p, other.chance, other.neither_learned,
     )  # fmt: skip
@@ -111,12 +111,12 @@ def test_study_and_comparison_read_the_same_scale(
 @pytest.mark.parametrize(("name", "values"), [("loss", (0.001, 0.2, 0.02)), ("accuracy", (0.999, 0.8, 0.98))])
 def test_no_interval_leaves_what_the_metric_can_be(tmp_path: Path, name: str, values: tuple[float, ...]) -> None:
     direction, chance = ("max", 0.1) if name == "accuracy" else ("min", 4.0)
-    report, contest, _ = study_of(tmp_path, {"a": values, "b": values[::-1]}, name, chance, direction=direction)
+    report, comparison, _ = study_of(tmp_path, {"a": values, "b": values[::-1]}, name, chance, direction=direction)
     for arm in report.arms:
         low, high = arm.interval or (-1.0, 2.0)
         assert low >= 0 and (name == "loss" or high <= 1)
     end = "[0.000" if name == "loss" else "1.000]"
-    assert end in printed(show_report(report)) and end in comparison_latex(contest)
+    assert end in printed(show_report(report)) and end in comparison_latex(comparison)
 
 
 def made(arm: str, seed: int, stage: str, name: str, value: float) -> RunRecord:
@@ -130,10 +130,10 @@ def test_a_metric_of_ones_own_has_its_bounds_and_direction_from_the_record() -> 
         for arm, values in {"a": (0.999, 0.8, 0.98), "b": (0.5, 0.6, 0.55)}.items()
         for seed, value in enumerate(values)
     ]
-    contest = comparison_of(records, ComparisonSpec("b", metric="tidiness"))
-    assert contest.direction == "max" and contest.best == 1.0 and contest.chance == 0.1
-    assert "1.000]" in comparison_latex(contest)
-    assert not any("taken to be better" in remark for remark in contest.remarks)
+    comparison = comparison_of(records, ComparisonSpec("b", metric="tidiness"))
+    assert comparison.direction == "max" and comparison.best == 1.0 and comparison.chance == 0.1
+    assert "1.000]" in comparison_latex(comparison)
+    assert not any("taken to be better" in remark for remark in comparison.remarks)
 
 
 def test_results_of_other_programs_say_that_their_metric_was_guessed() -> None:
@@ -148,5 +148,5 @@ def test_results_of_other_programs_say_that_their_metric_was_guessed() -> None:
         "more of top1 is taken to be better, as its name tells" in r
         for r in comparison_of(records, ComparisonSpec("a")).remarks
     )
-    said = comparison_of(records, ComparisonSpec("a", direction="max"))
-    assert not any("taken to be better" in remark for remark in said.remarks)
+    message = comparison_of(records, ComparisonSpec("a", direction="max"))
+    assert not any("taken to be better" in remark for remark in message.remarks)

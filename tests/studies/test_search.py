@@ -23,8 +23,8 @@ def test_target_beyond_all_settings_gives_the_last() -> None:
 def test_figures_that_jump_back_are_searched_among_neighbours() -> None:
     """Rounding makes every second setting smaller than the one before it."""
     figures: list[float | None] = [10.0 * (index + 1) + (0 if index % 2 else 25) for index in range(200)]
-    found = nearest(figures, 1025.0)
-    assert figures[found] == 1025.0 or abs((figures[found] or 0) - 1025.0) <= 5
+    result = nearest(figures, 1025.0)
+    assert figures[result] == 1025.0 or abs((figures[result] or 0) - 1025.0) <= 5
 
 
 def test_settings_that_cannot_be_built_are_passed_over() -> None:

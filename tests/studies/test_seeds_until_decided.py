@@ -54,7 +54,7 @@ def conducted(folder: Path, **changes: Any) -> StudyPlan:
     planning = planner(folder, **changes)
     plan = planning.plan()
     prepare(plan, retry=False)
-    while make(plan, plan.cells) or plan.is_open:
+    while make(plan, plan.runs) or plan.is_open:
         plan = planning.plan()
     return plan
 
@@ -115,8 +115,8 @@ def test_a_study_goes_on_round_after_round_and_then_says_how_many_seeds_each_con
     assert report.complete and not report.failures and not first.exploratory
     assert (first.kind, plan.stops["b", "a"].reason) == ("worse", "decided")
     assert (second.kind, plan.stops["c", "a"].reason) == ("undecided", "futile")
-    assert {run.seed for run in plan.cells if run.arm == "c"} == set(range(second.num_seeds[0]))
-    assert len(plan.cells) == plan.num_runs < 36
+    assert {run.seed for run in plan.runs if run.arm == "c"} == set(range(second.num_seeds[0]))
+    assert len(plan.runs) == plan.num_runs < 36
     text = text_of(show_report(report))
     assert f"{first.num_seeds[0]} (decided)" in text and f"{second.num_seeds[0]} (futile)" in text
     assert f"decided after {first.num_seeds[0]} seeds of at most 12" in text
@@ -126,7 +126,7 @@ def test_a_study_goes_on_round_after_round_and_then_says_how_many_seeds_each_con
 def test_the_plan_tells_the_best_and_the_worst_case(tmp_path: Path) -> None:
     plan = planner(tmp_path).plan()
     costs = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 10.0))
-    assert len(plan.cells) == 9 and plan.is_open and costs.missing == 36
+    assert len(plan.runs) == 9 and plan.is_open and costs.missing == 36
     assert costs.fewest_missing == 21 and costs.fewest_seconds == pytest.approx(210)
     text = text_of(show_plan(plan, costs, 1))
     assert "at worst, all 12 seeds for every arm: 36 of 36 runs to do" in text and "about 6 min" in text
@@ -154,7 +154,7 @@ def test_whoever_goes_on_with_it_and_however_makes_the_same_decisions(tmp_path: 
     for index in range(100):
         plan = planner(tmp_path / "killed").plan()
         prepare(plan, retry=False)
-        missing = [run for run in plan.cells if not (plan.run_folder(run) / "record.json").exists()]
+        missing = [run for run in plan.runs if not (plan.run_folder(run) / "record.json").exists()]
         if not missing:
             break
         make(plan, [missing[index % len(missing)]])
@@ -164,15 +164,15 @@ def test_whoever_goes_on_with_it_and_however_makes_the_same_decisions(tmp_path: 
         assert sum(make(sharded, shard_of(sharded, index, 2)) for index in (2, 1))
         sharded = planner(tmp_path / "sharded").plan()
     assert once.rounds == killed.rounds == sharded.rounds and not killed.is_open
-    assert [run.name for run in once.cells] == [run.name for run in killed.cells] == [run.name for run in sharded.cells]
+    assert [run.name for run in once.runs] == [run.name for run in killed.runs] == [run.name for run in sharded.runs]
 
 
 def test_arms_with_foundations_need_no_foundation_of_a_seed_that_is_not_run(tmp_path: Path) -> None:
     arms = {"a": ["model/norm=layer_norm"], "b": ["model/norm=layer_norm", "init_from=foundation:start"]}
     planning = planner(tmp_path, arms=arms, foundations={"start": []}, seeds={**SEEDS, "most": 8})
     plan = planning.plan()
-    assert [run.seed for run in plan.cells if run.is_foundation] == [0, 1, 2] and plan.is_open
-    make(plan, [run for run in plan.cells if not run.is_foundation])
+    assert [run.seed for run in plan.runs if run.is_foundation] == [0, 1, 2] and plan.is_open
+    make(plan, [run for run in plan.runs if not run.is_foundation])
     assert plan.num_runs == 8 + 8 + 8, "those that later seeds would need among them"
 
 

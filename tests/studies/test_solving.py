@@ -9,7 +9,7 @@ import pytest
 
 from headtohead.comparison.contrasts import Verdict
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.results.study_report import report_of
@@ -27,11 +27,11 @@ def solved(folder: Path, **changes: Any) -> Verdict:
     """Both arms solve it with every seed, b 200 steps before a."""
     plan = plan_without_models(folder, seeds=5, solved_at=0.1, **changes)
     prepare(plan, retry=False)
-    for cell in plan.cells:
-        write_run(plan.run_folder(cell), value=0.01, metrics={"test_4x": {"loss": 0.01}})
+    for run in plan.runs:
+        write_run(plan.run_folder(run), value=0.01, metrics={"test_4x": {"loss": 0.01}})
         for step in range(50, 401, 50):
-            loss = 0.05 if step >= STEPS[cell.arm] + 50 * (cell.seed % 2) else 2.0
-            RunFolder(plan.run_folder(cell)).log(Progress(step=step), {"validation/loss": loss})
+            loss = 0.05 if step >= STEPS[run.arm] + 50 * (run.seed % 2) else 2.0
+            RunFolder(plan.run_folder(run)).log(Progress(step=step), {"validation/loss": loss})
     return report_of(plan).verdicts[0]
 
 

@@ -29,23 +29,23 @@ TUNING = {"search": "grid", "trials": 3, "space": {"optimizer.lr": RATES}}
 
 
 def planner(folder: Path, **changes: Any) -> StudyPlanner:
-    given = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "tuning": TUNING, **changes}
-    return StudyPlanner(small_study(**given))
+    provided = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "tuning": TUNING, **changes}
+    return StudyPlanner(small_study(**provided))
 
 
-def ended(cell: RunSpec, folder: Path, status: Status = "finished") -> None:
+def ended(spec: RunSpec, folder: Path, status: Status = "finished") -> None:
     """Write a record as if the run had been trained: 0.001 is best for a, 0.01 for b, and 0.1 diverges."""
-    rate = cell.config["optimizer"]["lr"]
-    loss = abs(math.log10(rate) + (3 if cell.arm == "a" else 2)) + 0.01 * cell.seed
+    rate = spec.config["optimizer"]["lr"]
+    loss = abs(math.log10(rate) + (3 if spec.arm == "a" else 2)) + 0.01 * spec.seed
     metrics = {"validation": {"loss": loss}, "test": {}}
-    write_run(folder, "diverged" if rate == 0.1 else status, loss, metrics=metrics, place=cell.place)
+    write_run(folder, "diverged" if rate == 0.1 else status, loss, metrics=metrics, place=spec.place)
 
 
-def trained(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+def trained(spec: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
     with (folder.parent / "calls").open("a") as file:
-        file.write(f"{cell.id}\n")
+        file.write(f"{spec.id}\n")
     time.sleep(0.02)
-    ended(cell, folder)
+    ended(spec, folder)
 
 
 def _work(planned: StudyPlanner, train: Train) -> None:
@@ -54,9 +54,9 @@ def _work(planned: StudyPlanner, train: Train) -> None:
 
     def again() -> tuple[StudyPlan, tuple[RunSpec, ...]]:
         plan = planned.plan()
-        return plan, plan.cells
+        return plan, plan.runs
 
-    os._exit(0 if Worker(plan, plan.cells, train=train, again=again).work() else 1)
+    os._exit(0 if Worker(plan, plan.runs, train=train, again=again).work() else 1)
 
 
 def started(planned: StudyPlanner, train: Train = trained) -> Any:
@@ -66,25 +66,25 @@ def started(planned: StudyPlanner, train: Train = trained) -> Any:
 
 
 def rates(plan: StudyPlan) -> dict[str, set[float]]:
-    return {arm: {cell.config["optimizer"]["lr"] for cell in plan.family if cell.arm == arm} for arm in plan.study.arms}
+    return {arm: {spec.config["optimizer"]["lr"] for spec in plan.family if spec.arm == arm} for arm in plan.study.arms}
 
 
 def test_trials_come_first_and_what_they_choose_is_run_on_the_seeds_of_the_study(tmp_path: Path) -> None:
     planned = planner(tmp_path)
     plan = planned.plan()
     assert plan.is_open and plan.num_runs == 10 and not plan.family
-    assert [(cell.name, cell.config["seed"], cell.config["optimizer"]["lr"]) for cell in plan.cells[:3]] == [
+    assert [(spec.name, spec.config["seed"], spec.config["optimizer"]["lr"]) for spec in plan.runs[:3]] == [
         ("a-t0", 1000, 0.1), ("b-t0", 1000, 0.1), ("a-t1", 1000, 0.001),
     ]  # fmt: skip
-    assert plan.cells[2].place.trial == 1 and plan.cells[2].config["trainer"]["keep_checkpoints"] == "none"
-    for cell in plan.of_arm("a"):
-        ended(cell, plan.run_folder(cell))
+    assert plan.runs[2].place.trial == 1 and plan.runs[2].config["trainer"]["keep_checkpoints"] == "none"
+    for spec in plan.of_arm("a"):
+        ended(spec, plan.run_folder(spec))
     half = planned.plan()
-    assert half.is_open and [cell.name for cell in half.family] == ["a-s0", "a-s1"]
-    for cell in plan.of_arm("b"):
-        ended(cell, plan.run_folder(cell))
+    assert half.is_open and [spec.name for spec in half.family] == ["a-s0", "a-s1"]
+    for spec in plan.of_arm("b"):
+        ended(spec, plan.run_folder(spec))
     whole = planned.plan()
-    assert not whole.is_open and len(whole.cells) == whole.num_runs
+    assert not whole.is_open and len(whole.runs) == whole.num_runs
     assert rates(whole) == {"a": {0.001}, "b": {0.01}}
 
 
@@ -92,8 +92,8 @@ def test_trials_are_in_no_verdict(tmp_path: Path) -> None:
     planned = planner(tmp_path)
     for _ in range(2):
         plan = planned.plan()
-        for cell in plan.cells:
-            ended(cell, plan.run_folder(cell))
+        for spec in plan.runs:
+            ended(spec, plan.run_folder(spec))
     report = report_of(planned.plan())
     assert [arm.finished for arm in report.arms] == [2, 2] and report.verdicts[0].seeds == (0, 1)
     assert report.complete and [run.words for run in report.failures] == ["a, trial 0", "b, trial 0"]
@@ -102,8 +102,8 @@ def test_trials_are_in_no_verdict(tmp_path: Path) -> None:
 def test_an_arm_none_of_whose_trials_finishes_keeps_its_own_settings(tmp_path: Path) -> None:
     planned = planner(tmp_path, base=[*TINY, f"output_dir={tmp_path}", "optimizer.lr=0.02"])
     plan = planned.plan()
-    for cell in plan.cells:
-        ended(cell, plan.run_folder(cell), "failed" if cell.arm == "b" else "finished")
+    for spec in plan.runs:
+        ended(spec, plan.run_folder(spec), "failed" if spec.arm == "b" else "finished")
     assert rates(planned.plan()) == {"a": {0.001}, "b": {0.02}}
 
 
@@ -116,16 +116,16 @@ def test_two_workers_find_the_same_winners_and_do_every_run_once(tmp_path: Path)
     plan = planned.plan()
     calls = (plan.folder / "runs" / "calls").read_text().split()
     assert [worker.exitcode for worker in workers] == [0, 0]
-    assert sorted(calls) == sorted(cell.id for cell in plan.cells) and len(calls) == plan.num_runs
+    assert sorted(calls) == sorted(spec.id for spec in plan.runs) and len(calls) == plan.num_runs
 
 
 @pytest.mark.process
 def test_a_killed_worker_leaves_a_study_that_another_one_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     whole, broken = planner(tmp_path / "whole"), planner(tmp_path / "broken")
     started(whole).join(PATIENCE)
-    for wanted in (2, 7):
+    for expected in (2, 7):
         worker = started(broken)
-        while worker.is_alive() and sum(record_of(f) is not None for f in broken.folder.glob("runs/*[!s]")) < wanted:
+        while worker.is_alive() and sum(record_of(f) is not None for f in broken.folder.glob("runs/*[!s]")) < expected:
             time.sleep(0.005)
         worker.kill()
         worker.join(PATIENCE)
@@ -139,10 +139,10 @@ def test_a_killed_worker_leaves_a_study_that_another_one_ends_as_if_nothing_had_
 def test_a_trial_whose_process_is_always_killed_counts_as_tried(tmp_path: Path) -> None:
     planned = planner(tmp_path)
 
-    def deadly(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
-        if cell.name == "b-t2":
+    def deadly(spec: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+        if spec.name == "b-t2":
             os.kill(os.getpid(), signal.SIGKILL)
-        ended(cell, folder)
+        ended(spec, folder)
 
     started(planned, deadly).join(PATIENCE)
     plan = planned.plan()
@@ -152,30 +152,30 @@ def test_a_trial_whose_process_is_always_killed_counts_as_tried(tmp_path: Path) 
 
 def test_shards_of_a_tuned_study_hold_whole_arms(tmp_path: Path) -> None:
     plan = planner(tmp_path).plan()
-    assert [{cell.arm for cell in shard_of(plan, index, 2)} for index in (1, 2)] == [{"a"}, {"b"}]
+    assert [{spec.arm for spec in shard_of(plan, index, 2)} for index in (1, 2)] == [{"a"}, {"b"}]
 
 
 def test_each_share_of_the_budget_is_a_run_with_a_schedule_of_its_own(tmp_path: Path) -> None:
     base = [*TINY, f"output_dir={tmp_path}", "trainer.max_steps=40", "trainer.validate_every=20", "schedule.warmup=8"]
     plan = planner(tmp_path, base=base, tuning="none", seeds=1, shares=[0.25, 0.5, 1]).plan()
-    found = [
-        (cell.name, cell.config["trainer"]["max_steps"], cell.config["trainer"]["validate_every"], cell.counts)
-        for cell in plan.of_arm("a")
+    result = [
+        (spec.name, spec.config["trainer"]["max_steps"], spec.config["trainer"]["validate_every"], spec.counts)
+        for spec in plan.of_arm("a")
     ]
-    assert found == [("a-s0-25pct", 10, 5, False), ("a-s0-50pct", 20, 10, False), ("a-s0", 40, 20, True)]
-    assert [cell.config["schedule"]["warmup"] for cell in plan.of_arm("a")] == [2, 4, 8]
-    for cell in plan.cells:
-        write_run(plan.run_folder(cell), value=cell.share, place=cell.place)
+    assert result == [("a-s0-25pct", 10, 5, False), ("a-s0-50pct", 20, 10, False), ("a-s0", 40, 20, True)]
+    assert [spec.config["schedule"]["warmup"] for spec in plan.of_arm("a")] == [2, 4, 8]
+    for spec in plan.runs:
+        write_run(plan.run_folder(spec), value=spec.share, place=spec.place)
     assert report_of(plan).arms[0].mean == 1.0 and report_of(plan).arms[0].finished == 1
 
 
 def test_longer_rows_are_for_the_runs_that_count(tmp_path: Path) -> None:
     plan = planner(tmp_path, lengths=[1, 2]).plan()
-    for cell in plan.cells:
-        assert cell.config["evaluation"]["lengths"] != [1, 2]
-        ended(cell, plan.run_folder(cell))
+    for spec in plan.runs:
+        assert spec.config["evaluation"]["lengths"] != [1, 2]
+        ended(spec, plan.run_folder(spec))
     later = planner(tmp_path, lengths=[1, 2]).plan()
-    assert all(cell.config["evaluation"]["lengths"] == [1, 2] for cell in later.family) and len(later.family) == 4
+    assert all(spec.config["evaluation"]["lengths"] == [1, 2] for spec in later.family) and len(later.family) == 4
 
 
 def test_shares_of_as_many_steps_are_refused(tmp_path: Path) -> None:

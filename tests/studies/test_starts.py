@@ -38,9 +38,9 @@ def test_a_run_is_another_once_the_weights_it_starts_from_are(trained: Path) -> 
 def test_a_rewritten_file_of_the_same_length_and_time_is_seen(trained: Path) -> None:
     """A copy that preserves times makes such a file."""
     file = trained / "checkpoints" / "best.ckpt"
-    before, told = started_from(trained), file.stat()
+    before, message = started_from(trained), file.stat()
     (trained / "new").write_bytes(b"weighty")
-    os.utime(trained / "new", ns=(told.st_atime_ns, told.st_mtime_ns))
+    os.utime(trained / "new", ns=(message.st_atime_ns, message.st_mtime_ns))
     (trained / "new").replace(file)
     assert started_from(trained) != before
 

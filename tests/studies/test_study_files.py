@@ -122,7 +122,7 @@ def test_every_shipped_study_meets_its_budget(name: str, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     plan = StudyPlanner(read_study(name)).plan()
     assert plan.matching is None or plan.matching.met
-    assert plan.is_open or len(plan.cells) == plan.num_runs
+    assert plan.is_open or len(plan.runs) == plan.num_runs
 
 
 def test_the_page_on_studies_explains_every_field_and_no_other() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.planner import step_times
-from headtohead.planner.run_cost import StepTiming
+from headtohead.estimates import step_times
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.training.parallel import devices
 from studies.small_studies import TINY, small_study, write_run
@@ -56,8 +56,10 @@ def test_arms_are_timed_once_and_kept_with_their_conditions(tmp_path: Path) -> N
 
 def test_runs_with_other_threads_than_were_timed_are_refused(tmp_path: Path) -> None:
     planned(tmp_path, threads=1)
-    told = r"timed on a small device with 1 thread, and its runs would be made on a small device with 2 threads"
-    with pytest.raises(ConfigurationError, match=told + r".*\(--threads 1\), or remove .*matchings to time them anew"):
+    message = r"timed on a small device with 1 thread, and its runs would be made on a small device with 2 threads"
+    with pytest.raises(
+        ConfigurationError, match=message + r".*\(--threads 1\), or remove .*matchings to time them anew"
+    ):
         planned(tmp_path, threads=2)
 
 
@@ -77,7 +79,7 @@ def test_an_arm_that_joins_elsewhere_is_refused_before_it_is_timed(tmp_path: Pat
 
 def test_a_study_that_is_complete_is_read_anywhere(tmp_path: Path, machine: list[str]) -> None:
     before = planned(tmp_path, threads=1)
-    for cell in before.cells:
-        write_run(before.run_folder(cell))
+    for run in before.runs:
+        write_run(before.run_folder(run))
     machine[0] = "a laptop"
-    assert planned(tmp_path, threads=2).cells == before.cells
+    assert planned(tmp_path, threads=2).runs == before.runs

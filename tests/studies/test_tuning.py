@@ -38,8 +38,8 @@ def searched(tuning: Tuning, value: Value, tried: tuple[Trial, ...] = ()) -> lis
     trials = list(tried)
     while settings := proposals(tuning, trials):
         for setting in settings:
-            found = value(setting)
-            trials.append(Trial(len(trials), setting, "diverged" if found is None else "finished", found))
+            result = value(setting)
+            trials.append(Trial(len(trials), setting, "diverged" if result is None else "finished", result))
     return trials
 
 
@@ -182,9 +182,9 @@ def test_of_equals_the_first_wins_and_larger_may_be_better() -> None:
     [(2, (), False), (3, (), True), (1000, (1000,), False), (1000, (500,), True), (502, (500,), False)],
 )
 def test_no_run_of_the_study_has_the_seed_of_a_trial(seed: int, offsets: tuple[int, ...], fits: bool) -> None:
-    told = list(misfits(Tuning("grid", 3, seed=seed), seeds=(0, 1, 2), offsets=offsets, metric="test/loss"))
-    assert bool(told) != fits
-    for sentence in told:
+    message = list(misfits(Tuning("grid", 3, seed=seed), seeds=(0, 1, 2), offsets=offsets, metric="test/loss"))
+    assert bool(message) != fits
+    for sentence in message:
         free = int(sentence.rpartition("=")[2])
         assert not list(misfits(Tuning("grid", 3, seed=free), seeds=(0, 1, 2), offsets=offsets, metric="test/loss"))
 
@@ -199,7 +199,7 @@ def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ({"search": "gird", "trials": 3}, "grid or random or optuna, not gird"),
         ({"serch": "grid"}, "did you mean search"),
@@ -218,8 +218,8 @@ def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
         (7.5, "text, or a mapping"),
     ],
 )
-def test_what_cannot_be_a_tuning_is_said_by_place(written: Any, told: str) -> None:
-    with pytest.raises(MismatchError, match=told):
+def test_what_cannot_be_a_tuning_is_said_by_place(written: Any, message: str) -> None:
+    with pytest.raises(MismatchError, match=message):
         TUNING.read(written)
 
 
@@ -230,19 +230,19 @@ def test_a_study_may_hold_a_tuning_and_refuses_what_does_not_fit_it() -> None:
     }  # fmt: skip
     read = study_from("s", {**study, "tuning": {"search": "grid", "trials": 4}})
     assert read.tuning == Tuning("grid", 4)
-    for tuning, told in (
+    for tuning, message in (
         ({"search": "grid", "trials": 4, "seed": 1}, "s: tuning.seed=1 is a seed of the study's own runs"),
         ({"search": "grid", "trails": 4}, "s: tuning=.* is refused: .* did you mean trials"),
         ({"search": "grid", "space": {"seed": [1, 2]}}, "tuning.space holds seed"),
     ):
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(ConfigurationError, match=message):
             study_from("s", {**study, "tuning": tuning})
 
 
 def test_a_tuning_that_was_changed_after_registration_asks_something_else() -> None:
     tunings: list[Any] = ["none", "hardly any", {"search": "grid", "trials": 3}, {"search": "grid", "trials": 4}]
-    none, told, three, four = (RegisteredDesign.of(small_study(tuning=tuning)) for tuning in tunings)
-    assert not none.changed_in(told)
+    none, message, three, four = (RegisteredDesign.of(small_study(tuning=tuning)) for tuning in tunings)
+    assert not none.changed_in(message)
     assert three.changed_in(four)
     assert three.changed_in(none)
 
@@ -255,13 +255,13 @@ def test_suggestions_follow_from_records_and_a_planner_made_anew_finds_the_same_
 
     sizes = []
     while (plan := planned()).is_open:
-        sizes.append(len(plan.cells))
-        for cell in plan.cells:
-            loss = abs(math.log(cell.config["optimizer"]["lr"] / 2e-3)) + cell.config["model"]["dropout"]
+        sizes.append(len(plan.runs))
+        for run in plan.runs:
+            loss = abs(math.log(run.config["optimizer"]["lr"] / 2e-3)) + run.config["model"]["dropout"]
             results = {"validation": {"loss": loss}, "test": {}}
-            write_run(plan.run_folder(cell), value=1.0, metrics=results, place=cell.place)
+            write_run(plan.run_folder(run), value=1.0, metrics=results, place=run.place)
     assert sizes == [8, 10, 12]
-    assert len(plan.cells) == 12 + 4
+    assert len(plan.runs) == 12 + 4
     summary = summary_of(plan.tunings)
     assert summary is not None
     assert not summary.sentence.startswith("Each arm will receive")

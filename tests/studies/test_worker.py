@@ -14,7 +14,7 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import TRIES, Train, Worker
 from headtohead.files.leases import Leases
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan
 from studies.small_studies import plan_without_models, write_run
 from waiting import PATIENCE, until
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 FORK = multiprocessing.get_context("fork")
 
 
-def trained(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+def trained(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
     """Leaves a line for every time it was called."""
     with (folder.parent / "calls").open("a") as file:
-        file.write(f"{cell.id}\n")
+        file.write(f"{run.id}\n")
     time.sleep(0.05)
     write_run(folder)
 
@@ -37,7 +37,7 @@ def calls(plan: StudyPlan) -> list[str]:
 
 def _work(plan: StudyPlan, train: Train, parent: int | None = None) -> None:
     (plan.folder / "runs").mkdir(parents=True, exist_ok=True)
-    os._exit(0 if Worker(plan, plan.cells, train=train, parent=parent).work() else 1)
+    os._exit(0 if Worker(plan, plan.runs, train=train, parent=parent).work() else 1)
 
 
 def started(plan: StudyPlan, train: Train, parent: int | None = None) -> multiprocessing.Process:
@@ -53,8 +53,8 @@ def worked(plan: StudyPlan, train: Train) -> int | None:
     return process.exitcode
 
 
-def status(plan: StudyPlan, cell: RunSpec) -> str:
-    record = record_of(plan.run_folder(cell))
+def status(plan: StudyPlan, run: RunSpec) -> str:
+    record = record_of(plan.run_folder(run))
     return "missing" if record is None else record.status
 
 
@@ -65,21 +65,21 @@ def test_several_workers_do_every_run_once(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(PATIENCE)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    assert calls(plan) == sorted(cell.id for cell in plan.cells)
+    assert calls(plan) == sorted(run.id for run in plan.runs)
 
 
 @pytest.mark.process
 def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
-    write_run(plan.run_folder(plan.cells[0]), "diverged", value=None)
+    write_run(plan.run_folder(plan.runs[0]), "diverged", value=None)
     assert worked(plan, trained) == 0 and calls(plan) == ["b0"]
 
 
 @pytest.mark.process
 def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
-    write_run(plan.run_folder(plan.cells[0]), "running")
-    RunFolder(plan.run_folder(plan.cells[0])).give_up()
+    write_run(plan.run_folder(plan.runs[0]), "running")
+    RunFolder(plan.run_folder(plan.runs[0])).mark_abandoned()
     assert worked(plan, trained) == 0 and calls(plan) == ["a0", "b0"]
 
 
@@ -87,16 +87,16 @@ def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_tried_again_and_stops_no_other(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=2)
 
-    def deadly(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
-        if cell.id == "a0":
+    def deadly(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+        if run.id == "a0":
             with (folder.parent / "calls").open("a") as file:
                 file.write("a0\n")
             os.kill(os.getpid(), signal.SIGKILL)
-        trained(cell, folder, budget, threads)
+        trained(run, folder, budget, threads)
 
     assert worked(plan, deadly) == 0
     assert calls(plan) == ["a0"] * TRIES + ["a1", "b0", "b1"]
-    assert status(plan, plan.cells[0]) == "missing"
+    assert status(plan, plan.runs[0]) == "missing"
 
 
 @pytest.mark.process
@@ -104,15 +104,15 @@ def test_a_run_keeps_the_lease_as_long_as_it_lasts(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     go = tmp_path / "go"
 
-    def waiting(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    def waiting(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
         write_run(folder, "running")
         until(go.exists)
-        trained(cell, folder, budget, threads)
+        trained(run, folder, budget, threads)
 
     first = started(plan, waiting)
-    until(lambda: status(plan, plan.cells[0]) == "running")
+    until(lambda: status(plan, plan.runs[0]) == "running")
     second = started(plan, trained)
-    until(lambda: status(plan, plan.cells[1]) == "finished")
+    until(lambda: status(plan, plan.runs[1]) == "finished")
     assert Leases(plan.folder / "leases").holder("a0") is not None and second.is_alive(), (
         "it waits for whom it may have to replace"
     )
@@ -122,7 +122,7 @@ def test_a_run_keeps_the_lease_as_long_as_it_lasts(tmp_path: Path) -> None:
     assert calls(plan) == ["a0", "b0"]
 
 
-def patient(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+def patient(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
     """A run that ends on SIGTERM as training does."""
 
     def end(*_: object) -> None:
@@ -138,11 +138,11 @@ def patient(cell: RunSpec, folder: Path, budget: str | None, threads: int | None
 def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     first = started(plan, patient)
-    until(lambda: status(plan, plan.cells[0]) == "running")
+    until(lambda: status(plan, plan.runs[0]) == "running")
     first.kill()
     first.join(PATIENCE)
     assert worked(plan, trained) == 0
-    assert calls(plan) == ["a0", "b0"] and status(plan, plan.cells[0]) == "finished"
+    assert calls(plan) == ["a0", "b0"] and status(plan, plan.runs[0]) == "finished"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
@@ -150,11 +150,11 @@ def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: 
 def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_back(tmp_path: Path, number: int) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     worker = started(plan, patient)
-    until(lambda: status(plan, plan.cells[0]) == "running")
+    until(lambda: status(plan, plan.runs[0]) == "running")
     assert worker.pid is not None
     os.kill(worker.pid, number)
     worker.join(PATIENCE)
-    assert worker.exitcode == 1 and status(plan, plan.cells[0]) == "interrupted"
+    assert worker.exitcode == 1 and status(plan, plan.runs[0]) == "interrupted"
     assert Leases(plan.folder / "leases").holder("a0") is None
 
 
@@ -163,4 +163,4 @@ def test_a_worker_ends_with_the_process_that_wanted_it(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     worker = started(plan, trained, parent=os.getpid() + 1)
     worker.join(PATIENCE)
-    assert worker.exitcode == 1 and status(plan, plan.cells[0]) == "missing"
+    assert worker.exitcode == 1 and status(plan, plan.runs[0]) == "missing"

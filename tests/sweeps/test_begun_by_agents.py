@@ -10,7 +10,7 @@ import yaml
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.records.record import Progress, RunRecord, RunTiming, Status, WandbLink
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.agent_runs import AgentMonitor, first_run, for_server
 from headtohead.sweeps.html_page import page
 from headtohead.sweeps.read_sweep_file import read_sweep
@@ -51,13 +51,13 @@ def test_runs_of_the_agents_here_are_trials_with_what_they_are(tmp_path: Path) -
     assert [trial.setting.values for trial in plan.trials] == [
         {"optimizer.lr": 0.001, "model/norm": "rms_norm"}, {"optimizer.lr": 1e-05, "model/norm": "layer_norm"},
     ]  # fmt: skip
-    assert [(found.status, found.value) for found in plan.outcomes.values()] == [
+    assert [(result.status, result.value) for result in plan.outcomes.values()] == [
         ("finished", 1.0),
         ("ended early", 2.0),
     ]
     assert all(standing.is_done for standing in agents.update())
-    told = page(plan, "h2h sweep small.yaml --wandb --join me/headtohead/s1")
-    assert "h2h train --from-run" in told and "../../sweep-s1/second" in told and "searched by W&amp;B" in told
+    message = page(plan, "h2h sweep small.yaml --wandb --join me/headtohead/s1")
+    assert "h2h train --from-run" in message and "../../sweep-s1/second" in message and "searched by W&amp;B" in message
 
 
 def test_the_server_is_given_the_file_and_in_its_command_what_stands_beside_it(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def of_an_agent(command: list[str], values: dict[str, Any]) -> dict[str, Any]:
 
 def check(content: Mapping[str, Any], plan: Any) -> None:
     theirs = [of_an_agent(content["command"], values) for values in on_the_server(content["parameters"])]
-    ours = [trial.cell.config for trial in plan.trials]
+    ours = [trial.run.config for trial in plan.trials]
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
         assert {**mine, "name": "", "group": ""} == {**other, "name": "", "group": ""}
@@ -72,7 +72,7 @@ def test_every_trial_has_the_same_configuration_both_ways(command: list[str], tm
     content = {"command": ["h2h", "train", *where, *command], "parameters": PARAMETERS}
     plan = Sweeper(small_sweep(**content)).plan
     check(content, plan)
-    config = plan.trials[0].cell.config if plan.trials[0].cell else {}
+    config = plan.trials[0].run.config if plan.trials[0].run else {}
     assert config["tags"] == PARAMETERS["tags"]["value"] and config["trainer"]["patience"] is None
     assert config["notes"] == PARAMETERS["notes"]["value"]
 
@@ -87,15 +87,15 @@ def test_a_file_that_ships_has_the_same_configurations_both_ways(file: Path) -> 
     plan = Sweeper(read_sweep(file, run_cap=4)).plan
     for trial in plan.trials:
         values = {**plan.sweep.constants, **trial.setting.values}
-        assert trial.cell is not None
+        assert trial.run is not None
         other = of_an_agent(content["command"], values)
-        assert {**trial.cell.config, "name": "", "group": ""} == {**other, "name": "", "group": ""}
+        assert {**trial.run.config, "name": "", "group": ""} == {**other, "name": "", "group": ""}
 
 
 def test_what_is_set_twice_is_told_with_what_counts() -> None:
-    told = small_sweep(
+    message = small_sweep(
         "model.num_layers=2", command=["h2h", "train", "seed=7", ARGUMENTS], parameters=PARAMETERS
     ).duplicates
-    assert told == ["seed is set 2 times, by seed=7 and parameters.seed: parameters.seed comes last and counts"]
-    told = small_sweep("seed=1", command=["h2h", "train", ARGUMENTS, "seed=7"], parameters=PARAMETERS).duplicates
-    assert told == ["seed is set 3 times, by parameters.seed and seed=7 and seed=1: seed=1 comes last and counts"]
+    assert message == ["seed is set 2 times, by seed=7 and parameters.seed: parameters.seed comes last and counts"]
+    message = small_sweep("seed=1", command=["h2h", "train", ARGUMENTS, "seed=7"], parameters=PARAMETERS).duplicates
+    assert message == ["seed is set 3 times, by parameters.seed and seed=7 and seed=1: seed=1 comes last and counts"]

@@ -22,13 +22,13 @@ VALUES: dict[str, Any] = {
 }
 
 
-def told(values: dict[str, Any]) -> list[str]:
+def message(values: dict[str, Any]) -> list[str]:
     """Return the values as `${args_no_hyphens}` has them."""
     return [f"{key}={value}" for key, value in values.items()]
 
 
 def test_null_truth_lists_and_nested_parameters_become_overrides() -> None:
-    assert as_written(["data=copy", *told(VALUES)], VALUES, "s1") == [
+    assert as_written(["data=copy", *message(VALUES)], VALUES, "s1") == [
         "data=copy", "schedule=linear", "model/norm=rms_norm", "optimizer.lr=1e-05", "optimizer.betas=[0.9, 0.95]",
         "trainer.gradient_clip=null", "trainer.progress_bar=false", "tags=[a, null]", "seed=3", "group=sweep-s1",
     ]  # fmt: skip
@@ -41,7 +41,7 @@ def test_what_was_typed_beside_them_stays_and_a_group_of_ones_own_counts() -> No
 
 def test_a_run_is_what_the_file_says() -> None:
     without_null_tag = {**VALUES, "tags": ["a"]}
-    config = compose_checked("train", as_written(told(without_null_tag), without_null_tag, "s1"))
+    config = compose_checked("train", as_written(message(without_null_tag), without_null_tag, "s1"))
     assert (config["optimizer"]["lr"], config["optimizer"]["betas"]) == (1e-05, [0.9, 0.95])
     assert config["trainer"]["gradient_clip"] is None and config["trainer"]["progress_bar"] is False
     assert (config["choices"]["schedule"], config["choices"]["model/norm"]) == ("linear", "rms_norm")

@@ -14,7 +14,7 @@ from headtohead.execution.single_run import ended_record
 from headtohead.execution.worker import Worker
 from headtohead.records.early_end import end_early, why_ended_early
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.sweep import Hyperband
 from headtohead.sweeps.sweep_plan import EarlyStopping, Sweeper
 from studies.small_studies import plan_without_models, write_run
@@ -51,17 +51,17 @@ def test_strictly_a_trial_is_judged_by_its_value_at_the_bracket_alone() -> None:
 def test_a_judge_reads_what_all_trials_have_logged_and_spares_one_at_its_last_step(tmp_path: Path) -> None:
     rules = {"type": "hyperband", "min_iter": 2}
     sweeper = Sweeper(small_sweep(*tiny(tmp_path), early_terminate=rules))
-    folders = [sweeper.plan.run_folder(cell) for cell in sweeper.plan.cells]
+    folders = [sweeper.plan.run_folder(spec) for spec in sweeper.plan.runs]
     for folder, values in zip(folders, (GOOD, POOR, POOR), strict=False):
         run = RunFolder.create_at(folder)
-        for place, value in enumerate(values):
-            run.log(Progress(step=place + 1), {"validation/loss": value})
-    judge, poor = EarlyStopping(sweeper), sweeper.plan.cells[1]
-    assert judge(sweeper.plan.cells[0], folders[0]) is None
+        for position, value in enumerate(values):
+            run.log(Progress(step=position + 1), {"validation/loss": value})
+    judge, poor = EarlyStopping(sweeper), sweeper.plan.runs[1]
+    assert judge(sweeper.plan.runs[0], folders[0]) is None
     assert judge(poor, folders[1]) is None  # of three the second best may go on
     run = RunFolder.create_at(folders[3])
-    for place in range(2):
-        run.log(Progress(step=place + 1), {"validation/loss": FAIR[place]})
+    for position in range(2):
+        run.log(Progress(step=position + 1), {"validation/loss": FAIR[position]})
     assert judge(poor, folders[1]) is None  # nothing new of its own
     RunFolder(folders[1]).log(Progress(step=3), {"train/loss": 1.0})
     assert "Hyperband, bracket 2" in (judge(poor, folders[1]) or "")
@@ -77,7 +77,7 @@ def test_nobody_goes_on_with_a_run_that_was_ended_early(tmp_path: Path) -> None:
     assert ended_record(folder) is not None
 
 
-def until_told_to_end(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+def until_signalled_to_end(spec: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: (write_run(folder, "interrupted"), os._exit(0)))
     write_run(folder, "running")
     until(lambda: False, otherwise="it is told to end")
@@ -92,8 +92,8 @@ def test_a_worker_ends_the_run_at_hand_once_and_goes_on_with_the_next(tmp_path: 
         (plan.folder / "runs").mkdir(parents=True)
         worker = Worker(
             plan,
-            plan.cells,
-            train=until_told_to_end,
+            plan.runs,
+            train=until_signalled_to_end,
             stops=lambda _, folder: "others do better" if (folder / "record.json").exists() else None,
         )
         os._exit(0 if worker.work() else 1)
@@ -102,4 +102,4 @@ def test_a_worker_ends_the_run_at_hand_once_and_goes_on_with_the_next(tmp_path: 
     process.start()
     process.join(PATIENCE)
     assert process.exitcode == 0
-    assert [why_ended_early(plan.run_folder(cell)) for cell in plan.cells] == ["others do better"] * 2
+    assert [why_ended_early(plan.run_folder(spec)) for spec in plan.runs] == ["others do better"] * 2

@@ -24,7 +24,7 @@ def test_sweep_files_that_ship_are_read_and_say_in_their_first_line_what_they_as
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"metod": "grid"}, "metod is no key of a sweep file that can be run here: did you mean method?"),
         ({"method": "gird"}, "method=gird is refused: it must be grid or random or bayes"),
@@ -53,8 +53,8 @@ def test_sweep_files_that_ship_are_read_and_say_in_their_first_line_what_they_as
         ({"early_terminate": {"type": "hyperband", "max_iter": 2, "s": 2}}, "max_iter=2 has no brackets"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_refused_in_a_sentence_that_names_the_key(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_a_wrong_file_is_refused_in_a_sentence_that_names_the_key(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         small_sweep(**changes)
 
 

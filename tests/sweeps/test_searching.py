@@ -27,9 +27,9 @@ def test_a_grid_tries_every_combination_once_and_stops_at_the_cap() -> None:
 
 def test_a_grid_goes_through_whole_numbers_and_multiples() -> None:
     parameters = {"a": {"min": 1, "max": 3}, "b": {"distribution": "q_uniform", "min": 0.0, "max": 1.0, "q": 0.5}}
-    found = sweep_proposals(small_sweep(parameters=parameters), [])
-    assert [setting.values["a"] for setting in found[::3]] == [1, 2, 3]
-    assert [setting.values["b"] for setting in found[:3]] == [0.0, 0.5, 1.0]
+    result = sweep_proposals(small_sweep(parameters=parameters), [])
+    assert [setting.values["a"] for setting in result[::3]] == [1, 2, 3]
+    assert [setting.values["b"] for setting in result[:3]] == [0.0, 0.5, 1.0]
 
 
 def test_draws_do_not_depend_on_how_many_are_asked_for() -> None:
@@ -40,8 +40,8 @@ def test_draws_do_not_depend_on_how_many_are_asked_for() -> None:
 
 
 def test_random_search_over_few_settings_tries_each_once_and_ends() -> None:
-    found = sweep_proposals(small_sweep(method="random", run_cap=100), [])
-    assert len(found) == len(set(found)) == 4
+    result = sweep_proposals(small_sweep(method="random", run_cap=100), [])
+    assert len(result) == len(set(result)) == 4
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_probabilities_weigh_values() -> None:
     assert values.count("often") > 150 and "never" not in values and "seldom" in values
 
 
-def told(sweep: Sweep, asked: list[Setting], tried: list[Trial]) -> list[Trial]:
+def message(sweep: Sweep, options: list[Setting], tried: list[Trial]) -> list[Trial]:
     """The nearer to 0.01 the rate, the better."""
-    rates = [as_tried(sweep, setting).values["optimizer.lr"] for setting in asked]
+    rates = [as_tried(sweep, setting).values["optimizer.lr"] for setting in options]
     values = [abs(math.log(float(rate or 0)) - math.log(0.01)) for rate in rates]
     return [
-        Trial(len(tried) + place, setting, "finished", value)
-        for place, (setting, value) in enumerate(zip(asked, values, strict=True))
+        Trial(len(tried) + position, setting, "finished", value)
+        for position, (setting, value) in enumerate(zip(options, values, strict=True))
     ]
 
 
@@ -113,10 +113,10 @@ def test_bayesian_search_learns_goes_on_alike_after_a_stop_and_ends_at_its_cap()
     rate = {"distribution": "log_uniform_values", "min": 1e-6, "max": 1.0}
     sweep = small_sweep(method="bayes", run_cap=22, parameters={"optimizer.lr": rate, "seed": {"values": [1, 2]}})
     tried: list[Trial] = []
-    while asked := sweep_proposals(sweep, tried):
-        assert asked == sweep_proposals(sweep, list(tried))
-        assert len(asked) <= BATCH
-        tried += told(sweep, asked, tried)
+    while options := sweep_proposals(sweep, tried):
+        assert options == sweep_proposals(sweep, list(tried))
+        assert len(options) <= BATCH
+        tried += message(sweep, options, tried)
     assert len(tried) == 22 == len({trial.setting for trial in tried})
     first, last = (sorted(trial.value or 0 for trial in part) for part in (tried[:8], tried[-8:]))
     assert last[4] < first[4]
@@ -125,6 +125,6 @@ def test_bayesian_search_learns_goes_on_alike_after_a_stop_and_ends_at_its_cap()
 def test_bayesian_search_over_few_settings_ends_when_all_were_tried() -> None:
     sweep = small_sweep(method="bayes", run_cap=50)
     tried: list[Trial] = []
-    while asked := sweep_proposals(sweep, tried):
-        tried += told(sweep, asked, tried)
+    while options := sweep_proposals(sweep, tried):
+        tried += message(sweep, options, tried)
     assert len(tried) == 4

@@ -21,14 +21,14 @@ SWEEPS = Path(__file__).parents[2] / "sweeps"
 def test_every_trial_of_a_sweep_that_ships_composes(file: Path) -> None:
     sweep = read_sweep(file, run_cap=12 if "run_cap" in file.read_text() else None)
     plan = Sweeper(sweep).plan
-    assert all(trial.cell is not None for trial in plan.trials)
+    assert all(trial.run is not None for trial in plan.trials)
 
 
 def test_a_trial_is_the_run_that_h2h_train_makes_of_its_overrides(tmp_path: Path) -> None:
     plan = Sweeper(small_sweep(*tiny(tmp_path))).plan
-    assert len(plan.cells) == 4 and not plan.is_open
+    assert len(plan.runs) == 4 and not plan.is_open
     assert plan.folder == tmp_path / "sweeps" / "small"
-    last = plan.cells[-1]
+    last = plan.runs[-1]
     assert last.overrides[:2] == ("optimizer.lr=0.001", "model/norm=rms_norm")
     assert last.overrides[-2:] == ("group=small", "name=small-t3")
     assert last.config["optimizer"]["lr"] == 0.001 and last.config["choices"]["model/norm"] == "rms_norm"
@@ -39,11 +39,11 @@ def test_a_trial_is_the_run_that_h2h_train_makes_of_its_overrides(tmp_path: Path
 def test_settings_that_come_to_the_same_are_one_run(tmp_path: Path) -> None:
     twice = {"optimizer.lr": {"values": [0.001, "1e-3"]}, "seed": {"values": [1, 2]}}
     plan = Sweeper(small_sweep(*tiny(tmp_path), parameters=twice)).plan
-    assert len(plan.trials) == 4 and len(plan.cells) == 2
+    assert len(plan.trials) == 4 and len(plan.runs) == 2
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"parameters": {"optimizer.rl": {"values": [1, 2]}}},
          "rl is not a field of optimizer=adamw: its fields are .* lr"),
@@ -63,9 +63,9 @@ def test_settings_that_come_to_the_same_are_one_run(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_no_run_can_be_is_refused_before_the_first_trial_with_the_nearest_name(
-    tmp_path: Path, changes: dict[str, Any], told: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         Sweeper(small_sweep(*tiny(tmp_path, without="model.num_layers"), **changes))
     assert not list(tmp_path.iterdir())
 
@@ -87,7 +87,7 @@ def test_a_combination_that_no_run_can_have_is_named_skipped_and_counted(tmp_pat
     for search in ({"method": "grid"}, {"method": "random", "run_cap": 4}):
         plan = Sweeper(small_sweep(*tiny(tmp_path, without="model.num_heads"), parameters=heads, **search)).plan
         assert [trial.setting.values["model.num_heads"] for trial in plan.refused] == [3, 3]
-        assert len(plan.cells) == plan.num_runs == 2 and len(plan.trials) == 4
-        said = list(summary(plan))
-        assert said[0].startswith("2 trials, ") and "2 of 4 combinations are skipped" in said[1]
-        assert any("model.num_heads=3, seed=1: " in sentence for sentence in said)
+        assert len(plan.runs) == plan.num_runs == 2 and len(plan.trials) == 4
+        message = list(summary(plan))
+        assert message[0].startswith("2 trials, ") and "2 of 4 combinations are skipped" in message[1]
+        assert any("model.num_heads=3, seed=1: " in sentence for sentence in message)

@@ -22,10 +22,10 @@ def half_right() -> tuple[CausalLanguageModelling, torch.nn.Module, Batch, np.nd
     model, batch = exact_model("decoder_only").eval(), answered_batch(60)
     with torch.no_grad():
         predicted = model(**batch.inputs()).argmax(-1)
-    asked = batch.targets != IGNORED
-    targets = torch.where(asked, predicted, IGNORED)
+    options = batch.targets != IGNORED
+    targets = torch.where(options, predicted, IGNORED)
     for row in range(60):
-        indices = asked[row].nonzero().squeeze(1)
+        indices = options[row].nonzero().squeeze(1)
         if row % 4 in (1, 3):
             targets[row, indices[0]] = (targets[row, indices[0]] + 1) % VOCAB_SIZE
         if row % 4 in (2, 3):
@@ -36,12 +36,12 @@ def half_right() -> tuple[CausalLanguageModelling, torch.nn.Module, Batch, np.nd
 
 
 def test_exact_match_and_last_accuracy_equal_a_loop_over_rows_and_ragged_batches() -> None:
-    task, model, batch, said = half_right()
+    task, model, batch, message = half_right()
     task.measure("test", model, head(batch, 37))
     task.measure("test", model, tail(batch, 37))
     results = task.results("test")
     exact, last, tokens = [], [], []
-    for predicted, targets in zip(said, batch.targets.numpy(), strict=True):
+    for predicted, targets in zip(message, batch.targets.numpy(), strict=True):
         indices = np.flatnonzero(targets != IGNORED)
         hits = predicted[indices] == targets[indices]
         exact.append(hits.all())
@@ -98,7 +98,7 @@ def test_bytes_cannot_select_a_checkpoint_where_answers_are_no_text() -> None:
 def test_samples_show_the_answers_beside_the_models_predictions() -> None:
     task, model, batch, predicted = half_right()
     for row, sample in enumerate(task.samples(model, batch, decode)):
-        asked = (batch.targets[row] != IGNORED).numpy()
+        options = (batch.targets[row] != IGNORED).numpy()
         assert sample["text"] == decode(batch.tokens[row].tolist())
-        assert sample["answers"] == decode(batch.targets[row].numpy()[asked].tolist())
-        assert sample["said"] == decode(predicted[row][asked].tolist())
+        assert sample["answers"] == decode(batch.targets[row].numpy()[options].tolist())
+        assert sample["said"] == decode(predicted[row][options].tolist())

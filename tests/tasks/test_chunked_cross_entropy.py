@@ -117,8 +117,8 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_is_unchanged(frozen: int) 
 
 def test_rows_that_are_all_ignored_or_missing_cost_nothing() -> None:
     leaves, targets = problem()
-    for features, wanted in ((leaves[0], torch.full_like(targets, IGNORED)), (leaves[0][:0], targets[:0])):
-        loss = chunked([features, *leaves[1:]], wanted, rows=6)
+    for features, expected in ((leaves[0], torch.full_like(targets, IGNORED)), (leaves[0][:0], targets[:0])):
+        loss = chunked([features, *leaves[1:]], expected, rows=6)
         assert loss == 0
         for gradient in torch.autograd.grad(loss, leaves[1:]):
             assert gradient.abs().max() == 0
@@ -136,10 +136,10 @@ def test_scores_equal_those_of_whole_logits() -> None:
     leaves, targets = problem()
     logits = F.linear(*leaves)
     scores = score(leaves[0], leaves[1], leaves[2], targets, workspace=Workspace(chunk_elements=7 * VOCAB))
-    kept = targets != IGNORED
+    saved = targets != IGNORED
     assert abs(scores.loss - plain(leaves, targets)) < 1e-10
-    assert scores.correct == ((logits.argmax(1) == targets) & kept).sum()
-    assert scores.count == kept.sum() == ROWS - 3
+    assert scores.correct == ((logits.argmax(1) == targets) & saved).sum()
+    assert scores.count == saved.sum() == ROWS - 3
 
 
 class LargestTensor(TorchDispatchMode):

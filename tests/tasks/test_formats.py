@@ -26,14 +26,14 @@ class Formats(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[str, set[torch.dtype]] = {}
+        self.result: dict[str, set[torch.dtype]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().removeprefix("aten::").partition(".")[0]
         if name in PRODUCTS or "scaled_dot_product" in name:
             # Of attention's backward pass, what comes after these are sums, which are wider.
             multiplied = [arg for arg in args[:4] if isinstance(arg, Tensor) and arg.is_floating_point()]
-            self.found.setdefault(name, set()).update(tensor.dtype for tensor in multiplied)
+            self.result.setdefault(name, set()).update(tensor.dtype for tensor in multiplied)
         return func(*args, **(kwargs or {}))
 
 
@@ -52,8 +52,8 @@ def formats(case: TaskCase, precision: Precision, work: Callable[[Any, Any, Batc
     view = case.view().map(lambda tensor: tensor.to(precision.of_weights) if tensor.dtype == torch.float32 else tensor)
     with Formats() as seen, of(precision):
         work(case.task(), model, view)
-    assert seen.found, "a model multiplies"
-    return set().union(*seen.found.values())
+    assert seen.result, "a model multiplies"
+    return set().union(*seen.result.values())
 
 
 def train(task: Any, model: Any, view: Batch) -> None:
@@ -68,8 +68,8 @@ def score(task: Any, model: Any, view: Batch) -> None:
 @pytest.mark.parametrize("precision", NAMES)
 @pytest.mark.parametrize("name", TASKS)
 def test_every_product_is_made_in_the_format_requested(name: str, precision: PrecisionName, work: Any) -> None:
-    asked = Precision(precision)
-    assert formats(TASKS[name], asked, work) == {asked.dtype}
+    options = Precision(precision)
+    assert formats(TASKS[name], options, work) == {options.dtype}
 
 
 def test_every_task_is_asked() -> None:

@@ -184,11 +184,11 @@ def test_examples_are_balanced_seeded_and_of_the_train_split(count: int) -> None
 def test_no_prompt_is_longer_than_the_declared_length() -> None:
     data = source()
     task = bound(data, shots=3)
-    told = spec_as_read(task, data).max_length
+    message = spec_as_read(task, data).max_length
     for name in ("train", "validation", "test"):
         split = data.split(name)
         tokens = task.view(split.batch(np.arange(len(split))), seed=0, epoch=0).tokens
-        assert tokens is not None and tokens.shape[1] <= told < 2 * tokens.shape[1]
+        assert tokens is not None and tokens.shape[1] <= message < 2 * tokens.shape[1]
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def test_no_row_is_an_example_in_the_prompt_that_it_is_learned_from(reserves: bo
     shots = 5 if reserves else 2 * min(Counter(labels.tolist()).values())
     task = MultipleChoice(shots=shots, separator=" # ", template="{text} : {label}").bind(few)
     batch = data.split("train").batch(rows)
-    view = task.view_to_learn(batch, seed=0, epoch=0)
+    view = task.training_view(batch, seed=0, epoch=0)
     own = {one.row for one in drawn_examples(few, shots, 0).shown}
     assert own and view.tokens is not None and view.valid is not None
     texts = texts_of(batch, spec)
     for index, (row, (text,)) in enumerate(zip(batch.rows.tolist(), texts, strict=True)):
-        *shown, asked = spec.decode(view.tokens[index][view.valid[index]].tolist()).split(" # ")
-        assert asked.startswith(f"{text} :")
+        *shown, options = spec.decode(view.tokens[index][view.valid[index]].tolist()).split(" # ")
+        assert options.startswith(f"{text} :")
         sentences = [example.rpartition(" : ")[0].strip() for example in shown]
         assert row not in own or text not in sentences or texts.count((text,)) > 1
         assert len(shown) >= shots - 1 and (len(shown) == shots or (row in own and not reserves))
@@ -245,7 +245,7 @@ def test_rows_of_the_train_split_are_measured_after_the_examples_that_they_are_s
     task = bound(data, shots=3, template="Review: {text} {label}", label_words=["bad", "good"])
     drawn = drawn_examples(spec, 3, 0)
     rows = np.array([drawn.shown[0].row, drawn.shown[2].row, drawn.reserves[0].row])
-    scores = task.choice_scores(model, task.view_to_learn(data.split("train").batch(rows), seed=0, epoch=0))
+    scores = task.choice_scores(model, task.training_view(data.split("train").batch(rows), seed=0, epoch=0))
     for index, (text,) in enumerate(texts_of(data.split("train").batch(rows), spec)):
         shown = [one for one in drawn.shown if one.row != rows[index]]
         stand_ins = [one for one in drawn.reserves if index < 2 and one.label == drawn.shown[[0, 2][index]].label]

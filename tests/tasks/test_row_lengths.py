@@ -29,7 +29,7 @@ def shortened(batch: Batch) -> Batch:
 def pieces(case: TaskCase, sizes: list[int]) -> list[Batch]:
     task, whole = case.task(), case.batch()
     parts = torch.arange(NUM_ROWS).split(sizes)
-    return [task.view_to_learn(shortened(whole.chosen(part)), seed=0, epoch=0) for part in parts]
+    return [task.training_view(shortened(whole.chosen(part)), seed=0, epoch=0) for part in parts]
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -22,7 +22,7 @@ def case(family: str = "encoder_only") -> tuple[Similarity, Architecture, Batch]
     return task, redraw(small_model(family, head="regressor").double(), std=0.5).eval(), scored_batch(40)
 
 
-def said(model: Architecture, batch: Batch) -> np.ndarray:
+def message(model: Architecture, batch: Batch) -> np.ndarray:
     with torch.no_grad():
         return SCORES.score_mean + SCORES.score_deviation * model(**batch.inputs()).numpy()
 
@@ -30,7 +30,7 @@ def said(model: Architecture, batch: Batch) -> np.ndarray:
 @pytest.mark.parametrize("family", ["encoder_only", "decoder_only"])
 def test_metrics_equal_those_of_scipy_over_ragged_batches(family: str) -> None:
     task, model, batch = case(family)
-    predicted, true = said(model, batch), batch.targets.numpy()
+    predicted, true = message(model, batch), batch.targets.numpy()
     task.measure("test", model, head(batch, 17))
     task.measure("test", model, tail(batch, 17))
     results = task.results("test")
@@ -63,7 +63,9 @@ def test_loss_is_the_squared_error_and_counts_each_text_once() -> None:
     task, model, batch = case()
     loss = task.loss(model, batch)
     assert int(loss.count) == 40 == int((batch.targets != -100).sum())
-    assert float(loss.total.detach()) == pytest.approx(float(((said(model, batch) - batch.targets.numpy()) ** 2).sum()))
+    assert float(loss.total.detach()) == pytest.approx(
+        float(((message(model, batch) - batch.targets.numpy()) ** 2).sum())
+    )
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
@@ -83,7 +85,7 @@ def test_samples_show_both_numbers() -> None:
     task, model, batch = case()
     for row, sample in enumerate(task.samples(model, batch, decode)):
         assert sample["truth"] == f"{float(batch.targets[row]):.2f}"
-        assert sample["predicted"] == f"{said(model, batch)[row]:.2f}"
+        assert sample["predicted"] == f"{message(model, batch)[row]:.2f}"
 
 
 def test_what_has_no_scores_is_refused_with_what_to_choose() -> None:

@@ -46,12 +46,12 @@ def made(way: str) -> tuple[Any, Architecture, Batch]:
 def test_rows_are_joined_without_a_gap(masks: str) -> None:
     batch = pair_batch(5)
     valid, after = (batch.valid, batch.decoder_valid) if masks == "both" else (None, None)
-    tokens, kept, indices = source_and_target(batch.tokens, batch.decoder_tokens, valid, after)
+    tokens, saved, indices = source_and_target(batch.tokens, batch.decoder_tokens, valid, after)
     for row in range(5):
         first, second = real(batch.tokens, valid, row), real(batch.decoder_tokens, after, row)
-        assert tokens[row][kept[row]].tolist() == first + second
+        assert tokens[row][saved[row]].tolist() == first + second
         assert indices[row][: len(second)].tolist() == list(range(len(first), len(first) + len(second)))
-        assert kept[row].tolist() == sorted(kept[row].tolist(), reverse=True), "padding is on the right"
+        assert saved[row].tolist() == sorted(saved[row].tolist(), reverse=True), "padding is on the right"
 
 
 def test_targets_laid_out_are_taken_up_again() -> None:

@@ -57,11 +57,11 @@ def raw_scores(gold: dict[str, list[str]], predictions: dict[str, str]) -> tuple
     exact: dict[str, float] = {}
     f1: dict[str, float] = {}
     for id_, answers in gold.items():
-        told = [answer for answer in answers if normalize_answer(answer)]
-        if not told:
-            told = [""]
-        exact[id_] = max(int(normalize_answer(predictions[id_]) == normalize_answer(answer)) for answer in told)
-        f1[id_] = max(f1_of_version_2(predictions[id_], answer) for answer in told)
+        message = [answer for answer in answers if normalize_answer(answer)]
+        if not message:
+            message = [""]
+        exact[id_] = max(int(normalize_answer(predictions[id_]) == normalize_answer(answer)) for answer in message)
+        f1[id_] = max(f1_of_version_2(predictions[id_], answer) for answer in message)
     return exact, f1
 
 
@@ -261,7 +261,7 @@ class TestNoAnswer:
         seen = windows(seed)
         gold, predictions, odds = by_hand(seen)
         has_answer = {id_: bool(answers) for id_, answers in gold.items()}
-        result = AnsweredQuestions(joined_windows(seen, 20), may_say_nothing=True)
+        result = AnsweredQuestions(joined_windows(seen, 20), has_unanswerable=True)
         chosen = result.threshold() if threshold == "best" else float(threshold)
         exact, f1 = (thresholded(s, odds, has_answer, chosen) for s in raw_scores(gold, predictions))
         with_answer = [id_ for id_ in gold if has_answer[id_]]
@@ -280,7 +280,7 @@ class TestNoAnswer:
         seen = windows(seed)
         gold, predictions, odds = by_hand(seen)
         has_answer = {id_: bool(answers) for id_, answers in gold.items()}
-        result = AnsweredQuestions(joined_windows(seen, 20), may_say_nothing=True)
+        result = AnsweredQuestions(joined_windows(seen, 20), has_unanswerable=True)
         f1 = raw_scores(gold, predictions)[1]
         reached = result.metrics(result.threshold())["f1"]
         everywhere = max(
@@ -292,13 +292,13 @@ class TestNoAnswer:
 
     def test_never_to_answer_is_a_threshold_too(self) -> None:
         seen = [SpanScores(n, str(n), "x", (), (Candidate("x", 5.0 - n),), 0.0) for n in range(3)]
-        result = AnsweredQuestions(joined_windows(seen, 5), may_say_nothing=True)
+        result = AnsweredQuestions(joined_windows(seen, 5), has_unanswerable=True)
         assert result.metrics(result.threshold()) == {"exact_match": 1.0, "f1": 1.0, "no_answer_accuracy": 1.0}
 
     def test_files_are_by_id_and_give_what_the_threshold_leaves(self) -> None:
         seen = windows()
         _, predictions, odds = by_hand(seen)
-        files = json.loads(json.dumps(AnsweredQuestions(joined_windows(seen, 20), may_say_nothing=True).files(0.3)))
+        files = json.loads(json.dumps(AnsweredQuestions(joined_windows(seen, 20), has_unanswerable=True).files(0.3)))
         assert files["predictions"] == {
             id_: "" if odds[id_] > 0.3 else predicted for id_, predicted in predictions.items()
         }
@@ -319,7 +319,7 @@ class TestNoAnswer:
         chosen = task.results("validation")
         task.measure("validation", model, tail(batch, 20))
         assert task.results("validation")["no_answer_threshold"] != chosen["no_answer_threshold"]
-        task.settle(chosen)
+        task.use_selected(chosen)
         task.measure("test", model, tail(batch, 20))
         results = task.results("test")
         assert results["no_answer_threshold"] == chosen["no_answer_threshold"]
@@ -341,11 +341,11 @@ class TestNoAnswer:
     def test_a_run_without_a_threshold_of_its_own_takes_zero(self) -> None:
         task = SpanQuestionAnswering().bind(UNANSWERABLE)
         task.threshold = 5.0
-        task.settle({"loss": 1.0})
+        task.use_selected({"loss": 1.0})
         assert task.threshold == 0.0
 
     def test_baselines_are_to_answer_never_or_always_with_the_whole_context(self) -> None:
-        result = AnsweredQuestions(joined_windows(windows(), 20), may_say_nothing=True)
+        result = AnsweredQuestions(joined_windows(windows(), 20), has_unanswerable=True)
         blind = result.blind()
         assert (blind["exact_match"], blind["f1"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
         assert blind["no_answer_accuracy"] == 1.0, "never to answer"

@@ -45,10 +45,10 @@ def chunks(tags: list[str]) -> list[Chunk]:
     return result
 
 
-def plain_scores(truth: list[list[str]], said: list[list[str]]) -> dict[str, tuple[float, float, float]]:
+def plain_scores(truth: list[list[str]], message: list[list[str]]) -> dict[str, tuple[float, float, float]]:
     """Return precision, recall and F1 of each type and of all."""
     right, result, there = Counter[str](), Counter[str](), Counter[str]()
-    for true_row, said_row in zip(truth, said, strict=True):
+    for true_row, said_row in zip(truth, message, strict=True):
         true_chunks, said_chunks = chunks(true_row), chunks(said_row)
         for counter, these in (
             (there, true_chunks),
@@ -70,12 +70,12 @@ def ours(scheme: Scheme, rows: list[list[int]]) -> list[list[Chunk]]:
     tags = torch.tensor(list(itertools.chain(*rows)))
     numbers = torch.tensor([number for number, row in enumerate(rows) for _ in row])
     entities = scheme.entities(tags, numbers)
-    firsts = np.cumsum([0, *map(len, rows)])
+    first_ones = np.cumsum([0, *map(len, rows)])
     result: list[list[Chunk]] = [[] for _ in rows]
     for index in entities.starts.nonzero().squeeze(1).tolist():
         row = int(numbers[index])
-        last = int(entities.ends[index]) - 1 - firsts[row]
-        result[row].append((scheme.types[entities.types[index]], index - firsts[row], last))
+        last = int(entities.ends[index]) - 1 - first_ones[row]
+        result[row].append((scheme.types[entities.types[index]], index - first_ones[row], last))
     return result
 
 
@@ -131,8 +131,8 @@ def half_right(model: Architecture, batch: Batch) -> Batch:
     return replace(batch, targets=torch.where(even & (batch.targets != IGNORED), predicted, batch.targets))
 
 
-def names_of(tags: Tensor, kept: Tensor) -> list[list[str]]:
-    return [[TAG_NAMES[tag] for tag in row[here].tolist()] for row, here in zip(tags, kept, strict=True)]
+def names_of(tags: Tensor, saved: Tensor) -> list[list[str]]:
+    return [[TAG_NAMES[tag] for tag in row[here].tolist()] for row, here in zip(tags, saved, strict=True)]
 
 
 @pytest.mark.parametrize("family", ["encoder_only", "decoder_only"])
@@ -143,15 +143,15 @@ def test_metrics_and_table_equal_a_plain_conlleval_over_ragged_batches(family: s
     results = task.results("test")
     with torch.no_grad():
         probabilities = model(**batch.inputs()).softmax(-1)
-    kept = batch.targets != IGNORED
-    predicted, truth = names_of(probabilities.argmax(-1), kept), names_of(batch.targets, kept)
+    saved = batch.targets != IGNORED
+    predicted, truth = names_of(probabilities.argmax(-1), saved), names_of(batch.targets, saved)
     expected = plain_scores(truth, predicted)
     assert 0.1 < expected["all"][2] < 0.9, "a model that is always right or wrong would test little"
-    flat = batch.targets[kept].numpy()
+    flat = batch.targets[saved].numpy()
     assert results == pytest.approx(
         {
-            "loss": log_loss(flat, probabilities[kept].numpy(), labels=range(5)),
-            "token_accuracy": accuracy_score(flat, probabilities[kept].argmax(-1).numpy()),
+            "loss": log_loss(flat, probabilities[saved].numpy(), labels=range(5)),
+            "token_accuracy": accuracy_score(flat, probabilities[saved].argmax(-1).numpy()),
             **dict(zip(("entity_precision", "entity_recall", "entity_f1"), expected["all"], strict=True)),
         },
         abs=1e-9,
@@ -188,9 +188,9 @@ def test_words_that_were_cut_off_count_as_missed(family: str) -> None:
     results = task.results("test")
     with torch.no_grad():
         predicted = model(**whole.inputs()).argmax(-1)
-    kept = whole.targets != IGNORED
-    truth, guessed = names_of(whole.targets, kept), names_of(predicted, kept)
-    right = int((predicted == whole.targets)[kept].sum())
+    saved = whole.targets != IGNORED
+    truth, guessed = names_of(whole.targets, saved), names_of(predicted, saved)
+    right = int((predicted == whole.targets)[saved].sum())
     for row in range(40):
         beyond = [TAG_NAMES[tag] for tag in lost[row].tolist() if tag != IGNORED]
         truth[row] += beyond

@@ -37,9 +37,9 @@ def plain_logits(model: Architecture, batch: Batch) -> tuple[Tensor, Tensor]:
     return model(**batch.inputs()).flatten(0, 1), batch.targets.flatten()
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_training_loss_and_gradients_equal_plain_cross_entropy(place: int) -> None:
-    family, task, _, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_training_loss_and_gradients_equal_plain_cross_entropy(position: int) -> None:
+    family, task, _, batch = cases()[position]
     model = exact_model(family)
     seen = task.view(batch, seed=1, epoch=2)
     loss = task.loss(model, seen)
@@ -56,9 +56,9 @@ def test_training_loss_and_gradients_equal_plain_cross_entropy(place: int) -> No
         assert (ours - theirs).abs().max() < 1e-10
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_label_smoothing_acts_in_training_only(place: int) -> None:
-    family, task, _, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_label_smoothing_acts_in_training_only(position: int) -> None:
+    family, task, _, batch = cases()[position]
     task.label_smoothing = 0.2
     model = exact_model(family)
     seen = task.view(batch, seed=1, epoch=2)
@@ -69,9 +69,9 @@ def test_label_smoothing_acts_in_training_only(place: int) -> None:
     assert abs(task.loss(model, seen).total - F.cross_entropy(logits, targets, reduction="sum")) < 1e-10
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_results_do_not_depend_on_how_rows_fall_into_batches(place: int) -> None:
-    family, task, _, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_results_do_not_depend_on_how_rows_fall_into_batches(position: int) -> None:
+    family, task, _, batch = cases()[position]
     model = exact_model(family).eval()
     seen = task.view(batch, seed=1, epoch=2)
     task.measure("validation", model, seen)
@@ -83,9 +83,9 @@ def test_results_do_not_depend_on_how_rows_fall_into_batches(place: int) -> None
     assert all(abs(whole[name] - ragged[name]) < 1e-12 for name in whole)
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_samples_whose_targets_are_all_ignored_count_in_no_metric(place: int) -> None:
-    family, task, _, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_samples_whose_targets_are_all_ignored_count_in_no_metric(position: int) -> None:
+    family, task, _, batch = cases()[position]
     model = exact_model(family).eval()
     seen = task.view(batch, seed=1, epoch=2)
     assert seen.targets is not None
@@ -97,9 +97,9 @@ def test_samples_whose_targets_are_all_ignored_count_in_no_metric(place: int) ->
     assert all(abs(results[name] - expected[name]) < 1e-12 for name in expected)
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_loss_and_accuracy_equal_a_plain_reimplementation(place: int) -> None:
-    family, task, _, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_loss_and_accuracy_equal_a_plain_reimplementation(position: int) -> None:
+    family, task, _, batch = cases()[position]
     model = exact_model(family).eval()
     seen = task.view(batch, seed=1, epoch=2)
     task.measure("test", model, seen)
@@ -118,9 +118,9 @@ def test_loss_and_accuracy_equal_a_plain_reimplementation(place: int) -> None:
         assert abs(results["perplexity"] - math.exp(sum(losses) / len(losses))) < 1e-6
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_stages_are_measured_apart_and_start_afresh(place: int) -> None:
-    family, task, _, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_stages_are_measured_apart_and_start_afresh(position: int) -> None:
+    family, task, _, batch = cases()[position]
     model = exact_model(family).eval()
     seen = task.view(batch, seed=1, epoch=2)
     task.measure("validation", model, head(seen, 3))
@@ -131,18 +131,18 @@ def test_stages_are_measured_apart_and_start_afresh(place: int) -> None:
     assert task.results("test")["loss"] != first["loss"]
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_an_untrained_model_is_near_the_baseline_loss(place: int) -> None:
-    family, task, spec, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_an_untrained_model_is_near_the_baseline_loss(position: int) -> None:
+    family, task, spec, batch = cases()[position]
     model = small_model(family)
     loss = task.loss(model, task.view(batch, seed=0, epoch=0)).mean.item()
     assert abs(loss - task.baseline(spec)["loss"]) < 0.3
     assert task.baseline(spec)["loss"] == math.log(VOCAB_SIZE)
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_results_hold_the_metrics_that_the_task_names(place: int) -> None:
-    family, task, spec, batch = cases()[place]
+@pytest.mark.parametrize("position", range(3))
+def test_results_hold_the_metrics_that_the_task_names(position: int) -> None:
+    family, task, spec, batch = cases()[position]
     model = exact_model(family).eval()
     task.measure("validation", model, task.view(batch, seed=1, epoch=2))
     names = set(task.results("validation"))

@@ -26,18 +26,18 @@ MODULES = [
 ]
 
 
-def started(arguments: list[str], cache: Path, told: Path, *, halved: bool) -> BaseProcess:
+def started(arguments: list[str], cache: Path, message: Path, *, halved: bool) -> BaseProcess:
     """A process of a group of its own, which writes what it says into a file."""
     context = get_context("forkserver")
     context.set_forkserver_preload(MODULES)
-    process = context.Process(target=_run, args=(arguments, str(cache), str(told), halved))
+    process = context.Process(target=_run, args=(arguments, str(cache), str(message), halved))
     process.start()
     return process
 
 
-def _run(arguments: list[str], cache: str, told: str, halved: bool) -> None:
+def _run(arguments: list[str], cache: str, message: str, halved: bool) -> None:
     os.setsid()
-    handle = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    handle = os.open(message, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.environ["HEADTOHEAD_CACHE"] = cache

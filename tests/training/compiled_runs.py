@@ -82,15 +82,15 @@ QUIET = [
 def losses(folder: Path, case: list[str], *, compiled: bool) -> list[float]:
     """Those of both steps, and that of validation."""
     import headtohead as h2h
-    from headtohead.records.store import RunFolder
+    from headtohead.records.run_folder import RunFolder
 
     has_none = {"model=external", "model=bag_of_words"} & set(case)
     quiet = QUIET[:-1] if has_none else QUIET
     placed = [one.replace("FOLDER", str(folder)) for one in case]
     record = h2h.train(h2h.compose("train", [*placed, *quiet, f"trainer.compile={compiled}", f"output_dir={folder}"]))
     assert record.status == "finished" and record.path is not None, record.reason
-    found = RunFolder.open(record.path).metrics()
-    return [value for name in ("train/loss", "validation/loss") if name in found for value in found[name].value]
+    result = RunFolder.open(record.path).metrics()
+    return [value for name in ("train/loss", "validation/loss") if name in result for value in result[name].value]
 
 
 def tried(folder: Path, case: list[str]) -> dict[str, Any]:
@@ -98,13 +98,13 @@ def tried(folder: Path, case: list[str]) -> dict[str, Any]:
 
     started, before = time.process_time(), _graphs()
     try:
-        found = losses(folder, case, compiled=True)
+        result = losses(folder, case, compiled=True)
     except ValueError as refusal:
         return {"refused": str(refusal)}
     seconds = time.process_time() - started
-    told = {"compiled": found, "graphs": _graphs() - before, "seconds": round(seconds, 1)}
+    message = {"compiled": result, "graphs": _graphs() - before, "seconds": round(seconds, 1)}
     torch.compiler.reset()
-    return {**told, "eager": losses(folder, case, compiled=False)}
+    return {**message, "eager": losses(folder, case, compiled=False)}
 
 
 def _graphs() -> int:

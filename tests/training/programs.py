@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from waiting import PATIENCE
 
 HEADER = """

@@ -14,7 +14,7 @@ import torch
 from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec, Split, SplitName
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.training.optim.optimizers import adamw
 from headtohead.training.optim.schedules import cosine
@@ -34,10 +34,10 @@ class Rows(Split):
         draw = np.random.default_rng(len(name))
         tokens = np.zeros((NUM_ROWS[name], LENGTH + 1), dtype=np.int64)
         tokens[:, 0] = draw.integers(0, VOCAB_SIZE, len(tokens))
-        for place in range(1, LENGTH + 1):
-            tokens[:, place] = (3 * tokens[:, place - 1] + 1) % VOCAB_SIZE
-            if place % 4 == 0:
-                tokens[:, place] = draw.integers(0, VOCAB_SIZE, len(tokens))
+        for position in range(1, LENGTH + 1):
+            tokens[:, position] = (3 * tokens[:, position - 1] + 1) % VOCAB_SIZE
+            if position % 4 == 0:
+                tokens[:, position] = draw.integers(0, VOCAB_SIZE, len(tokens))
         self._tokens = tokens
         self._lengths = draw.integers(3, LENGTH + 2, len(tokens)) if ragged else None
 

@@ -67,7 +67,7 @@ def test_training_rows_are_changed_anew_in_every_epoch_and_others_never() -> Non
 
     def first_row(step: int) -> list[int]:
         """Return row 0 of the epoch that begins at this step."""
-        batches = [rows_of(steps[place]) for place in range(step, step + 6)]
+        batches = [rows_of(steps[position]) for position in range(step, step + 6)]
         return next(b.tokens[b.rows.tolist().index(0)].tolist() for b in batches if 0 in b.rows.tolist())
 
     assert len({tuple(filter(None, first_row(step))) for step in (0, 6, 12)}) == 3

@@ -21,7 +21,7 @@ from headtohead.config.run_translator import RunTranslator
 from headtohead.data.augmentation import back_translation
 from headtohead.data.data_source import DataError
 from headtohead.finished_runs.probe.data_seen import see
-from headtohead.training.loop.data_module import rows_to_learn
+from headtohead.training.loop.data_module import training_rows
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.run_components import TrainerSettings
 
@@ -112,10 +112,10 @@ class Backwards:
     """Writes each text from its end to its beginning, and counts."""
 
     def __init__(self, field: str) -> None:
-        self.digest, self.asked = field, 0
+        self.digest, self.requested = field, 0
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        self.asked += len(texts)
+        self.requested += len(texts)
         return [text[::-1] for text in texts]
 
 
@@ -143,13 +143,13 @@ def test_only_rows_that_a_run_learns_from_are_translated(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translators: list[Backwards]
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
-    for count, asked in ((10, 10), (30, 30), (None, 108), (10, 0)):
+    for count, options in ((10, 10), (30, 30), (None, 108), (10, 0)):
         config = learning_from(folder, count)
         data = build_data(config)
         augmentation = build_augmentation(config, data)
         augmentation.prepare()
-        assert translators[-1].asked == asked
-        learned = rows_to_learn(data, TrainerSettings(train_rows=count), seeds_of(config["seed"]).data_order)
+        assert translators[-1].requested == options
+        learned = training_rows(data, TrainerSettings(train_rows=count), seeds_of(config["seed"]).data_order)
         before = learned.batch(np.arange(len(learned)))
         for steps in (augmentation, pickle.loads(pickle.dumps(augmentation))):
             after = steps.in_loader(before, seed=0, epoch=0)
@@ -163,10 +163,10 @@ def test_only_rows_that_a_run_learns_from_are_translated(
 
 def test_another_seed_translates_its_own_rows(folder: Path, tmp_path: Path, translators: list[Backwards]) -> None:
     """Two draws of 10 of 108 rows are not the same."""
-    for seed, asked in ((0, 10), (1, 10), (0, 0)):
+    for seed, options in ((0, 10), (1, 10), (0, 0)):
         config = learning_from(folder, 10, f"seed={seed}", "data.seed=5")
         build_augmentation(config, build_data(config)).prepare()
-        assert translators[-1].asked == asked
+        assert translators[-1].requested == options
 
 
 def test_a_probe_of_data_shows_translations_of_rows_that_the_run_learns_from(
@@ -176,7 +176,7 @@ def test_a_probe_of_data_shows_translations_of_rows_that_the_run_learns_from(
     data = build_data(config)
     task, augmentation = build_task(config, data.spec()), build_augmentation(config, data)
     seen = see(data, task, config["seed"], augmentation=augmentation, train_rows=12)
-    assert translators[-1].asked == 12
+    assert translators[-1].requested == 12
     assert len(seen.samples) == 8
     for sample in seen.samples:
         assert sample.original is not None
@@ -196,9 +196,9 @@ def test_a_probe_of_data_shows_translations_of_rows_that_the_run_learns_from(
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, overrides: list[str], message: str) -> None:
-    given = [f"augmentation.steps.back_translation.{override}" for override in overrides]
+    provided = [f"augmentation.steps.back_translation.{override}" for override in overrides]
     with pytest.raises(ConfigurationError, match=message):
-        config = h2h.compose("train", [*pairs(folder, "en", "de"), "augmentation=back_translation", *given])
+        config = h2h.compose("train", [*pairs(folder, "en", "de"), "augmentation=back_translation", *provided])
         build_augmentation(config, build_data(config))
 
 

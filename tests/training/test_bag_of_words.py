@@ -45,9 +45,9 @@ def token_lists(data: DataSource, name: Any) -> tuple[list[list[str]], np.ndarra
 
 def grams_up_to(length: int) -> Any:
     return lambda tokens: [
-        " ".join(tokens[place : place + size])
+        " ".join(tokens[position : position + size])
         for size in range(1, length + 1)
-        for place in range(len(tokens) - size + 1)
+        for position in range(len(tokens) - size + 1)
     ]
 
 
@@ -83,8 +83,10 @@ def test_only_the_most_frequent_features_are_kept() -> None:
     fit_with_sklearn(model, data.split("train"), data.split("validation"), monitor="accuracy", direction="max")
     train = token_lists(data, "train")[0]
     counts = {token: sum(token in row for row in train) for row in train for token in row}
-    telling = sorted((token for token in counts if counts[token] < 120), key=lambda token: (-counts[token], int(token)))
-    assert model.grams.tolist() == sorted(int(token) for token in telling[:5])
+    frequent = sorted(
+        (token for token in counts if counts[token] < 120), key=lambda token: (-counts[token], int(token))
+    )
+    assert model.grams.tolist() == sorted(int(token) for token in frequent[:5])
 
 
 @pytest.mark.parametrize("monitor", [metric.name for metric in Classification.metrics])
@@ -109,20 +111,20 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     record = h2h.train(h2h.compose("train", overrides))
     data = from_fields(SentenceGrammar, num_train=120, num_validation=40, num_test=40)
     (every, classes), (rows, truth) = token_lists(data, "train"), token_lists(data, "test")
-    kept = fewer_rows(data.split("train"), 90, record.seeds.data_order).batch(np.arange(90)).rows.tolist()
-    train, labels = [every[row] for row in kept], classes[kept]
+    saved = fewer_rows(data.split("train"), 90, record.seeds.data_order).batch(np.arange(90)).rows.tolist()
+    train, labels = [every[row] for row in saved], classes[saved]
     vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=89).fit(train)
     solver = LogisticRegression(C=10.0, max_iter=1000).fit(vectorizer.transform(train), labels)
-    said = solver.predict(vectorizer.transform(rows))
+    message = solver.predict(vectorizer.transform(rows))
     assert record.status == "finished" and record.progress.step == 0
-    assert record.metrics["test"]["accuracy"] == pytest.approx(accuracy_score(truth, said))
-    assert record.metrics["test"]["f1_macro"] == pytest.approx(f1_score(truth, said, average="macro"))
+    assert record.metrics["test"]["accuracy"] == pytest.approx(accuracy_score(truth, message))
+    assert record.metrics["test"]["f1_macro"] == pytest.approx(f1_score(truth, message, average="macro"))
     assert record.progress.tokens == sum(map(len, train)) > 0 < record.progress.seconds
     assert record.data["train_rows"] == 90
     again = h2h.load_run(record.path)
     batch = again.data.split("test").batch(np.arange(40))
     with torch.no_grad():
-        assert again.model(**batch.inputs()).argmax(1).numpy().tolist() == said.tolist()
+        assert again.model(**batch.inputs()).argmax(1).numpy().tolist() == message.tolist()
 
 
 def test_the_strength_is_chosen_by_the_rows_that_validations_read(
@@ -131,8 +133,8 @@ def test_the_strength_is_chosen_by_the_rows_that_validations_read(
     """Equal conditions: networks are selected by a sample, and the rest of validation is nobody's to learn from."""
     judged = []
 
-    def noting(*given: Any, **more: Any) -> Any:
-        judged.append(fit_with_sklearn(*given, **more))
+    def noting(*provided: Any, **more: Any) -> Any:
+        judged.append(fit_with_sklearn(*provided, **more))
         return judged[-1]
 
     monkeypatch.setattr(run_module, "fit_with_sklearn", noting)
@@ -153,8 +155,8 @@ def test_the_strength_is_chosen_by_the_rows_that_validations_read(
         losses = {}
         for strength in STRENGTHS:
             solver = LogisticRegression(C=strength, max_iter=1000).fit(vectorizer.transform(train), labels)
-            said = solver.predict_proba(vectorizer.transform([checked[row] for row in rows]))
-            losses[strength] = log_loss(truth[rows], said, labels=[0, 1])
+            message = solver.predict_proba(vectorizer.transform([checked[row] for row in rows]))
+            losses[strength] = log_loss(truth[rows], message, labels=[0, 1])
         assert judged[-1].judged == pytest.approx(losses, rel=1e-3)
         assert record.selection.value == pytest.approx(min(losses.values()), rel=1e-3)
 
@@ -172,12 +174,12 @@ def test_fewer_rows_are_a_part_of_more_of_them_and_none_is_read_beyond() -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"ngrams": 9}, r"model\.ngrams=9 is out of reach"),
         ({"strengths": []}, "give at least one"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_counted_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         BagOfWords(vocab_size=300, num_classes=2, **options)

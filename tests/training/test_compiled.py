@@ -51,16 +51,16 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 @pytest.mark.process
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], case: str) -> None:
-    found = graphs[case]
-    assert found.get("compiled") == pytest.approx(found.get("eager"), rel=1e-5), found
-    assert found["graphs"] > 0, "something was compiled"
+    result = graphs[case]
+    assert result.get("compiled") == pytest.approx(result.get("eager"), rel=1e-5), result
+    assert result["graphs"] > 0, "something was compiled"
 
 
 @pytest.mark.slow
 @pytest.mark.process
 def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(tmp_path: Path) -> None:
-    for found in found_by(tmp_path, "inductor", NATIVE).values():
-        assert found["compiled"] == pytest.approx(found["eager"], rel=1e-5)
+    for result in found_by(tmp_path, "inductor", NATIVE).values():
+        assert result["compiled"] == pytest.approx(result["eager"], rel=1e-5)
     left = set((tmp_path / "cache" / "compiled").rglob("*.so"))
     assert left, "code lies in the cache of the project"
     found_by(tmp_path, "inductor", NATIVE[:1])

@@ -93,16 +93,16 @@ class Measured:
         rows = self.source.split(split)
         return rows.batch(np.arange(len(rows)))
 
-    def said(self) -> torch.Tensor:
+    def message(self) -> torch.Tensor:
         """Return the model's outputs for all test rows, in their order."""
         with torch.no_grad():
-            said: torch.Tensor = self.run.model(**self.whole("test").inputs())
-        return said
+            message: torch.Tensor = self.run.model(**self.whole("test").inputs())
+        return message
 
     def predictions(self, file: str) -> dict[str, Any]:
         assert self.record.path is not None
-        found: dict[str, Any] = json.loads((self.record.path / f"predictions/{file}.json").read_text(encoding="utf-8"))
-        return found
+        result: dict[str, Any] = json.loads((self.record.path / f"predictions/{file}.json").read_text(encoding="utf-8"))
+        return result
 
     def truths(self) -> list[Any]:
         """Return the targets of the raw test rows."""
@@ -117,8 +117,15 @@ def trained(name: str, folder: Path) -> tuple[str, Measured]:
     of_itself = h2h.compose("train", chosen)
     task = of_itself["choices"]["task"]
     learned = ["data.vocab_size=300"] if of_itself["data"].get("tokenizer") == "bpe" else []
-    given = [f"task={task}", *BY_TASK[task], *learned, *SHORT, *OWN.get(name, []), f"output_dir={folder / 'outputs'}"]
-    record = h2h.train(h2h.compose("train", [*chosen, *given]))
+    provided = [
+        f"task={task}",
+        *BY_TASK[task],
+        *learned,
+        *SHORT,
+        *OWN.get(name, []),
+        f"output_dir={folder / 'outputs'}",
+    ]
+    record = h2h.train(h2h.compose("train", [*chosen, *provided]))
     assert record.status == "finished" and record.path is not None, record.reason
     run = h2h.load_run(record.path)
     return task, Measured(record, run, build_data(run.config), repository, RAW[name])
@@ -152,7 +159,7 @@ def is_possible(figure: str, value: float) -> bool:
 def labels_again(measured: Measured) -> None:
     """Figures of the test by scikit-learn; the baseline is the largest class of the raw train rows that
     validation left, named for every row of the test."""
-    truths, guessed = measured.truths(), measured.said().argmax(1).numpy()
+    truths, guessed = measured.truths(), measured.message().argmax(1).numpy()
     assert measured.test["accuracy"] == pytest.approx(accuracy_score(truths, guessed), abs=1e-6)
     named = sorted({*truths, *guessed.tolist()})
     f1 = f1_score(truths, guessed, labels=named, average="macro", zero_division=0.0)
@@ -177,11 +184,11 @@ def scores_again(measured: Measured) -> None:
     left.subtract(held_out.tolist())
     assert min(left.values()) >= 0
     train = np.array(list(left.elements()))
-    said = train.mean() + train.std() * measured.said().double().numpy()
+    message = train.mean() + train.std() * measured.message().double().numpy()
     assert measured.record.baselines["loss"] == pytest.approx(((train.mean() - truths) ** 2).mean(), rel=1e-4)
-    assert measured.test["loss"] == pytest.approx(((said - truths) ** 2).mean(), rel=1e-4)
-    assert measured.test["pearson"] == pytest.approx(stats.pearsonr(said, truths).statistic, abs=1e-4)
-    assert measured.test["spearman"] == pytest.approx(stats.spearmanr(said, truths).statistic, abs=1e-3)
+    assert measured.test["loss"] == pytest.approx(((message - truths) ** 2).mean(), rel=1e-4)
+    assert measured.test["pearson"] == pytest.approx(stats.pearsonr(message, truths).statistic, abs=1e-4)
+    assert measured.test["spearman"] == pytest.approx(stats.spearmanr(message, truths).statistic, abs=1e-3)
 
 
 def tags_again(measured: Measured) -> None:
@@ -189,29 +196,31 @@ def tags_again(measured: Measured) -> None:
     train rows."""
     names, targets = measured.source.spec().class_names, measured.whole("test").targets
     assert targets is not None
-    said = [names[tag] for tag in measured.said().argmax(-1)[targets != IGNORED].tolist()]
+    message = [names[tag] for tag in measured.message().argmax(-1)[targets != IGNORED].tolist()]
     truths, train = (
         [tag if isinstance(tag, str) else names[tag] for row in rows for tag in row]
         for rows in (measured.truths(), measured.raw.truths(measured.folder, measured.raw.train))
     )
-    assert measured.test["token_accuracy"] == pytest.approx(accuracy_score(truths, said), abs=1e-6)
+    assert measured.test["token_accuracy"] == pytest.approx(accuracy_score(truths, message), abs=1e-6)
     (usual, _), *_ = Counter(train).most_common()
     assert measured.record.baselines["token_accuracy"] == pytest.approx(truths.count(usual) / len(truths))
 
 
 def answers_again(measured: Measured) -> None:
     predictions, rows = measured.predictions("predictions"), measured.raw.read(measured.folder, measured.raw.test)
-    said = [{"id": row["id"], "prediction_text": predictions[row["id"]]} for row in rows]
-    told = [{"id": row["id"], "answers": {**row["answers"], "text": row["answers"]["text"] or [""]}} for row in rows]
-    again = SQuAD()(said, told)
+    predicted = [{"id": row["id"], "prediction_text": predictions[row["id"]]} for row in rows]
+    expected = [
+        {"id": row["id"], "answers": {**row["answers"], "text": row["answers"]["text"] or [""]}} for row in rows
+    ]
+    again = SQuAD()(predicted, expected)
     assert len(predictions) == len(rows)
     assert measured.test["exact_match"] == pytest.approx(float(again["exact_match"]) / 100, abs=1e-6)
     assert measured.test["f1"] == pytest.approx(float(again["f1"]) / 100, abs=1e-6)
 
 
 def texts_again(measured: Measured) -> None:
-    found, published = measured.predictions("written").values(), measured.truths()
-    truths, written = [one["truth"] for one in found], [one["written"] for one in found]
+    result, published = measured.predictions("written").values(), measured.truths()
+    truths, written = [one["truth"] for one in result], [one["written"] for one in result]
     if measured.raw.is_shared:
         assert len(truths) == round(0.05 * len(published)) and set(truths) < set(published)
     else:

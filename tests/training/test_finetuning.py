@@ -52,7 +52,7 @@ def _drawn(freeze: Freeze | int) -> Architecture:
 def test_depths_run_from_what_comes_before_the_layers_to_the_head() -> None:
     model = small_model("encoder_decoder", position=Shaw, tie_weights=False)
     depths = depths_of(model)
-    found = {name: depths[id(parameter)] for name, parameter in model.named_parameters()}
+    result = {name: depths[id(parameter)] for name, parameter in model.named_parameters()}
     expected = {
         "embedding.weight": 0,
         "encoder.blocks.0.mixer.query.weight": 1,
@@ -63,8 +63,8 @@ def test_depths_run_from_what_comes_before_the_layers_to_the_head() -> None:
         "decoder.blocks.1.wiring.norms.0.weight": 4,
         "head.weight": 5,
     }
-    assert set(found.values()) == set(range(6))
-    assert {name: found.get(name) for name in expected} == expected
+    assert set(result.values()) == set(range(6))
+    assert {name: result.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -88,7 +88,7 @@ def test_embedding_freezes_a_head_that_is_tied_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("freeze", "changes", "says"),
+    ("freeze", "changes", "sentence"),
     [
         (3, {}, r"freeze=3: the model has 2 layers, so give a number from 1 to 2, or nothing, embedding or body"),
         (0, {}, r"freeze=0: the model has 2 layers"),
@@ -97,9 +97,9 @@ def test_embedding_freezes_a_head_that_is_tied_to_it() -> None:
     ],
 )
 def test_what_cannot_be_frozen_is_refused_with_the_way_out(
-    freeze: Freeze | int, changes: dict[str, object], says: str
+    freeze: Freeze | int, changes: dict[str, object], sentence: str
 ) -> None:
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=sentence):
         frozen_model(freeze, **changes)
 
 
@@ -117,7 +117,7 @@ def test_frozen_weights_are_bit_equal_after_training_and_the_others_are_not(
 
 
 def curves(path: Path | None) -> set[str]:
-    from headtohead.records.store import RunFolder
+    from headtohead.records.run_folder import RunFolder
 
     assert path is not None
     return set(RunFolder.open(path).metrics())
@@ -142,8 +142,8 @@ def test_splitting_groups_by_depth_keeps_every_parameter_and_its_decay(
     plain, split = optimizer(model), optimizer(model)
     Finetuning(layer_decay=0.5).scale_rates(split, model)
 
-    def decays(found: Optimizer) -> dict[int, float]:
-        return {id(held): group["weight_decay"] for group in found.param_groups for held in group["params"]}
+    def decays(result: Optimizer) -> dict[int, float]:
+        return {id(held): group["weight_decay"] for group in result.param_groups for held in group["params"]}
 
     assert decays(split) == decays(plain)
     assert sum(len(group["params"]) for group in split.param_groups) == len(decays(plain))
@@ -196,9 +196,9 @@ def test_the_ledger_bills_the_backward_pass_that_is_left(case: str) -> None:
     freeze, family, changes = COSTED[case]
     model = frozen_model(freeze, family, **changes)
     inputs = model.example_inputs(SIZE, 2, CPU)
-    with saved_bytes(model) as kept:
+    with saved_bytes(model) as saved:
         logits = model(**inputs)
-        num_bytes = kept()
+        num_bytes = saved()
     with counting() as training:
         model(**inputs).backward(torch.ones_like(logits))
     totals = ledger(model, SIZE).totals

@@ -11,12 +11,12 @@ from faulty_disk import FullDisk
 from headtohead.files import disk_operations as files_disk
 from headtohead.files.disk_operations import Disk, OutOfDisk
 from headtohead.records.record import RunRecord
-from headtohead.records.store import load_run
+from headtohead.records.run_folder import load_run
 from headtohead.training.run import train
 from headtohead.training.run_components import ProbeSettings
 from headtohead.wandb_client import wandb_tracker
 from headtohead.wandb_client.connection import TrackingSettings
-from strict_probe import PROBER
+from strict_probe import PROBE
 from training.runs import curve, losses, parts
 
 
@@ -73,9 +73,9 @@ def test_a_record_that_finds_no_room_while_a_run_trains_ends_it_with_the_room_th
         """Full for records as long as the run keeps its room."""
 
         def write(self, handle: int, data: object) -> int:
-            kept = list(tmp_path.rglob(".room.part"))
+            saved = list(tmp_path.rglob(".room.part"))
             begun = list(tmp_path.rglob("metrics.csv"))
-            return super().write(handle, data) if kept and begun else Disk.write(self, handle, data)  # type: ignore[arg-type]
+            return super().write(handle, data) if saved and begun else Disk.write(self, handle, data)  # type: ignore[arg-type]
 
     monkeypatch.setattr(files_disk, "system", UntilGiven("record.json"))
     check_said(train(parts(tmp_path)), "record.json")
@@ -126,17 +126,17 @@ def test_no_room_for_the_files_of_wandb_ends_no_run(
 
 
 @pytest.mark.parametrize(
-    ("file", "says"),
+    ("file", "sentence"),
     [("samples.csv", "the run continues without them"), ("attention/", "the run continues without attention maps")],
 )
 def test_samples_and_pictures_that_find_no_room_cost_themselves_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, file: str, says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, file: str, sentence: str
 ) -> None:
-    monkeypatch.setattr(PROBER, "filters", [])  # in other tests its warnings are errors
+    monkeypatch.setattr(PROBE, "filters", [])  # in other tests its warnings are errors
     disk = filled(monkeypatch, file)
     record = train(parts(tmp_path, probe=ProbeSettings(), num_samples=8))
     assert disk.refused and record.path is not None and record.status == "finished"
-    assert "the disk is full: " in caplog.text and says in caplog.text
+    assert "the disk is full: " in caplog.text and sentence in caplog.text
     assert not unfinished(record.path)
 
 

@@ -153,11 +153,11 @@ def test_what_is_counted_has_its_unit_and_its_rate(monkeypatch: pytest.MonkeyPat
     assert re.search(r"embedding .*40/40 texts, [\d.]+[kM]?/s", screen.getvalue())
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_nothing_is_drawn_where_nobody_looks_or_wants_it(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
-    screen = io.StringIO() if wanted else Terminal()
+@pytest.mark.parametrize("expected", [True, False])
+def test_nothing_is_drawn_where_nobody_looks_or_wants_it(monkeypatch: pytest.MonkeyPatch, expected: bool) -> None:
+    screen = io.StringIO() if expected else Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    display = ProgressLine("run", start=0, total=2, enabled=wanted)
+    display = ProgressLine("run", start=0, total=2, enabled=expected)
     display.step(1)
     display.close(2)
     assert screen.getvalue() == ""

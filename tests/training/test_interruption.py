@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from headtohead.records.early_end import end_early
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Loss
 from headtohead.training.callbacks.checkpointer import Checkpointer
@@ -70,14 +70,14 @@ def test_a_resumed_run_has_bit_equal_losses_to_an_undisturbed_one(tmp_path: Path
 def test_a_run_that_dies_after_its_last_checkpoint_has_all_rows_of_the_training_and_trains_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    def dies(keeper: Checkpointer, module: TrainingModule) -> None:
+    def dies(checkpointer: Checkpointer, module: TrainingModule) -> None:
         if module.state.is_done(module.settings):
             raise SystemExit
 
     changes = {"probe": ProbeSettings(), **changes}
     whole = train(parts(tmp_path / "whole", **changes))
     with monkeypatch.context() as patched, pytest.raises(SystemExit):
-        patched.setattr(Checkpointer, "_say", dies)
+        patched.setattr(Checkpointer, "_report", dies)
         train(parts(tmp_path / "dead", **changes))
     (dead,) = find_runs(tmp_path / "dead")
     resumed = train(parts(tmp_path / "dead", resume_from=dead.path, **changes))

@@ -18,9 +18,9 @@ from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
 from headtohead.records.record import StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.run import train
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 from training.runs import make_model, parts
 
 
@@ -61,6 +61,6 @@ def test_a_mixer_says_in_the_record_and_in_verdicts_on_equal_time_what_computed_
     assert record.environment.device["kernels"] == {"stack.blocks.0.mixer": kernel}
     arms = [replace(record, place=StudyPosition("s", arm, 0), budget={"kind": "equal_time"}) for arm in "ab"]
     verdict = verdict_of({"a": {0: 1.0}, "b": {0: 2.0}}, Contrast("a", "b"), "min")
-    (told,) = with_kernels([verdict], arms)
-    assert f"with a by {kernel}, b by {kernel}" in told.sentence
-    assert told.implementation_bound == (("a", "b") if kernel == "torch" else ())
+    (message,) = with_kernels([verdict], arms)
+    assert f"with a by {kernel}, b by {kernel}" in message.sentence
+    assert message.implementation_bound == (("a", "b") if kernel == "torch" else ())

@@ -19,7 +19,7 @@ from shutil import rmtree
 
 import pytest
 
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from published_sets.corpora import write_fineweb_edu
 from training.commanded import started
 
@@ -68,7 +68,7 @@ class Killed:
 
     def __init__(self, kind: Kind, folder: Path, rng: random.Random) -> None:
         self._kind, self._folder, self._rng = kind, folder, rng
-        self._cache, self._told = folder.with_suffix(".cache"), folder.with_suffix(".said")
+        self._cache, self._reported = folder.with_suffix(".cache"), folder.with_suffix(".said")
         folder.parent.mkdir(parents=True, exist_ok=True)
 
     def started(self) -> BaseProcess | subprocess.Popen[bytes]:
@@ -81,12 +81,12 @@ class Killed:
         own += [f"trainer.devices={self._rng.choice(self._kind.devices)}", f"output_dir={self._folder}"]
         arguments = ["train", *TINY, *self._kind.overrides, *own]
         if self._kind.devices == (1,):
-            return started(arguments, self._cache, self._told, halved=self._kind.halved)
-        with self._told.open("wb") as told:
+            return started(arguments, self._cache, self._reported, halved=self._kind.halved)
+        with self._reported.open("wb") as message:
             return subprocess.Popen(
                 [sys.executable, "-m", "headtohead", *arguments],
-                stdout=told,
-                stderr=told,
+                stdout=message,
+                stderr=message,
                 start_new_session=True,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(self._cache)},
             )
@@ -101,7 +101,7 @@ class Killed:
         return True
 
     def go_on(self) -> None:
-        assert _code(self.started(), 600) == 0, self._told.read_text()[-2000:]
+        assert _code(self.started(), 600) == 0, self._reported.read_text()[-2000:]
 
 
 def _code(process: BaseProcess | subprocess.Popen[bytes], patience: float) -> int | None:
@@ -135,17 +135,17 @@ def undisturbed(folder: Path, kind: str) -> tuple[RunFolder, float]:
 
 def lines(folder: RunFolder) -> dict[tuple[int, str], float]:
     """Every line of metrics.csv but those that are times; none stands twice."""
-    found = [(p.step, name, value) for p, name, value in folder.metrics_file._lines()]
-    assert len({(step, name) for step, name, _ in found}) == len(found)
-    return {(step, name): value for step, name, value in found if not name.startswith("throughput")}
+    result = [(p.step, name, value) for p, name, value in folder.metrics_file._lines()]
+    assert len({(step, name) for step, name, _ in result}) == len(result)
+    return {(step, name): value for step, name, value in result if not name.startswith("throughput")}
 
 
 def test_a_run_that_is_killed_anywhere_ends_as_if_it_had_not_been(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, draw_seed: int
 ) -> None:
     kind = list(KINDS)[draw_seed % len(KINDS)]
-    place = tmp_path_factory.getbasetemp() / f"undisturbed-{list(KINDS).index(kind)}" / "runs"
-    whole, seconds = undisturbed(place, kind)
+    position = tmp_path_factory.getbasetemp() / f"undisturbed-{list(KINDS).index(kind)}" / "runs"
+    whole, seconds = undisturbed(position, kind)
     rng = random.Random(f"{kind} {draw_seed}")
     killed = Killed(KINDS[kind], tmp_path / "runs", rng)
     for _ in range(rng.randint(1, MOST_KILLS)):

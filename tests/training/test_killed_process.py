@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headtohead.files.process_liveness import Owner
-from headtohead.training.parallel import processes
-from headtohead.training.parallel.processes import lost_process
+from headtohead.training.parallel import process_group
+from headtohead.training.parallel.process_group import lost_process
 from headtohead.training.run import train
 from headtohead.training.run_outcome import outcome_of
 from training.programs import records_of
@@ -31,17 +31,17 @@ def test_the_words_of_a_lost_connection_become_the_process_that_died(
     own = Owner.this_process()
     gone = Owner(pid=2**22 + 1, started="0", machine=own.machine)
     error = RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")
-    monkeypatch.setattr(processes, "_peers", [own, gone])
+    monkeypatch.setattr(process_group, "_peers", [own, gone])
 
     assert outcome_of(error, parts(tmp_path)) == ("interrupted", lost_process(error))
     assert f"of the run's 2 processes, rank 1 (pid {gone.pid}) died" in (lost_process(error) or "")
     assert lost_process(RuntimeError("shapes do not match")) is None
 
-    monkeypatch.setattr(processes, "_peers", [own, Owner(pid=1, started="0", machine="another")])
-    monkeypatch.setattr(processes, "_PATIENCE", 0.01)
+    monkeypatch.setattr(process_group, "_peers", [own, Owner(pid=1, started="0", machine="another")])
+    monkeypatch.setattr(process_group, "_PATIENCE", 0.01)
     assert lost_process(error) == "the connection to another of the run's 2 processes is lost: resume the run"
 
-    monkeypatch.setattr(processes, "_peers", [])
+    monkeypatch.setattr(process_group, "_peers", [])
     assert lost_process(error) is None
 
 

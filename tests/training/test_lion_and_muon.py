@@ -25,21 +25,21 @@ from training.runs import curve, losses, make_model, parts
 BOTH = {"lion": partial(lion, lr=1e-3), "muon": partial(muon, lr=3e-3)}
 
 
-def names(model: nn.Module, wanted: list[nn.Parameter]) -> set[str]:
-    ids = {id(parameter) for parameter in wanted}
+def names(model: nn.Module, expected: list[nn.Parameter]) -> set[str]:
+    ids = {id(parameter) for parameter in expected}
     return {name for name, parameter in model.named_parameters() if id(parameter) in ids}
 
 
 def steps(optimizer: Optimizer, weights: list[nn.Parameter], num_steps: int = 5) -> list[np.ndarray]:
     """Gradients that change from step to step; returns those of each step."""
     generator = torch.Generator().manual_seed(7)
-    given = []
+    provided = []
     for _ in range(num_steps):
         for weight in weights:
             weight.grad = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
-            given.append(weight.grad.numpy().copy())
+            provided.append(weight.grad.numpy().copy())
         optimizer.step()
-    return given
+    return provided
 
 
 def test_lion_takes_the_steps_of_its_paper() -> None:

@@ -14,7 +14,7 @@ from headtohead.architectures.architecture import InputSize
 from headtohead.config.build import build_model, build_parts
 from headtohead.records.metrics_file import multiple_of, stage_at
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.run import train
 from headtohead.training.run_components import EvaluationSettings
 from training.runs import parts

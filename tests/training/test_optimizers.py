@@ -29,9 +29,9 @@ def test_biases_norms_and_position_tables_never_decay() -> None:
 
 def test_embeddings_decay_only_on_request() -> None:
     model = small_model("decoder_only")
-    for wanted in (True, False):
-        decayed = names_of_group(model, parameter_groups(model, weight_decay=0.1, decay_embeddings=wanted)[0])
-        assert ("embedding.weight" in decayed) is wanted
+    for expected in (True, False):
+        decayed = names_of_group(model, parameter_groups(model, weight_decay=0.1, decay_embeddings=expected)[0])
+        assert ("embedding.weight" in decayed) is expected
 
 
 def test_every_trained_parameter_is_in_one_group_and_a_frozen_one_in_none() -> None:

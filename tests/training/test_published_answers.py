@@ -81,8 +81,8 @@ def plain_words(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
-def plain_f1(said: str, true: str) -> float:
-    one, other = plain_words(said), plain_words(true)
+def plain_f1(message: str, true: str) -> float:
+    one, other = plain_words(message), plain_words(true)
     if not one or not other:
         return float(one == other)
     shared = sum((Counter(one) & Counter(other)).values())
@@ -99,10 +99,10 @@ def test_predictions_score_as_the_record_says(
     assert sorted(predictions) == sorted(row["id"] for row in rows)
     exact, f1 = [], []
     for row in rows:
-        said, golds = predictions[row["id"]], row["answers"]["text"] or [""]
-        assert said in row["context"]
-        exact.append(max(plain_words(said) == plain_words(gold) for gold in golds))
-        f1.append(max(plain_f1(said, gold) for gold in golds))
+        message, golds = predictions[row["id"]], row["answers"]["text"] or [""]
+        assert message in row["context"]
+        exact.append(max(plain_words(message) == plain_words(gold) for gold in golds))
+        f1.append(max(plain_f1(message, gold) for gold in golds))
     measured = record.metrics["test"]
     assert measured["exact_match"] == pytest.approx(np.mean(exact))
     assert measured["f1"] == pytest.approx(np.mean(f1))
@@ -115,7 +115,7 @@ def test_threshold_of_the_test_is_that_of_the_selected_validation(records: dict[
     chosen = record.metrics["validation"]["no_answer_threshold"]
     assert record.metrics["test"]["no_answer_threshold"] == chosen
     predictions, odds = written(record, "predictions"), written(record, "null_odds")
-    assert {id_ for id_, said in predictions.items() if not said} == {id_ for id_ in odds if odds[id_] > chosen}
+    assert {id_ for id_, message in predictions.items() if not message} == {id_ for id_ in odds if odds[id_] > chosen}
     assert "no_answer_threshold" not in records["squad"].metrics["test"]
 
 
@@ -143,33 +143,33 @@ def test_entities_are_counted_over_the_raw_words_and_tags(
     assert batch.targets is not None and batch.lost_tags is not None
     with torch.no_grad():
         guessed = run.model(**batch.inputs()).argmax(-1)
-    right = said = there = 0
-    for row, tags, place in zip(guessed.tolist(), batch.targets.tolist(), range(len(rows)), strict=True):
-        true = [tag if isinstance(tag, str) else names[tag] for tag in rows[place]["ner_tags"]]
-        told = [names[tag] for tag, target in zip(row, tags, strict=True) if target != IGNORED]
-        told += ["O"] * (len(true) - len(told))
-        found, wanted = entities(told), entities(true)
-        right, said, there = right + len(found & wanted), said + len(found), there + len(wanted)
+    right = num_predicted = there = 0
+    for row, tags, position in zip(guessed.tolist(), batch.targets.tolist(), range(len(rows)), strict=True):
+        true = [tag if isinstance(tag, str) else names[tag] for tag in rows[position]["ner_tags"]]
+        predicted = [names[tag] for tag, target in zip(row, tags, strict=True) if target != IGNORED]
+        predicted += ["O"] * (len(true) - len(predicted))
+        result, expected = entities(predicted), entities(true)
+        right, num_predicted, there = right + len(result & expected), num_predicted + len(result), there + len(expected)
     measured = record.metrics["test"]
     assert there == sum(
         tag.startswith("B-") if isinstance(tag, str) else names[tag][0] == "B"
         for row in rows
         for tag in row["ner_tags"]
     )
-    assert measured["entity_precision"] == pytest.approx(right / said if said else 0.0)
+    assert measured["entity_precision"] == pytest.approx(right / num_predicted if num_predicted else 0.0)
     assert measured["entity_recall"] == pytest.approx(right / there)
 
 
 def entities(tags: list[str]) -> set[tuple[str, int, int]]:
     """Return entities by seqeval's default: an I- that continues nothing of its type begins an entity."""
-    found, begin, kind = set(), 0, ""
-    for place, tag in enumerate([*tags, "O"]):
+    result, begin, kind = set(), 0, ""
+    for position, tag in enumerate([*tags, "O"]):
         goes_on = tag[:2] == "I-" and tag[2:] == kind
         if kind and not goes_on:
-            found.add((kind, begin, place - 1))
+            result.add((kind, begin, position - 1))
         if not goes_on:
-            begin, kind = place, tag[2:]
-    return found
+            begin, kind = position, tag[2:]
+    return result
 
 
 def test_published_names_of_tags_are_those_of_the_run(records: dict[str, RunRecord]) -> None:
@@ -185,7 +185,7 @@ def test_correlations_are_those_of_scipy_on_the_raw_scores(
     run = h2h.load_run(record.path)
     batch = build_data(run.config).split("test").batch(np.arange(len(rows)))
     with torch.no_grad():
-        said = run.model(**batch.inputs()).double().numpy()
+        message = run.model(**batch.inputs()).double().numpy()
     true = np.array([row["label"] for row in rows])
-    assert record.metrics["test"]["pearson"] == pytest.approx(stats.pearsonr(said, true).statistic, abs=1e-5)
-    assert record.metrics["test"]["spearman"] == pytest.approx(stats.spearmanr(said, true).statistic, abs=1e-3)
+    assert record.metrics["test"]["pearson"] == pytest.approx(stats.pearsonr(message, true).statistic, abs=1e-5)
+    assert record.metrics["test"]["spearman"] == pytest.approx(stats.spearmanr(message, true).statistic, abs=1e-3)

@@ -87,9 +87,9 @@ def test_metrics_of_the_test_are_those_of_the_raw_rows(
 
 @every_set
 def test_a_record_says_where_its_rows_were_published(name: str, records: dict[str, RunRecord]) -> None:
-    told = records[name].data
-    assert (told["set"], told["revision"]) == (RAW[name][0], revision_of(name))
-    assert told["licence"] in ("unknown", "other") and told.get("subset") == ("mnli" if name == "mnli" else None)
+    message = records[name].data
+    assert (message["set"], message["revision"]) == (RAW[name][0], revision_of(name))
+    assert message["licence"] in ("unknown", "other") and message.get("subset") == ("mnli" if name == "mnli" else None)
 
 
 def test_a_run_is_measured_on_a_set_that_it_was_not_trained_on(
@@ -97,18 +97,18 @@ def test_a_run_is_measured_on_a_set_that_it_was_not_trained_on(
 ) -> None:
     path = records["sst2"].path
     assert path is not None
-    hub.asked.clear()
+    hub.requested.clear()
     assert main(["evaluate", str(path), "data=imdb", "--json"]) == 0
     output = capsys.readouterr()
     assert hub.requests_of("GET", "plain_text/test-")
-    ((found,),) = [told["points"] for told in json.loads(output.out)]
+    ((result,),) = [message["points"] for message in json.loads(output.out)]
     run = h2h.load_run(path)
     other = build_data({**run.config, "data": {**run.config["data"], **_imdb(hub)}, "init_from": str(path)})
     batch = other.split("test").batch(np.arange(20))
     with torch.no_grad():
         guessed = run.model(**batch.inputs()).argmax(dim=-1).numpy()
     raw = parquet.read_table(hub.folders[RAW["imdb"][0]] / RAW["imdb"][1]).to_pylist()
-    assert found["metrics"]["accuracy"] == pytest.approx(
+    assert result["metrics"]["accuracy"] == pytest.approx(
         accuracy_score([row["label"] for row in raw], guessed), abs=1e-6
     )
 
@@ -136,8 +136,8 @@ def test_a_task_for_other_kinds_is_refused_in_one_sentence(
     hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "data=sst2", "task=causal_lm", "tracking=none", f"output_dir={tmp_path}"]) == 2
-    told = capsys.readouterr().err
-    assert "task=causal_lm reads data of kind language" in told and "data=sst2 is labelled_text" in told
+    message = capsys.readouterr().err
+    assert "task=causal_lm reads data of kind language" in message and "data=sst2 is labelled_text" in message
 
 
 def test_a_set_without_a_task_brings_that_of_its_kind_and_a_model_for_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -160,7 +160,7 @@ def test_a_set_by_its_name_in_the_hub_says_which_task_reads_it(
 ) -> None:
     """Nothing but the name is given: columns, their kind and the splits are found, the task is asked for by name."""
     splits = [] if name == "ag_news" else ["data.test_split=validation", "data.validation_split=share"]
-    given = ["train", "data=hub", f"data.name={RAW[name][0]}", f"data.revision={revision_of(name)}", *splits]
-    assert main([*given, "tracking=none"]) == 2
-    told = capsys.readouterr().err
-    assert "data=hub is labelled_text" in told and "another task, task=classification" in told
+    provided = ["train", "data=hub", f"data.name={RAW[name][0]}", f"data.revision={revision_of(name)}", *splits]
+    assert main([*provided, "tracking=none"]) == 2
+    message = capsys.readouterr().err
+    assert "data=hub is labelled_text" in message and "another task, task=classification" in message

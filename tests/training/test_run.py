@@ -20,14 +20,14 @@ from headtohead.components.mixers.linear.linear_attention import Performer
 from headtohead.components.mixers.recurrent.s4d import S4d
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.relative import Alibi
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load, load_best
 from headtohead.training.checks import check_model
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.optim.optimizers import adamw
 from headtohead.training.optim.schedules import constant
-from headtohead.training.parallel.split_layers import check_division
+from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
 from headtohead.training.run import train
 from headtohead.training.run_components import RunInfo, TrainerSettings
 from training.programs import records_of
@@ -157,7 +157,7 @@ def test_the_best_checkpoint_is_the_one_that_validation_chose(tmp_path: Path) ->
         parts(tmp_path, optimizer=wild, schedule=lambda _: lambda step: 0.2 if step < 20 else 20.0, max_steps=30)
     )
     validation = curve(record.path, "validation/loss")
-    steps = [5 * (place + 1) for place in range(len(validation))]
+    steps = [5 * (position + 1) for position in range(len(validation))]
     best = int(np.argmin(validation))
     assert best < len(validation) - 1
     assert record.selection.step == steps[best] and record.selection.value == validation[best]
@@ -186,11 +186,11 @@ def test_averaged_weights_are_what_is_evaluated_and_kept_but_not_what_is_trained
     averaged = train(parts(tmp_path, weight_averaging=0.9))
     assert curve(averaged.path) == curve(plain.path)
     assert averaged.metrics["validation"]["loss"] != plain.metrics["validation"]["loss"]
-    kept, last = load_best(averaged.path)["model"], load(averaged.path / "checkpoints" / "last.ckpt")
+    saved, last = load_best(averaged.path)["model"], load(averaged.path / "checkpoints" / "last.ckpt")
     name = "embedding.weight"
-    assert not torch.equal(kept[name], last["state_dict"][f"model.{name}"])
+    assert not torch.equal(saved[name], last["state_dict"][f"model.{name}"])
     average = dict(zip([n for n, _ in still().named_parameters()], last["average"], strict=True))
-    assert torch.equal(kept[name], average[name])
+    assert torch.equal(saved[name], average[name])
 
 
 def test_the_first_weights_can_come_from_another_run(tmp_path: Path) -> None:
@@ -287,37 +287,37 @@ def test_loss_scaling_changes_what_float16_can_hold_not_what_is_trained(
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "sentence"),
     [
         ({"tensor_parallel": 2}, r"trainer\.tensor_parallel=2 needs trainer=tensor_parallel"),
         ({"tensor_parallel": 2, "devices": 3, "strategy": "model_parallel"}, r"does not divide trainer\.devices=3"),
         ({"strategy": "model_parallel", "weight_averaging": 0.9}, r"weight_averaging=0\.9 keeps a copy"),
     ],
 )
-def test_what_cannot_be_spread_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_what_cannot_be_spread_is_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
         train(parts(tmp_path, **{"devices": 2, **changes}))
     assert not (tmp_path / "default").exists(), "before the run has a folder"
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "sentence"),
     [
         ({"position": Alibi}, "Alibi biases the scores of all"),
         ({"num_heads": 1}, r"cannot divide stack\.blocks\.0\.mixer \(SoftmaxAttention\), which has 1 heads"),
         ({"d_model": 17, "num_heads": 1}, "cannot divide"),
     ],
 )
-def test_a_model_that_cannot_be_divided_is_refused(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        check_division(make_model(**changes), 2)
+def test_a_model_that_cannot_be_divided_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        check_tensor_parallel_plans(make_model(**changes), 2)
 
 
 def test_normed_queries_keep_an_attention_whole() -> None:
     mixer = partial(SoftmaxAttention, heads=AttentionHeads(qk_norm=True))
     model = make_model(mixer=mixer, num_heads=1)
-    check_division(model, 2)
-    assert model.stack.layers[0].mixer.division() is None
+    check_tensor_parallel_plans(model, 2)
+    assert model.stack.layers[0].mixer.tensor_parallel_plan() is None
 
 
 def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_the_rest(tmp_path: Path) -> None:

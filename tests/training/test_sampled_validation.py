@@ -70,7 +70,7 @@ def test_no_fewer_rows_are_drawn_than_there_are(count: int) -> None:
     assert sample.batch(np.arange(len(sample))).rows.tolist() == list(range(10))
 
 
-class InWholes(Rows):
+class InWholeRows(Rows):
     """Rows 0 to 3 belong together, 4 and 5, and so on."""
 
     NUMBERS = np.array([7, 7, 7, 7, 2, 2, 5, 0, 0, 9])
@@ -86,10 +86,10 @@ class InWholes(Rows):
 def test_what_is_measured_together_is_drawn_as_a_whole(count: int) -> None:
     drawn = set()
     for seed in range(20):
-        sample = sampled_rows(InWholes(), count, seed)
+        sample = sampled_rows(InWholeRows(), count, seed)
         rows = sample.batch(np.arange(len(sample))).rows.numpy()
-        numbers = set(InWholes.NUMBERS[rows].tolist())
-        assert rows.tolist() == np.flatnonzero(np.isin(InWholes.NUMBERS, list(numbers))).tolist()
+        numbers = set(InWholeRows.NUMBERS[rows].tolist())
+        assert rows.tolist() == np.flatnonzero(np.isin(InWholeRows.NUMBERS, list(numbers))).tolist()
         assert sample.group_ids() is not None and set(sample.group_ids().tolist()) == numbers
         assert len(rows) <= count or len(numbers) == 1
         drawn |= numbers
@@ -147,9 +147,9 @@ def test_runs_that_sample_the_same_texts_say_so_whatever_their_tokenizers(review
 def test_a_sample_of_no_fewer_rows_than_there_are_is_a_whole_validation(reviews: Path, tmp_path: Path) -> None:
     """Sixty rows, four at once."""
     whole = record_of(reviews, tmp_path, *CLASSES).comparability
-    for batches, is_whole in ((14, False), (15, True), (16, True)):
+    for batches, is_complete in ((14, False), (15, True), (16, True)):
         sampled = record_of(reviews, tmp_path, *CLASSES, f"trainer.validation_batches={batches}").comparability
-        assert (sampled == whole) is is_whole
+        assert (sampled == whole) is is_complete
 
 
 def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews: Path, tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews:
         for name in ("dev", "test")
     )
     assert runs[0].data["cut_share"]["test"] == share > 0 == runs[1].data["cut_share"]["test"]
-    contest = h2h.compare([run.path for run in runs], against="letters", metric="test/accuracy")
-    (told,) = [remark for remark in contest.remarks if "read different parts" in remark]
+    comparison = h2h.compare([run.path for run in runs], against="letters", metric="test/accuracy")
+    (message,) = [remark for remark in comparison.remarks if "read different parts" in remark]
     cut = f"letters had texts cut at 22 tokens ({dev:.1%} of validation, {share:.1%} of test)"
-    assert f"{cut}; pieces had each whole" in told
+    assert f"{cut}; pieces had each whole" in message
 
 
 def test_a_test_of_a_whole_corpus_is_compared_and_validations_of_other_parts_of_it_are_not(
@@ -178,8 +178,8 @@ def test_a_test_of_a_whole_corpus_is_compared_and_validations_of_other_parts_of_
     assert letters.comparability.texts == pieces.comparability.texts is not None
     assert letters.data["validation_texts"] != pieces.data["validation_texts"]
     folders = [run.path for run in runs]
-    contest = h2h.compare(folders, against="letters", metric="test/bits_per_byte")
-    assert any("the weights of each were selected on other texts" in remark for remark in contest.remarks)
+    comparison = h2h.compare(folders, against="letters", metric="test/bits_per_byte")
+    assert any("the weights of each were selected on other texts" in remark for remark in comparison.remarks)
     with pytest.raises(NotComparable, match="differ in their tokenizer"):
         h2h.compare(folders, against="letters", metric="validation/bits_per_byte")
 
@@ -193,10 +193,10 @@ def test_whole_validations_of_a_corpus_are_the_same_texts(reviews: Path, tmp_pat
 
 def test_questions_are_sampled_with_all_of_their_windows() -> None:
     split = from_fields(QaGrammar, num_train=20, num_validation=30, num_test=5, max_length=32).split("validation")
-    asked = split.batch(np.arange(len(split))).questions
+    options = split.batch(np.arange(len(split))).questions
     sample = sampled_rows(split, 12, seed=0)
     drawn = sample.batch(np.arange(len(sample))).questions
-    assert asked is not None and drawn is not None
-    windows = Counter(one.number for one in asked)
+    assert options is not None and drawn is not None
+    windows = Counter(one.number for one in options)
     assert max(windows.values()) > 1, "else nothing is shown"
     assert all(windows[question] == number for question, number in Counter(one.number for one in drawn).items())

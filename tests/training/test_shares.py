@@ -28,5 +28,5 @@ def test_no_device_is_without_rows_where_another_has_some(world_size: int, batch
     devices = rows_of(world_size, batch_size=batch_size)
     assert len({len(batches) for batches in devices}) == 1
     assert all(rows for batches in devices for rows in batches)
-    found = sorted(row for batches in devices for rows in batches for row in rows)
-    assert found == list(range(NUM_ROWS["validation"]))
+    result = sorted(row for batches in devices for rows in batches for row in rows)
+    assert result == list(range(NUM_ROWS["validation"]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import find_runs
+from headtohead.records.run_folder import find_runs
 from waiting import PATIENCE
 
 TRAIN = (

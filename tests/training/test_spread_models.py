@@ -46,8 +46,8 @@ for case in CASES.values():
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], RunRecord]:
     """Every case in both ways."""
-    found = records_of(TRAINED, tmp_path_factory.mktemp("spread"))
-    return dict(zip([(case, way) for case in CASES for way in WAYS], found, strict=True))
+    result = records_of(TRAINED, tmp_path_factory.mktemp("spread"))
+    return dict(zip([(case, way) for case in CASES for way in WAYS], result, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +94,9 @@ def test_checkpoints_are_whole_and_plain_and_those_of_one_process(
             torch.testing.assert_close(held, theirs[name], atol=1e-5, rtol=1e-4)
     (state,), (expected,) = last["optimizer_states"], reference["optimizer_states"]
     assert [group["params"] for group in state["param_groups"]] == [g["params"] for g in expected["param_groups"]]
-    for place, held in expected["state"].items():
+    for position, held in expected["state"].items():
         for name, tensor in held.items():
-            torch.testing.assert_close(state["state"][place][name], tensor, atol=1e-5, rtol=1e-3)
+            torch.testing.assert_close(state["state"][position][name], tensor, atol=1e-5, rtol=1e-3)
 
 
 def test_a_run_goes_on_with_any_number_of_processes(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_a_run_goes_on_with_any_number_of_processes(tmp_path: Path) -> None:
 for path, way in (({str(first)!r}, SHARDED), ({str(sharded)!r}, DIVIDED)):
     tell(train(parts(folder, make_model=still, resume_from=Path(path), **way)))
 """
-    found = [*records_of(goes_on, tmp_path), train(one_process(tmp_path, resume_from=divided))]
+    result = [*records_of(goes_on, tmp_path), train(one_process(tmp_path, resume_from=divided))]
     expected = train(one_process(tmp_path, resume_from=second))
-    for record in found:
+    for record in result:
         assert record.status == "finished" and record.timing.starts == 2
         for name in LOSSES:
             assert curve(record.path, name) == pytest.approx(curve(expected.path, name), rel=1e-5), name

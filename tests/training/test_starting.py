@@ -13,7 +13,7 @@ from headtohead.components.norms import RmsNorm
 from headtohead.components.positions.absolute import Learned
 from headtohead.components.positions.relative import T5Bias
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import BEST, load, save, save_weights
 from headtohead.training.initial_weights import start_from
 from small_models import redraw, small_model

@@ -16,7 +16,7 @@ import headtohead as h2h
 from headtohead.data.batches.batch import Batch
 from headtohead.data.streaming.streamed_corpus import StreamedRows
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from hub_server import hub_of
 from published_sets.corpora import write_fineweb_edu
 from training.runs import curve
@@ -72,8 +72,8 @@ def test_a_stream_that_was_stopped_goes_on_with_equal_losses(
     if elsewhere:
         monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "other"))
     else:
-        for units in (tmp_path / "cache").glob("stream_units/*/*.arrow"):
-            units.unlink()
+        for shards in (tmp_path / "cache").glob("stream_units/*/*.arrow"):
+            shards.unlink()
     second = trained(folder, tmp_path, f"resume_from={first.path}")
     assert second.status == "finished" and second.id == first.id
     for name in ("train/loss", "validation/loss", "test/loss", "test/bits_per_byte"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.files.leases import LeaseLostError, Leases
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.training.run import train
 from training.interruptions import at_batch, interrupted
 from training.runs import curve, losses, parts
@@ -26,7 +26,7 @@ def test_a_run_that_was_taken_over_leaves_everything_to_the_other_and_ends_with_
         lease = Leases(run.path / "leases").take("writer", take_over=True)
         assert lease is not None
         before.update({file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()})
-        lease.give_back()
+        lease.release()
 
     with pytest.raises(LeaseLostError, match=r"was taken over by .* writes nothing more to it and ends"):
         train(parts(outputs, data=at_batch(batch, taken_over)))

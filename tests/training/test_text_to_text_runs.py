@@ -44,9 +44,9 @@ def trained(folder: Path, *overrides: str, max_steps: int = 15) -> tuple[dict[st
     )
     assert record.status == "finished", record.reason
     assert record.path is not None
-    found = json.loads((Path(record.path) / "predictions/written.json").read_text(encoding="utf-8"))
-    assert list(found) == [str(row) for row in range(len(found))]
-    rows = [(one["truth"], one["written"]) for one in found.values()]
+    result = json.loads((Path(record.path) / "predictions/written.json").read_text(encoding="utf-8"))
+    assert list(result) == [str(row) for row in range(len(result))]
+    rows = [(one["truth"], one["written"]) for one in result.values()]
     with (Path(record.path) / "tables/test/samples.csv").open(encoding="utf-8", newline="") as file:
         shown = [(row["truth"], row["written"]) for row in csv.DictReader(file)]
     assert shown == rows[: len(shown)] and len(shown) == 8
@@ -58,30 +58,34 @@ def text_to_text(folder: Path, source: str, *overrides: str, max_steps: int = 15
     return trained(folder, "data=text_to_text", f"data@data.of={source}", *sizes, *overrides, max_steps=max_steps)
 
 
-def labels(found: dict[str, float], rows: Rows) -> None:
+def labels(result: dict[str, float], rows: Rows) -> None:
     truths, written = zip(*rows, strict=True)
-    assert found["accuracy"] == pytest.approx(accuracy_score(truths, written))
+    assert result["accuracy"] == pytest.approx(accuracy_score(truths, written))
     names = ["negative", "positive"]
     expected = f1_score(truths, written, labels=names, average="macro", zero_division=0.0)
-    assert found["f1_macro"] == pytest.approx(expected)
+    assert result["f1_macro"] == pytest.approx(expected)
 
 
-def entities(found: dict[str, float], rows: Rows) -> None:
-    right = said = there = 0
+def entities(result: dict[str, float], rows: Rows) -> None:
+    right = message = there = 0
     for truth, written in rows:
         own, true = (re.findall(r"(?:^|;)\s*([^:;]*[^:;\s])\s*:\s*([^;]*[^;\s])", side) for side in (written, truth))
-        right, said, there = right + sum((Counter(own) & Counter(true)).values()), said + len(own), there + len(true)
+        right, message, there = (
+            right + sum((Counter(own) & Counter(true)).values()),
+            message + len(own),
+            there + len(true),
+        )
     assert there > 0
-    assert found["entity_f1"] == pytest.approx(2 * right / max(said + there, 1))
+    assert result["entity_f1"] == pytest.approx(2 * right / max(message + there, 1))
 
 
-def answers(found: dict[str, float], rows: Rows) -> None:
+def answers(result: dict[str, float], rows: Rows) -> None:
     """Check the answers by the rules of SQuAD's script: small letters, no punctuation, no articles, words one space
     apart."""
 
     def plain(text: str) -> list[str]:
-        kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
-        return [word for word in kept.split() if word not in ("a", "an", "the")]
+        saved = "".join(sign for sign in text.lower() if sign not in string.punctuation)
+        return [word for word in saved.split() if word not in ("a", "an", "the")]
 
     pairs = [(plain(truth), plain(written)) for truth, written in rows]
     shared = [sum((Counter(truth) & Counter(written)).values()) for truth, written in pairs]
@@ -89,8 +93,8 @@ def answers(found: dict[str, float], rows: Rows) -> None:
         2 * both / (len(truth) + len(written)) if both else 0.0
         for both, (truth, written) in zip(shared, pairs, strict=True)
     ]
-    assert found["answer_exact_match"] == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
-    assert found["answer_f1"] == pytest.approx(sum(scores) / len(pairs))
+    assert result["answer_exact_match"] == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
+    assert result["answer_f1"] == pytest.approx(sum(scores) / len(pairs))
 
 
 @pytest.mark.parametrize(
@@ -104,9 +108,9 @@ def answers(found: dict[str, float], rows: Rows) -> None:
 def test_a_run_that_writes_text_is_measured_by_what_it_wrote(
     source: str, checked: Callable[[dict[str, float], Rows], None], max_steps: int, tmp_path: Path
 ) -> None:
-    found, rows = text_to_text(tmp_path, source, "task=seq2seq", "model=encoder_decoder", max_steps=max_steps)
+    result, rows = text_to_text(tmp_path, source, "task=seq2seq", "model=encoder_decoder", max_steps=max_steps)
     assert len(rows) == 40
-    checked(found, rows)
+    checked(result, rows)
 
 
 WAYS = {
@@ -120,7 +124,7 @@ WAYS = {
     "family", [pytest.param(name, marks=() if name == "decoder_only" else pytest.mark.slow) for name in WAYS]
 )
 def test_translations_of_every_family_are_scored_as_sacrebleu_and_rouge_score_do(family: str, tmp_path: Path) -> None:
-    found, rows = trained(
+    result, rows = trained(
         tmp_path,
         "data=number_words",
         "data.max_number=99",
@@ -133,21 +137,21 @@ def test_translations_of_every_family_are_scored_as_sacrebleu_and_rouge_score_do
         *WAYS[family],
     )
     truths, written = (list(side) for side in zip(*rows, strict=True))
-    assert found["bleu"] == pytest.approx(
+    assert result["bleu"] == pytest.approx(
         sacrebleu.corpus_bleu(written, [truths], smooth_method="none").score / 100, abs=1e-9
     )
-    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(written, [truths]).score / 100, abs=1e-9)
-    assert found["chrf"] > 0
+    assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(written, [truths]).score / 100, abs=1e-9)
+    assert result["chrf"] > 0
     scorer = RougeScorer(["rouge1", "rougeL"])
     for name in ("rouge1", "rougeL"):
         scores = [scorer.score(truth, text)[name].fmeasure for truth, text in rows]
-        assert found[name] == pytest.approx(sum(scores) / len(scores), abs=1e-6)
+        assert result[name] == pytest.approx(sum(scores) / len(scores), abs=1e-6)
 
 
 @pytest.mark.slow
 def test_sentences_are_classified_in_words(tmp_path: Path) -> None:
     """200 sentences, of which whoever guesses gets no more than 0.6 right by luck."""
-    found, _ = text_to_text(
+    result, _ = text_to_text(
         tmp_path,
         "sentence_grammar",
         "data.of.num_train=4000",
@@ -157,4 +161,4 @@ def test_sentences_are_classified_in_words(tmp_path: Path) -> None:
         *WAYS["encoder_decoder"],
         max_steps=600,
     )
-    assert found["accuracy"] > 0.62 and found["readable"] == 1.0
+    assert result["accuracy"] > 0.62 and result["readable"] == 1.0

@@ -78,9 +78,9 @@ def test_losses_of_different_tokens_are_refused_and_bits_per_byte_compared(recor
     paths = [record.path for record in records.values()]
     with pytest.raises(NotComparable, match="compare them by bits_per_byte, which no tokenizer changes"):
         h2h.compare(paths, against="char", metric="test/loss")
-    contest = h2h.compare(paths, against="char", metric="test/bits_per_byte")
-    (told,) = [remark for remark in contest.remarks if remark.startswith("read by different tokenizers")]
-    assert "char of" in told and "wordpiece of" in told and "bytes per token" in told
+    comparison = h2h.compare(paths, against="char", metric="test/bits_per_byte")
+    (message,) = [remark for remark in comparison.remarks if remark.startswith("read by different tokenizers")]
+    assert "char of" in message and "wordpiece of" in message and "bytes per token" in message
 
 
 def test_a_run_keeps_the_tokenizer_that_it_was_given(folder: Path, records: dict[str, RunRecord]) -> None:

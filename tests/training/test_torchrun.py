@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from waiting import PATIENCE
 from wandb_server import WandbServer
 from wandb_trainings import STEPS, TINY
 
 
 def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> subprocess.Popen[str]:
-    place = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
+    position = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
     run = ("train", *TINY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    saved = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *place, f"--master_port={port}", "-m", "headtohead", *run,
+        [sys.executable, "-m", "torch.distributed.run", *position, f"--master_port={port}", "-m", "headtohead", *run,
          "--resumable"],
         cwd=home,
-        env={**kept, "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "no-netrc"), **account},
+        env={**saved, "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "no-netrc"), **account},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -33,9 +33,9 @@ def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> su
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return int(result.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -44,11 +44,11 @@ def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Pa
     server, port = WandbServer(), free_port()
     try:
         nodes = [torchrun(node, port, tmp_path, server.environment) for node in (0, 1)]
-        said = [node.communicate(timeout=PATIENCE)[0] for node in nodes]
-        assert [node.returncode for node in nodes] == [0, 0], said
+        message = [node.communicate(timeout=PATIENCE)[0] for node in nodes]
+        assert [node.returncode for node in nodes] == [0, 0], message
         (record,) = scan(tmp_path / "outputs")
         assert record.status == "finished" and record.environment.device["count"] == 2
-        assert "finished" in said[0] and "record:" in said[0] and "record:" not in said[1]
+        assert "finished" in message[0] and "record:" in message[0] and "record:" not in message[1]
         assert list(server.runs) == [record.wandb.id] and server.unknown == []
         steps = list(range(1, STEPS + 1))
         assert server.runs[record.wandb.id].steps("train/loss") == steps

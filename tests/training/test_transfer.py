@@ -24,7 +24,7 @@ READING = [
     "data.context_length=40", "data.tokenizer=bpe", "optimizer.lr=0.003", "schedule.minimum=0.05",
     "trainer.max_steps=1500", "trainer.validate_every=500",
 ]  # fmt: skip
-TELLING = [
+DECISIVE = [
     "task=classification", "data=pair_grammar", "data.relation=next", "data.num_train=400", "data.num_validation=300",
     "data.num_test=500", "optimizer.lr=0.001", "trainer.max_steps=120", "trainer.validate_every=40",
 ]  # fmt: skip
@@ -41,11 +41,11 @@ def trained(folder: Path, *overrides: str) -> RunRecord:
 def test_an_encoder_that_was_trained_before_learns_from_examples_that_teach_a_new_one_nothing(tmp_path: Path) -> None:
     """Both with 120 steps over 400 labelled pairs; the stories were read without labels, drawn by another seed."""
     stories = tmp_path / "stories.txt"
-    told = (f"{first} {second}" for first, second, label in story_pairs(np.random.default_rng(5)) if label == NEXT)
-    stories.write_text("\n".join(islice(told, 6000)) + "\n", encoding="utf-8")
+    message = (f"{first} {second}" for first, second, label in story_pairs(np.random.default_rng(5)) if label == NEXT)
+    stories.write_text("\n".join(islice(message, 6000)) + "\n", encoding="utf-8")
     read = trained(tmp_path, *READING, f"data.path={stories}")
     fine_tuned, from_scratch = (
-        mean(trained(tmp_path, *TELLING, f"seed={seed}", *start).metrics["test"]["accuracy"] for seed in SEEDS)
+        mean(trained(tmp_path, *DECISIVE, f"seed={seed}", *start).metrics["test"]["accuracy"] for seed in SEEDS)
         for start in ([f"init_from=run:{read.path}"], [])
     )
     assert from_scratch < 0.65, "four hundred pairs say little about a hundred ways to go on"

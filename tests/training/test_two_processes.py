@@ -24,9 +24,9 @@ for accumulate in (1, 2):
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
     """Two runs, of 1 and 2 parts per device."""
     folder = tmp_path_factory.mktemp("two")
-    found = records_of(PROGRAM, folder)
-    assert len(found) == len(list((folder / "default").iterdir())) == 2, "one folder per run"
-    return found
+    result = records_of(PROGRAM, folder)
+    assert len(result) == len(list((folder / "default").iterdir())) == 2, "one folder per run"
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ def test_notes_of_the_environment_are_in_the_record_unless_some_were_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_NOTES", "why")
-    for typed, kept in ((None, "why"), ("mine", "mine")):
+    for typed, saved in ((None, "why"), ("mine", "mine")):
         made = parts(tmp_path / str(typed))
         made = replace(made, identity=replace(made.identity, notes=typed))
         session = RunRecorder.open(made, torch.device("cpu"), "float32")
-        assert session.record.notes == kept
+        assert session.record.notes == saved

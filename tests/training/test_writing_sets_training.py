@@ -52,10 +52,10 @@ def test_from_raw_rows_to_figures(name: str, tmp_path: Path, monkeypatch: pytest
     with hub_of({repository: folder}, monkeypatch, tmp_path / "cache", {repository: revision}):
         record = h2h.train(h2h.compose("train", [f"data={name}", *TINY, f"output_dir={tmp_path}/outputs"]))
     assert record.status == "finished" and record.path is not None, record.reason
-    found = json.loads((Path(record.path) / "predictions/written.json").read_text(encoding="utf-8"))
+    result = json.loads((Path(record.path) / "predictions/written.json").read_text(encoding="utf-8"))
     truths = raw_texts(folder, file, column)
-    assert [one["truth"] for one in found.values()] == truths and len(truths) == SIZES["test"]
-    written, figures = [one["written"] for one in found.values()], record.metrics["test"]
+    assert [one["truth"] for one in result.values()] == truths and len(truths) == SIZES["test"]
+    written, figures = [one["written"] for one in result.values()], record.metrics["test"]
     bleu = sacrebleu.corpus_bleu(written, [truths], smooth_method="none", force=True)
     assert figures["bleu"] == pytest.approx(bleu.score / 100, abs=1e-9)
     assert figures["chrf"] == pytest.approx(sacrebleu.corpus_chrf(written, [truths]).score / 100, abs=1e-9)

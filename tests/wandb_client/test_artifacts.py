@@ -10,22 +10,27 @@ from typing import Any
 
 import pytest
 
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.missing_rows import pending
 from headtohead.wandb_client.pending_uploads import runs_with_files
 from headtohead.wandb_client.upload import upload
 from headtohead.wandb_client.wandb_tracker import start
-from run_folders import log_steps, new_run, told, wandb_id
+from run_folders import log_steps, message, new_run, wandb_id
 from waiting import PATIENCE
 from wandb_server import WandbServer
 
-ASKED = {"artifacts": ["record", "checkpoint"], "artifact_days": 7.0, "finish_timeout": 15.0, "system_metrics": False}
+REQUESTED = {
+    "artifacts": ["record", "checkpoint"],
+    "artifact_days": 7.0,
+    "finish_timeout": 15.0,
+    "system_metrics": False,
+}
 
 
 def ended(outputs: Path, **settings: Any) -> RunFolder:
     """A run with a checkpoint and with its home in its configuration."""
-    tracking = {**ASKED, **settings}
+    tracking = {**REQUESTED, **settings}
     config = {"tracking": tracking, "output_dir": f"{Path.home()}/outputs", "password": "nobody-knows"}
     record, folder = new_run(outputs, config=config)
     folder.write_config(f"output_dir: {Path.home()}/outputs\npassword: nobody-knows\n")
@@ -50,16 +55,16 @@ def check(server: WandbServer, folder: RunFolder) -> None:
     files = run.files
     best = files[f"artifacts/checkpoint-{wandb_id(folder)}/best.ckpt"]
     assert best == (folder.checkpoints / "best.ckpt").read_bytes()
-    place = f"artifacts/record-{wandb_id(folder)}"
-    assert files[f"{place}/metrics.csv"] == folder.metrics_file.path.read_bytes()
+    position = f"artifacts/record-{wandb_id(folder)}"
+    assert files[f"{position}/metrics.csv"] == folder.metrics_file.path.read_bytes()
     home = re.escape(str(Path.home())).encode()
-    assert files[f"{place}/record.json"] == re.sub(home + b"/", b"~/", (folder.path / "record.json").read_bytes())
-    assert files[f"{place}/config.yaml"] == b"output_dir: ~/outputs\npassword: '***'\n"
+    assert files[f"{position}/record.json"] == re.sub(home + b"/", b"~/", (folder.path / "record.json").read_bytes())
+    assert files[f"{position}/config.yaml"] == b"output_dir: ~/outputs\npassword: '***'\n"
     assert (run.steps("train/loss"), run.summary["status"], run.exit_code) == ([0, 1, 2], "finished", 0)
     assert run.config["output_dir"] == "~/outputs"
     everything = b"".join(server.bodies)
     assert b"nobody-knows" not in everything and str(Path.home()).encode() + b"/" not in everything
-    assert [what for found, at in runs_with_files(folder.path) for what in pending(found, at)] == []
+    assert [what for result, at in runs_with_files(folder.path) for what in pending(result, at)] == []
 
 
 @pytest.mark.process
@@ -70,7 +75,7 @@ def test_what_was_asked_for_arrives_byte_for_byte_with_the_run(tmp_path: Path, s
 @pytest.mark.process
 def test_an_offline_run_brings_its_artifacts_later(tmp_path: Path, server: WandbServer) -> None:
     folder = ended(tmp_path, mode="offline")
-    assert server.asked == []
+    assert server.requested == []
     (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
     assert upload(waiting, timeout=PATIENCE).trouble is None
     check(server, folder)
@@ -85,7 +90,7 @@ def test_nothing_is_sent_without_being_asked_for_or_above_the_limit(
     with caplog.at_level(logging.WARNING, logger="headtohead"):
         folder = ended(tmp_path / "too-large", artifacts=["checkpoint"], artifact_megabytes=0.1)
     assert server.artifacts.held == {}
-    assert told(caplog) == [
+    assert message(caplog) == [
         f"the checkpoint of {folder.id} is not uploaded: it has 0.1 MB, and tracking.artifact_megabytes=0.1"
     ]
 

@@ -49,10 +49,10 @@ def project(server: WandbServer) -> WandbServer:
 
 def panels(spec: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Each section's, as what they draw."""
-    found = {}
+    result = {}
     for section in spec["section"]["panelBankConfig"]["sections"]:
-        found[section["name"]] = [panel["config"] for panel in section["panels"]]
-    return found
+        result[section["name"]] = [panel["config"] for panel in section["panels"]]
+    return result
 
 
 def lines(configs: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -66,23 +66,23 @@ def test_a_projects_page_has_four_sections_of_what_its_runs_have_told(project: W
     (view,) = project.views.of_kind("project-view")
     assert address.startswith(f"{project.url}/me/headtohead?nw=")
     assert address.endswith(view.name.removeprefix("nw-").removesuffix("-v"))
-    found = panels(view.spec)
-    assert list(found) == ["quality", "cost", "attention", "system"]
-    drawn = lines(found["quality"])
+    result = panels(view.spec)
+    assert list(result) == ["quality", "cost", "attention", "system"]
+    drawn = lines(result["quality"])
     assert drawn[:2] == [("trainer/global_step", "validation/loss"), ("trainer/global_step", "train/loss")]
     assert {("progress/tokens", "validation/loss"), ("progress/flops", "validation/loss")} <= set(drawn)
     assert ("trainer/global_step", "validation/f1") in drawn
-    bars = [one["metrics"] for one in found["quality"] if "xAxis" not in one and one.get("metrics")]
+    bars = [one["metrics"] for one in result["quality"] if "xAxis" not in one and one.get("metrics")]
     assert bars == [["test/loss"], ["test_2x/loss"], ["min/validation/loss"]]
     assert ("summary:costs/parameters", "summary:validation/loss") in [
-        (one["xAxis"], one["yAxis"]) for one in found["cost"] if "yAxis" in one
+        (one["xAxis"], one["yAxis"]) for one in result["cost"] if "yAxis" in one
     ]
-    assert ("trainer/global_step", "throughput/tokens_per_second") in lines(found["cost"])
-    maps = [one["mediaKeys"] for one in found["attention"] if one.get("mediaKeys")]
+    assert ("trainer/global_step", "throughput/tokens_per_second") in lines(result["cost"])
+    maps = [one["mediaKeys"] for one in result["attention"] if one.get("mediaKeys")]
     assert maps == [["attention/stack.9.mixer"], ["attention/stack.10.mixer"]], "a panel for each layer"
-    assert [one["gallerySettings"] for one in found["attention"] if one.get("mediaKeys")] == [{"axis": "run"}] * 2
-    assert "attention_entropy/.*" in [one.get("metricRegex") for one in found["attention"]]
-    assert ("_runtime", "system/gpu.0.gpu") in lines(found["system"])
+    assert [one["gallerySettings"] for one in result["attention"] if one.get("mediaKeys")] == [{"axis": "run"}] * 2
+    assert "attention_entropy/.*" in [one.get("metricRegex") for one in result["attention"]]
+    assert ("_runtime", "system/gpu.0.gpu") in lines(result["system"])
 
 
 @pytest.mark.process
@@ -91,8 +91,8 @@ def test_runs_are_grouped_by_arm_and_trials_are_left_out(project: WandbServer) -
     (view,) = project.views.of_kind("project-view")
     (runs,) = view.spec["section"]["runSets"]
     assert runs["grouping"] == [{"section": "config", "name": "arm.value"}]
-    told = [(one["key"]["name"], one["op"], one["value"]) for one in runs["filters"]["filters"]]
-    assert told == [("jobType", "NIN", ["trial", "part", "foundation"])]
+    message = [(one["key"]["name"], one["op"], one["value"]) for one in runs["filters"]["filters"]]
+    assert message == [("jobType", "NIN", ["trial", "part", "foundation"])]
     assert runs["runFeed"]["columnOrder"][:2] == ["run:displayName", "summary:validation/loss"]
 
 
@@ -122,8 +122,8 @@ def test_a_studys_page_and_report_show_its_runs_alone(project: WandbServer) -> N
     assert (page.title, report.title, len(grids)) == ("study norms", "Study norms", 4)
     assert panels(page.spec)["arms"] == [{"value": "| a |"}] and next(iter(panels(page.spec))) == "arms"
     for (runs,) in [page.spec["section"]["runSets"], *(grid["runSets"] for grid in grids)]:
-        told = [(one["key"]["name"], one["value"]) for one in runs["filters"]["filters"]]
-        assert told == [("group", "norms"), ("jobType", ["trial", "part", "foundation"])]
+        message = [(one["key"]["name"], one["value"]) for one in runs["filters"]["filters"]]
+        assert message == [("group", "norms"), ("jobType", ["trial", "part", "foundation"])]
         assert runs["grouping"] == [{"section": "config", "name": "arm.value"}]
 
 
@@ -140,21 +140,21 @@ def test_what_cannot_be_shown_is_refused_with_what_to_do(
     assert "a/b/c is no project of W&B: write ENTITY/PROJECT" in refused(capsys, "a/b/c")
     monkeypatch.delenv("WANDB_API_KEY")
     assert "`wandb login`, or set WANDB_API_KEY" in refused(capsys)
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == PACKAGE else found(name))
+    result = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == PACKAGE else result(name))
     assert "pip install 'headtohead[dashboards]'" in refused(capsys)
     assert not project.views.held
 
 
-@pytest.mark.parametrize(("behaviour", "told"), [("hangs", "does not answer"), ("refuses", "rejects this key")])
+@pytest.mark.parametrize(("behaviour", "message"), [("hangs", "does not answer"), ("refuses", "rejects this key")])
 @pytest.mark.process
 def test_a_server_in_trouble_is_said_soon_and_in_one_line(
     project: WandbServer,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     behaviour: Behaviour,
-    told: str,
+    message: str,
 ) -> None:
     monkeypatch.setattr("headtohead.wandb_client.wandb_tracker._READING_TIMEOUT", 1)
     project.behaviour = behaviour
-    assert refused(capsys).endswith(told) or told in refused(capsys)
+    assert refused(capsys).endswith(message) or message in refused(capsys)

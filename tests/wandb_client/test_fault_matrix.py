@@ -17,7 +17,7 @@ LIMIT = 3
 
 
 def is_training(server: WandbServer) -> bool:
-    return any(path.endswith("/file_stream") for path in server.asked)
+    return any(path.endswith("/file_stream") for path in server.requested)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def test_trouble_with_the_server_costs_a_run_nothing(
     training = train(tmp_path, server.environment, *patient, options=options, terminal=terminal)
     server.close()
 
-    assert training.exit_code == 0, training.said
+    assert training.exit_code == 0, training.message
     assert training.losses() == reference.losses()
     assert len(training.losses()) == STEPS
     assert training.record.metrics == reference.record.metrics
@@ -99,12 +99,12 @@ def test_trouble_with_the_server_costs_a_run_nothing(
         (run,) = server.runs.values()
         assert run.steps("train/loss") == list(range(1, STEPS + 1))
         assert (run.summary["status"], run.exit_code) == ("finished", 0)
-        assert "h2h sync" not in training.said
+        assert "h2h sync" not in training.message
         return
     in_turn = train(tmp_path / "in turn", {}, "tracking=none", options=(), terminal=terminal)
     assert training.seconds_after_the_end < LIMIT + 20 + 2 * in_turn.seconds_after_the_end, "a busy machine delays both"
-    assert case.says in training.said and "W&B failed" not in training.said
-    assert f"h2h sync outputs/default/{training.record.id}" in training.said
+    assert case.says in training.message and "W&B failed" not in training.message
+    assert f"h2h sync outputs/default/{training.record.id}" in training.message
 
     later = WandbServer()
     synced = terminal.h2h(tmp_path, later.environment, "sync")
@@ -122,7 +122,7 @@ def test_trouble_with_a_table_costs_that_table_alone_until_sync_sends_it(
 ) -> None:
     server = WandbServer()
     training = train(tmp_path, server.environment, terminal=terminal, fault=FAULTS[name])
-    assert training.exit_code == 0, training.said
+    assert training.exit_code == 0, training.message
     assert training.losses() == reference.losses()
     (run,) = server.runs.values()
     shown = run.steps("validation/samples")
@@ -131,11 +131,16 @@ def test_trouble_with_a_table_costs_that_table_alone_until_sync_sends_it(
         "finished", 0, pytest.approx(training.record.metrics["test"]["loss"]),
     )  # fmt: skip
     lost = len(shown) < len(list((training.folder.path / "tables").glob("step_*")))
-    assert lost == (name.startswith("full disk")) == ("W&B lacks 1 table; `h2h sync outputs/default/" in training.said)
+    assert (
+        lost == (name.startswith("full disk")) == ("W&B lacks 1 table; `h2h sync outputs/default/" in training.message)
+    )
 
-    for said in (f"{int(lost)} run{'' if lost else 's'} uploaded, {1 - lost} there already\n", "0 runs uploaded, 1 "):
+    for message in (
+        f"{int(lost)} run{'' if lost else 's'} uploaded, {1 - lost} there already\n",
+        "0 runs uploaded, 1 ",
+    ):
         synced = terminal.h2h(tmp_path, server.environment, "sync")
-        assert said in synced.stdout, synced.stdout + synced.stderr
+        assert message in synced.stdout, synced.stdout + synced.stderr
     server.close()
     assert sorted(run.steps("validation/samples")) == [4, 8, 12]
     assert all(row["validation/samples"]["path"] in run.files for row in run.rows("validation/samples"))

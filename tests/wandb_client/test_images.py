@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headtohead.probing.colour_table import values_to_colours
+from headtohead.interpretability.colour_table import values_to_colours
 from headtohead.wandb_client.logged_rows import to_picture
 
 

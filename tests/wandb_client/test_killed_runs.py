@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from run_folders import wandb_id
 from wandb_server import ServedRun, WandbServer
 from wandb_trainings import TINY, Terminal
@@ -25,8 +25,8 @@ def the_run(home: Path) -> RunFolder:
 
 def recorded(home: Path, step: int, name: str = "train/loss") -> Callable[[], bool]:
     def has_come() -> bool:
-        found = find_runs(home / "outputs") if (home / "outputs").exists() else []
-        return any(row.progress.step >= step for run in found for row in run.metrics_file.rows([name]))
+        result = find_runs(home / "outputs") if (home / "outputs").exists() else []
+        return any(row.progress.step >= step for run in result for row in run.metrics_file.rows([name]))
 
     return has_come
 
@@ -50,8 +50,8 @@ def check(home: Path, run: ServedRun, undisturbed: RunFolder) -> None:
     assert run.steps("train/loss") == list(range(1, STEPS + 1))
     assert run.steps("validation/loss") == list(range(BETWEEN, STEPS + 1, BETWEEN))
     assert [name for name, times in numbers(run).items() if times > 1] == []
-    told = undisturbed.metrics(["train/loss", "validation/loss", "test/loss"])
-    for name, curve in told.items():
+    message = undisturbed.metrics(["train/loss", "validation/loss", "test/loss"])
+    for name, curve in message.items():
         assert [row[name] for row in run.rows(name)] == pytest.approx(curve.value, rel=1e-12)
         assert the_run(home).metrics([name])[name].value == curve.value
     assert (run.summary["status"], run.exit_code) == ("finished", 0)

@@ -57,20 +57,20 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     typed = ("group=idea", "tags=[mine]", f"output_dir={home}/outputs", "optimizer.lr=1e-5", artifacts)
     training = train(home, account, *typed, options=())
 
-    assert training.exit_code == 0, training.said
-    assert training.said.count("W&B is online") == 1
+    assert training.exit_code == 0, training.message
+    assert training.message.count("W&B is online") == 1
     record, (run,) = training.record, server.runs.values()
     assert (record.wandb.mode, record.wandb.url) == ("online", f"{server.url}/me/headtohead/runs/{record.wandb.id}")
     assert (run.exit_code, run.summary["status"]) == (0, "finished")
 
-    sent, told = arrived(server), recorded(training)
+    sent, message = arrived(server), recorded(training)
     assert [step for step, name in sent if name == "train/loss"] == list(range(1, STEPS + 1))
-    assert sent.keys() == told.keys()
-    assert all(math.isclose(sent[key], told[key], rel_tol=1e-6) for key in told)
+    assert sent.keys() == message.keys()
+    assert all(math.isclose(sent[key], message[key], rel_tol=1e-6) for key in message)
     assert len(run.history) == len({row["_step"] for row in run.history})
     assert run.summary["test/loss"] == record.metrics["test"]["loss"]
     assert run.summary["validation/loss"] == record.metrics["validation"]["loss"]
-    validated = [value for (_, name), value in told.items() if name == "validation/loss"]
+    validated = [value for (_, name), value in message.items() if name == "validation/loss"]
     assert (run.summary["min/validation/loss"], run.summary["last/validation/loss"]) == (min(validated), validated[-1])
     assert run.summary["costs/parameters"] == record.costs["totals"]["parameters"]
 
@@ -92,7 +92,7 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     assert checkpoint == (training.folder.checkpoints / "best.ckpt").read_bytes()
     sent_record = run.files[f"artifacts/record-{record.wandb.id}/record.json"]
     assert sent_record.count(b"~/outputs") == 2, "output_dir, and the folder that the run on W&B is of"
-    everything = b"".join([*server.bodies, *(path.encode() for path in server.asked)])
+    everything = b"".join([*server.bodies, *(path.encode() for path in server.requested)])
     private = [str(home), server.environment["WANDB_API_KEY"], *PLANTED.values(), HOST, f'"{socket.gethostname()}"']
     assert [word for word in private if word.encode() in everything] == []
 
@@ -103,10 +103,10 @@ def test_processes_that_train_together_make_one_run(tmp_path: Path, server: Wand
     together = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
     training = train(tmp_path, server.environment, *together)
 
-    assert training.exit_code == 0, training.said
+    assert training.exit_code == 0, training.message
     assert list(server.runs) == [training.record.wandb.id]
     (run,) = server.runs.values()
     assert run.steps("train/loss") == list(range(1, STEPS + 1))
     assert arrived(server).keys() == recorded(training).keys()
     assert (run.exit_code, run.summary["status"]) == (0, "finished")
-    assert len([path for path in server.asked if path.startswith("/graphql")]) < 12
+    assert len([path for path in server.requested if path.startswith("/graphql")]) < 12

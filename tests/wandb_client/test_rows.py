@@ -22,9 +22,11 @@ LIVE = [
 """What a run of two steps tells, in this order; maps are drawn at the end, too."""
 
 
-def told(numbers: RowNumbers, calls: list) -> list[tuple[int, tuple[str, ...]]]:
-    rows = [(step, place, row) for step, values, medium in calls for place, row in in_rows(values, medium).items()]
-    taken = [(numbers.take(step, row, place), tuple(row)) for step, place, row in rows]
+def message(numbers: RowNumbers, calls: list) -> list[tuple[int, tuple[str, ...]]]:
+    rows = [
+        (step, position, row) for step, values, medium in calls for position, row in in_rows(values, medium).items()
+    ]
+    taken = [(numbers.take(step, row, position), tuple(row)) for step, position, row in rows]
     return [(number, names) for number, names in taken if number is not None]
 
 
@@ -38,7 +40,7 @@ def recorded(until: int) -> list:
 
 
 def test_numbers_of_rows_grow() -> None:
-    numbers = [number for number, _ in told(RowNumbers(), LIVE)]
+    numbers = [number for number, _ in message(RowNumbers(), LIVE)]
     assert len(numbers) == len(LIVE)
     assert numbers == sorted(set(numbers))
 
@@ -46,11 +48,11 @@ def test_numbers_of_rows_grow() -> None:
 @pytest.mark.parametrize("held", range(len(LIVE) + 1))
 @pytest.mark.parametrize("checkpoint", [0, 1])
 def test_resumed_run_tells_every_row_that_the_server_lacks_and_no_other(held: int, checkpoint: int) -> None:
-    all_of_it = told(RowNumbers(), LIVE)
+    all_of_it = message(RowNumbers(), LIVE)
     server = all_of_it[:held]
     numbers = RowNumbers(server[-1][0] + 1 if server else 0)
-    server += told(numbers, recorded(checkpoint))
-    server += told(numbers, [call for call in LIVE if call[0] > checkpoint])
+    server += message(numbers, recorded(checkpoint))
+    server += message(numbers, [call for call in LIVE if call[0] > checkpoint])
     assert server == [row for row in all_of_it if row in server]
     lost = [name for row in all_of_it if row not in server for name in row[1]]
     assert lost in ([], ["attention/a"]), "pictures are drawn again only after the checkpoint"
@@ -58,5 +60,5 @@ def test_resumed_run_tells_every_row_that_the_server_lacks_and_no_other(held: in
 
 def test_step_whose_test_is_taken_again_is_told_once() -> None:
     numbers = RowNumbers()
-    assert len(told(numbers, recorded(2))) == 7
-    assert told(numbers, LIVE[-2:]) == []
+    assert len(message(numbers, recorded(2))) == 7
+    assert message(numbers, LIVE[-2:]) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from wandb_server import WandbServer
 from wandb_trainings import PATIENT, STEPS, TINY, Terminal
 
@@ -39,10 +39,10 @@ def test_runs_of_two_people_in_two_studies_arrive_whole_each_as_its_own(tmp_path
 
     assert later["ada"].stdout == "0 runs uploaded, 2 there already\n"
     assert later["grace"].stdout.endswith("1 run uploaded, 1 there already\n")
-    found = [record for person in PEOPLE for record in scan(tmp_path / person / "outputs")]
-    assert len({record.content_hash for record in found}) == 1 and len({record.id for record in found}) == 1
-    assert sorted(server.runs) == sorted(str(record.wandb.id) for record in found) and len(server.runs) == 4
-    for record in found:
+    result = [record for person in PEOPLE for record in scan(tmp_path / person / "outputs")]
+    assert len({record.content_hash for record in result}) == 1 and len({record.id for record in result}) == 1
+    assert sorted(server.runs) == sorted(str(record.wandb.id) for record in result) and len(server.runs) == 4
+    for record in result:
         run = server.runs[str(record.wandb.id)]
         assert run.first["groupName"] == record.group
         assert run.config["content_hash"] == record.content_hash

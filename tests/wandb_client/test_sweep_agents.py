@@ -11,9 +11,9 @@ import pytest
 
 from headtohead.cli import main
 from headtohead.records.record import RunRecord
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from waiting import PATIENCE, until
-from wandb_agents import LONG, SHORT, said, started, written
+from wandb_agents import LONG, SHORT, message, started, written
 from wandb_server import ServedRun, WandbServer
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
@@ -41,8 +41,8 @@ def falls_behind(run: ServedRun) -> bool:
 @pytest.mark.process
 def test_sweep_files_that_ship_are_taken_as_they_are(tmp_path: Path, server: WandbServer) -> None:
     files = [str(file) for file in sorted(SWEEPS.glob("*.yaml"))]
-    assert started(tmp_path, server, "python", "-c", EACH, *files).wait(PATIENCE) == 0, said(tmp_path, "python")
-    assert "iolation" not in said(tmp_path, "python")
+    assert started(tmp_path, server, "python", "-c", EACH, *files).wait(PATIENCE) == 0, message(tmp_path, "python")
+    assert "iolation" not in message(tmp_path, "python")
     sweeps = server.sweeps.by_id.values()
     assert {sweep.project for sweep in sweeps} == {"headtohead"}
     assert [sweep.config["method"] for sweep in sweeps] == ["grid", "random", "grid", "bayes"]
@@ -53,7 +53,7 @@ def test_sweep_files_that_ship_are_taken_as_they_are(tmp_path: Path, server: Wan
 def test_two_agents_share_a_sweep_its_runs_arrive_as_they_are_and_one_that_falls_behind_ends_well(
     tmp_path: Path, server: WandbServer
 ) -> None:
-    server.sweeps.stops = lambda run: len(server.sweeps.only.given) == 2 and falls_behind(run)
+    server.sweeps.stops = lambda run: len(server.sweeps.only.options) == 2 and falls_behind(run)
     nested = {"lr": {"value": 1e-05}, "betas": {"value": [0.9, 0.95]}}
     parameters = {
         "trainer.max_steps": {"values": [LONG, SHORT]}, "optimizer": {"parameters": nested},
@@ -62,18 +62,18 @@ def test_two_agents_share_a_sweep_its_runs_arrive_as_they_are_and_one_that_falls
     }  # fmt: skip
     assert started(tmp_path, server, "wandb", "sweep", str(written(tmp_path, parameters))).wait(PATIENCE) == 0
     sweep = server.sweeps.only
-    assert f"wandb agent me/headtohead/{sweep.id}" in said(tmp_path, "wandb")
+    assert f"wandb agent me/headtohead/{sweep.id}" in message(tmp_path, "wandb")
     agents = [started(tmp_path, server, "wandb", "agent", f"me/headtohead/{sweep.id}") for _ in range(2)]
-    assert [agent.wait(PATIENCE) for agent in agents] == [0, 0], said(tmp_path, "wandb")
-    assert [len(runs) for runs in sweep.by_agent.values()] == [1, 1], said(tmp_path, "wandb")
+    assert [agent.wait(PATIENCE) for agent in agents] == [0, 0], message(tmp_path, "wandb")
+    assert [len(runs) for runs in sweep.by_agent.values()] == [1, 1], message(tmp_path, "wandb")
 
-    found = records(tmp_path / "outputs" / f"sweep-{sweep.id}")
-    assert found.keys() == {LONG, SHORT}
-    for steps, record in found.items():
-        assert record.wandb.id in sweep.given
+    result = records(tmp_path / "outputs" / f"sweep-{sweep.id}")
+    assert result.keys() == {LONG, SHORT}
+    for steps, record in result.items():
+        assert record.wandb.id in sweep.options
         assert_arrived_as_it_is(server.runs[record.wandb.id], record, steps, sweep.id)
 
-    behind, whole = found[LONG], found[SHORT]
+    behind, whole = result[LONG], result[SHORT]
     assert (whole.status, server.runs[str(whole.wandb.id)].steps("validation/loss")) == ("finished", [4, 8])
     assert (behind.status, behind.progress.step > 0) == ("interrupted", True)
     assert f"stopped by the agent of sweep {sweep.id}" in (behind.reason or "")
@@ -103,7 +103,7 @@ def test_a_sweep_of_the_server_is_begun_interrupted_and_gone_on_with_by_one_comm
     begun = started(tmp_path, server, "h2h", "sweep", str(file), "seed=3", "--wandb")
     until(lambda: begun.poll() is not None or any(run.rows("validation/loss") for run in server.runs.values()))
     begun.send_signal(signal.SIGINT)
-    assert begun.wait(PATIENCE) == 130, said(tmp_path, "h2h")
+    assert begun.wait(PATIENCE) == 130, message(tmp_path, "h2h")
     sweep = server.sweeps.only
     folder = tmp_path / "outputs" / f"sweep-{sweep.id}"
     (left,) = records(folder).values()
@@ -111,10 +111,10 @@ def test_a_sweep_of_the_server_is_begun_interrupted_and_gone_on_with_by_one_comm
     until(lambda: not still_running(tmp_path))
 
     again = ("--wandb", "--join", f"me/headtohead/{sweep.id}")
-    assert f"h2h sweep {file} seed=3 {' '.join(again)} goes on" in said(tmp_path, "h2h")
+    assert f"h2h sweep {file} seed=3 {' '.join(again)} goes on" in message(tmp_path, "h2h")
     assert started(tmp_path, server, "h2h", "sweep", str(file), "seed=3", *again).wait(PATIENCE) == 0
     assert (records(folder)[SHORT].status, sweep.state) == ("finished", "FINISHED")
-    table = said(tmp_path, "h2h")
+    table = message(tmp_path, "h2h")
     assert "ended early" in table and "the best: " in table and "h2h train --from-run outputs/" in table
     (page,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.html")
     assert "trainer.max_steps" in page.read_text()
@@ -131,7 +131,7 @@ def test_a_sweep_that_somebody_stops_on_its_page_ends_here_with_what_it_has(
     until(lambda: begun.poll() is not None or any(run.rows("validation/loss") for run in server.runs.values()))
     server.sweeps.only.state = state
     code = begun.wait(PATIENCE)
-    said_of_it = said(tmp_path, "h2h")
+    said_of_it = message(tmp_path, "h2h")
     (left,) = records(tmp_path / "outputs" / f"sweep-{server.sweeps.only.id}").values()
     assert left.config["trainer"]["max_steps"] == steps
     if state == "STOPPED":
@@ -148,22 +148,22 @@ def still_running(home: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--wandb"], "a sweep of W&B needs a login .* run `wandb login` or set WANDB_API_KEY; without --wandb"),
         (["--join", "me/headtohead/s1"], "is for a sweep of W&B's server: give --wandb too"),
     ],
 )
 def test_without_login_a_sweep_of_the_server_is_refused_with_the_way_out(
-    tmp_path: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, {"seed": {"values": [1, 2]}})
     assert main(["sweep", str(file), *arguments]) == 2
-    assert_said(told, capsys)
+    assert_said(message, capsys)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["optimizer.rl=1"], "did you mean|rl is not a field of optimizer"),
         (["tracking=offline"], "tracking=offline is refused with --wandb, since its server would see no run"),
@@ -171,11 +171,11 @@ def test_without_login_a_sweep_of_the_server_is_refused_with_the_way_out(
     ],
 )
 def test_what_no_run_can_be_is_refused_before_the_server_hears_of_it(
-    tmp_path: Path, server: WandbServer, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, server: WandbServer, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, {"seed": {"values": [1, 2]}})
     assert main(["sweep", str(file), "--wandb", *arguments]) == 2
-    assert_said(told, capsys)
+    assert_said(message, capsys)
     assert not server.sweeps.by_id
 
 

@@ -22,8 +22,8 @@ def test_no_swept_name_takes_the_place_of_what_the_run_is(
     swept = {"schedule": "wsd", "optimizer": {"lr": 1e-05}, "choices.schedule": "wsd", "optimizer.eps": None}
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump({name: {"value": value} for name, value in swept.items()}))
-    told = {"SWEEP_ID": "s1", "SWEEP_PARAM_PATH": str(file), "RUN_ID": "r1", "PROJECT": "mine"}
-    for name, value in told.items():
+    message = {"SWEEP_ID": "s1", "SWEEP_PARAM_PATH": str(file), "RUN_ID": "r1", "PROJECT": "mine"}
+    for name, value in message.items():
         monkeypatch.setenv(f"WANDB_{name}", value)
     record, folder = new_run(tmp_path, config=CONFIG)
     tracker = start(PATIENT, record, folder)

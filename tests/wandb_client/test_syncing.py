@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.missing_rows import pending
 from headtohead.wandb_client.pending_uploads import runs_with_files
 from headtohead.wandb_client.upload import upload
@@ -28,8 +28,8 @@ def wandb_sync(*arguments: str) -> str:
 
 def uploaded(outputs: Path) -> list[str | None]:
     """Upload by `h2h sync`, and return the errors by run."""
-    found = [what for run, files in runs_with_files(outputs) for what in pending(run, files)]
-    return [upload(what, timeout=PATIENCE).trouble for what in found]
+    result = [what for run, files in runs_with_files(outputs) for what in pending(run, files)]
+    return [upload(what, timeout=PATIENCE).trouble for what in result]
 
 
 def offline(outputs: Path, steps: range = range(4)) -> RunFolder:
@@ -45,8 +45,8 @@ def test_wandbs_own_command_uploads_our_folders_and_neither_sends_what_the_other
     tmp_path: Path, server: WandbServer
 ) -> None:
     first, second = offline(tmp_path), offline(tmp_path)
-    said = wandb_sync(*map(str, first.wandb.glob("offline-run-*")))
-    assert f"{server.url}/me/headtohead/runs/{wandb_id(first)}" in said
+    message = wandb_sync(*map(str, first.wandb.glob("offline-run-*")))
+    assert f"{server.url}/me/headtohead/runs/{wandb_id(first)}" in message
     assert uploaded(tmp_path) == [None]
     assert server.runs.keys() == {wandb_id(first), wandb_id(second)}
     assert "No runs to sync" in wandb_sync(*map(str, tmp_path.glob("*/*/wandb/offline-run-*")))

@@ -64,7 +64,7 @@ def test_wandb_holds_the_table_and_the_step_it_is_of(tmp_path: Path) -> None:
         assert (row[f"{name}.nrows"], row[f"{name}.ncols"]) == (2, len(table.columns))
         content = json.loads((tracker.directory / "files" / row[f"{name}.path"]).read_text(encoding="utf-8"))
         assert content["columns"] == list(table.columns)
-        assert content["data"] == [list(cells) for cells in table.rows]
+        assert content["data"] == [list(runs) for runs in table.rows]
 
 
 def test_without_wandb_tables_go_nowhere(tmp_path: Path) -> None:

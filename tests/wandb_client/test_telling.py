@@ -17,9 +17,9 @@ def test_a_losss_smallest_and_an_accuracys_largest_value_are_told_with_the_last_
     extremes = Extremes()
     for loss, accuracy in ((3.0, 0.1), (1.0, 0.9), (math.nan, 0.5)):
         extremes.take({"validation/loss": loss, "validation/accuracy": accuracy, "train/learning_rate": loss})
-    told = extremes.as_summary()
-    assert math.isnan(told.pop("last/validation/loss"))
-    assert told == {"min/validation/loss": 1.0, "max/validation/accuracy": 0.9, "last/validation/accuracy": 0.5}
+    message = extremes.as_summary()
+    assert math.isnan(message.pop("last/validation/loss"))
+    assert message == {"min/validation/loss": 1.0, "max/validation/accuracy": 0.9, "last/validation/accuracy": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import pytest
 from PIL import Image
 
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.tracker import NoTracker, Tracker
 from headtohead.wandb_client.wandb_tracker import WandbTracker, start
-from run_folders import NUMBERS, OFFLINE, PATIENT, history, log_steps, new_run, num_written, told, wandb_id, written
+from run_folders import NUMBERS, OFFLINE, PATIENT, history, log_steps, message, new_run, num_written, wandb_id, written
 from waiting import until
 from wandb_server import WandbServer
 
@@ -64,9 +64,9 @@ def test_an_offline_run_says_what_it_is_and_keeps_its_config_nested(
     tracker.summary({"costs": {"parameters": 5}})
     tracker.finish("diverged", "loss is NaN")
 
-    assert len(told(caplog)) == 1
-    assert "W&B is offline (not logged in" in told(caplog)[0]
-    assert f"upload with `h2h sync {os.path.relpath(folder.path)}`" in told(caplog)[0]
+    assert len(message(caplog)) == 1
+    assert "W&B is offline (not logged in" in message(caplog)[0]
+    assert f"upload with `h2h sync {os.path.relpath(folder.path)}`" in message(caplog)[0]
     assert (record.wandb.mode, record.wandb.id, record.wandb.url) == ("offline", wandb_id(folder), None)
     assert (folder.path / (record.wandb.directory or "")).resolve() == directory_of(tracker).resolve()
     lines = written(directory_of(tracker))

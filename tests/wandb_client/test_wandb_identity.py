@@ -10,23 +10,23 @@ import pytest
 
 from headtohead.cli import main
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client import wandb_tracker as tracking_wandb
-from headtohead.wandb_client.run_metadata import beside_config, settle_id, tags_of
+from headtohead.wandb_client.run_metadata import assign_run_id, beside_config, tags_of
 from headtohead.wandb_client.wandb_tracker import start
 from run_folders import OFFLINE, new_run, wandb_id
 
 
 def begun(outputs: Path) -> RunFolder:
     record, folder = new_run(outputs)
-    settle_id(record, folder)
+    assign_run_id(record, folder)
     return folder
 
 
 def resumed(path: Path) -> str:
     """Return the W&B id of this folder's run after another start."""
     folder = RunFolder(path)
-    settle_id(folder.read_record_as_written(), folder)
+    assign_run_id(folder.read_record_as_written(), folder)
     return wandb_id(folder)
 
 
@@ -34,7 +34,7 @@ def test_runs_of_equal_content_are_runs_of_their_own(tmp_path: Path) -> None:
     ids = []
     for study in ("first", "second", "of a colleague"):
         folder = RunFolder.create_at(tmp_path / study / "0123456789ab")
-        settle_id(RunRecord(id=folder.id, content_hash="0123456789ab"), folder)
+        assign_run_id(RunRecord(id=folder.id, content_hash="0123456789ab"), folder)
         ids.append(wandb_id(folder))
     assert len(set(ids)) == 3 and "0123456789ab" not in ids
 
@@ -92,11 +92,11 @@ def test_sync_leaves_a_copy_out_and_names_its_original(tmp_path: Path, capsys: p
     files = folder.wandb / "offline-run-1"
     files.mkdir(parents=True)
     (files / "run-1.wandb").touch()
-    folder.give_up()
+    folder.mark_abandoned()
     shutil.copytree(folder.path, tmp_path / "there" / folder.id)
     assert main(["sync", str(tmp_path), "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert "1 run to upload" in said.out and "a copy of " in said.err
+    message = capsys.readouterr()
+    assert "1 run to upload" in message.out and "a copy of " in message.err
 
 
 def test_the_content_is_a_field_and_a_tag() -> None:

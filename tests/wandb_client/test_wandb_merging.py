@@ -55,12 +55,14 @@ def test_a_run_that_is_on_disk_and_in_wandb_counts_once_by_its_record(
 
     assert main(["compare", *addresses, "--against", "attention", "--json"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    (verdict,) = told["verdicts"]
+    message = json.loads(capsys.readouterr().out)
+    (verdict,) = message["verdicts"]
     assert (verdict["arm"], verdict["seeds"]) == ("mamba", [0, 1, 2])
     assert verdict["difference"] == pytest.approx((1.81 + 1.84 + 1.76) / 3 - 2.0)
-    assert "wandb:me/p/groups/recall: 2 of these runs are among the others already, and counted once" in told["remarks"]
-    assert "wandb:me/p/agents-1: 1 of these runs is among the others already, and counted once" in told["remarks"]
+    assert (
+        "wandb:me/p/groups/recall: 2 of these runs are among the others already, and counted once" in message["remarks"]
+    )
+    assert "wandb:me/p/agents-1: 1 of these runs is among the others already, and counted once" in message["remarks"]
 
 
 @pytest.mark.process
@@ -75,7 +77,9 @@ def test_one_content_that_two_people_trained_counts_once(
 
     assert main(["compare", "wandb:me/p/groups/recall", str(tmp_path), "--against", "attention", "--json"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    (verdict,) = told["verdicts"]
+    message = json.loads(capsys.readouterr().out)
+    (verdict,) = message["verdicts"]
     assert (verdict["arm"], verdict["seeds"]) == ("mamba", [0, 1, 2])
-    assert "wandb:me/p/groups/recall: 3 of these runs are among the others already, and counted once" in told["remarks"]
+    assert (
+        "wandb:me/p/groups/recall: 3 of these runs are among the others already, and counted once" in message["remarks"]
+    )

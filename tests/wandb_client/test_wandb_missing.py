@@ -16,15 +16,15 @@ from PIL import Image
 from headtohead.cli import main
 from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.callbacks.sample_logger import write_csv
 from headtohead.wandb_client import wandb_tracker as tracking_wandb
 from headtohead.wandb_client.logged_rows import AXIS
 from headtohead.wandb_client.media_files import MAPS, TABLES, step_folder
 from headtohead.wandb_client.missing_rows import complete, missing_in
-from headtohead.wandb_client.transaction_log import is_whole
+from headtohead.wandb_client.transaction_log import is_complete
 from headtohead.wandb_client.wandb_tracker import start
-from run_folders import OFFLINE, PATIENT, log_steps, new_run, told, wandb_id
+from run_folders import OFFLINE, PATIENT, log_steps, message, new_run, wandb_id
 from waiting import until
 from wandb_server import ServedRun, WandbServer
 
@@ -54,8 +54,8 @@ def broken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 def on_disk(folder: RunFolder, step: int, *layers: str) -> dict[str, np.ndarray]:
     """A table of a validation and pictures of these layers, as a run writes them; the pictures by W&B's names."""
     tables, maps = folder.path / TABLES / step_folder(step), folder.path / MAPS / step_folder(step)
-    for place in (tables, maps):
-        place.mkdir(parents=True, exist_ok=True)
+    for position in (tables, maps):
+        position.mkdir(parents=True, exist_ok=True)
     write_csv(SAMPLES["validation/samples"], tables / "samples.csv")
     pictures = {f"{MAPS}/{layer}": np.full((4, 4, 3), 10 * step, np.uint8) for layer in layers}
     for layer, picture in zip(layers, pictures.values(), strict=True):
@@ -96,8 +96,8 @@ def test_a_failing_table_costs_that_table_alone(
     run = server.runs[wandb_id(folder)]
     assert run.steps("train/loss") == list(range(5)) and run.steps("validation/samples") == [4]
     assert (run.summary["status"], run.exit_code) == ("finished", 0)
-    assert any("No space left on device" in line for line in told(caplog))
-    assert told(caplog)[-1].startswith("W&B lacks 1 table; `h2h sync ")
+    assert any("No space left on device" in line for line in message(caplog))
+    assert message(caplog)[-1].startswith("W&B lacks 1 table; `h2h sync ")
 
 
 @pytest.mark.process
@@ -120,7 +120,7 @@ def test_media_that_were_lost_are_uploaded_by_sync_once_as_they_lie_in_the_folde
     ended(folder, record)
     run = server.runs[wandb_id(folder)]
     assert rows_of(run, "attention/stack.1") == [(1, True), (4, True)], "a picture costs no other"
-    assert told(caplog)[-1].startswith("W&B lacks 1 table and 2 pictures; `h2h sync ")
+    assert message(caplog)[-1].startswith("W&B lacks 1 table and 2 pictures; `h2h sync ")
 
     assert main(["sync", str(tmp_path)]) == 0
     assert rows_of(run, "attention/stack.0") == [(1, True), (4, True)]
@@ -188,7 +188,7 @@ def test_rows_that_the_client_lost_are_told_and_uploaded_by_sync_once(
         tracker.finish("finished")
     record.metrics["test"] = {"loss": 0.25}
     ended(folder, record)
-    assert any(line.startswith("W&B lacks 6 rows of numbers; `h2h sync ") for line in told(caplog))
+    assert any(line.startswith("W&B lacks 6 rows of numbers; `h2h sync ") for line in message(caplog))
 
     assert main(["sync", str(tmp_path)]) == 0
     run = server.runs[wandb_id(folder)]
@@ -206,7 +206,7 @@ def test_what_the_file_lacks_of_the_metrics_is_found_and_added_in_order(tmp_path
     log_steps(tracker, folder, range(3))
     tracker.finish("finished")
     file = file_of(folder)
-    until(lambda: is_whole(file))
+    until(lambda: is_complete(file))
     assert not missing_in(folder, file)
     folder.log(Progress(1), {"validation/loss": float("nan")})
     folder.log(Progress(5), {"train/loss": 0.5})

@@ -14,7 +14,7 @@ from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.records.record import RunRecord, from_json
 from headtohead.wandb_client import runs_as_records, wandb_tracker
 from headtohead.wandb_client.addresses import WandbError
-from headtohead.wandb_client.foreign_runs import RunKeys, flattened
+from headtohead.wandb_client.external_runs import RunKeys, flattened
 from headtohead.wandb_client.runs_as_records import runs_at, summary_of
 from wandb_server import ServedRun, WandbServer
 from wandb_server.serving import Behaviour
@@ -40,7 +40,7 @@ def hold(
 
 
 def ours(server: WandbServer, arm: str, seed: int, loss: float, **summary: Any) -> None:
-    told = {
+    message = {
         "status": "finished",
         "test/loss": loss,
         "test_2x/loss": 2 * loss,
@@ -60,7 +60,7 @@ def ours(server: WandbServer, arm: str, seed: int, loss: float, **summary: Any) 
         **summary,
     }
     config = {"seed": seed + 100, "arm": arm, "place": {"arm": arm}, "environment": {"packages": {"torch": "2"}}}
-    hold(server, f"{arm}-s{seed}", config, told, group="s")
+    hold(server, f"{arm}-s{seed}", config, message, group="s")
 
 
 def read(address: str = "me/project", **names: str) -> list[RunRecord]:
@@ -92,10 +92,10 @@ def test_what_records_tell_wandb_is_what_is_read_from_there(server: WandbServer)
     for record in records.values():
         config = {**record.config, "environment": asdict(record.environment)}
         hold(server, record.name, config, {**summary_of(record), "status": record.status}, id=record.id)
-    told = ("config", "metrics", "baselines", "place", "comparability", "budget", "status", "seed")
+    message = ("config", "metrics", "baselines", "place", "comparability", "budget", "status", "seed")
     for read_back in read():
         record = records.pop(read_back.id)
-        assert [getattr(read_back, name) for name in told] == [getattr(record, name) for name in told]
+        assert [getattr(read_back, name) for name in message] == [getattr(record, name) for name in message]
         totals = {name: value for name, value in record.costs["totals"].items() if value is not None}
         assert read_back.costs["totals"] == totals
     assert not records
@@ -168,8 +168,8 @@ def test_runs_of_another_program_without_a_finite_metric_or_an_end_have_no_outco
     hold(server, "none", {"seed": 0}, {"loss": None})
     for name, code in (("crashed", 255), ("failed", 1), ("running", None)):
         hold(server, name, {}, {"loss": 1.0}, exit_code=code)
-    found = {record.name: (record.status, record.metrics) for record in read(metric="loss")}
-    assert found == {
+    result = {record.name: (record.status, record.metrics) for record in read(metric="loss")}
+    assert result == {
         "nan": ("diverged", {}),
         "none": ("diverged", {}),
         "crashed": ("interrupted", {}),
@@ -181,21 +181,21 @@ def test_runs_of_another_program_without_a_finite_metric_or_an_end_have_no_outco
 @pytest.mark.process
 def test_what_wandb_does_not_have_is_said_in_a_sentence(server: WandbServer) -> None:
     ours(server, "gpt", 0, 1.0)
-    for address, lacking in (("me/other", "me/other"), ("you/project", "you/project"), ("me/project/x", "x")):
-        assert f"{lacking}: check entity, project and run id" in refused(address)
+    for address, without_name in (("me/other", "me/other"), ("you/project", "you/project"), ("me/project/x", "x")):
+        assert f"{without_name}: check entity, project and run id" in refused(address)
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "told"),
+    ("behaviour", "message"),
     [("refuses", "W&B rejects this key"), ("hangs", "server does not answer"), ("fails", "not answer")],
 )
 @pytest.mark.process
 def test_a_server_in_trouble_is_told_soon_and_for_what_it_is(
-    server: WandbServer, monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, told: str
+    server: WandbServer, monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, message: str
 ) -> None:
     monkeypatch.setattr(wandb_tracker, "_READING_TIMEOUT", 1)
     server.behaviour = behaviour
-    assert told in refused()
+    assert message in refused()
 
 
 def test_without_a_key_or_a_network_nothing_of_wandb_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,11 +36,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def save(place: str, **values: str) -> None:
+def save(position: str, **values: str) -> None:
     """Save settings as `wandb offline`, `wandb init` and `wandb login` do."""
-    Path(place).mkdir(exist_ok=True)
+    Path(position).mkdir(exist_ok=True)
     lines = [f"{name} = {value}\n" for name, value in values.items()]
-    (Path(place) / "settings").write_text("[default]\n" + "".join(lines), encoding="utf-8")
+    (Path(position) / "settings").write_text("[default]\n" + "".join(lines), encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", VARIABLES)
@@ -129,8 +129,13 @@ def test_a_run_goes_where_wandbs_settings_say(folder: Path, monkeypatch: pytest.
     tracker.finish("finished")
 
     assert isinstance(tracker, tracking_wandb.WandbTracker)
-    told = sent(tracker.directory)
-    assert (told["entity"], told["project"], told["run_group"], told["job_type"]) == ("team", "folders", "theirs", "j")
+    message = sent(tracker.directory)
+    assert (message["entity"], message["project"], message["run_group"], message["job_type"]) == (
+        "team",
+        "folders",
+        "theirs",
+        "j",
+    )
     assert tracker.directory.resolve().parent == files / "wandb"
-    ((found, (file,)),) = runs_with_files(folder / "outputs")
-    assert found.path == run_folder.path and file.parent == tracker.directory
+    ((result, (file,)),) = runs_with_files(folder / "outputs")
+    assert result.path == run_folder.path and file.parent == tracker.directory

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.wandb_tracker import WandbTracker, start
-from run_folders import IMPATIENT, NUMBERS, UNTIL_THE_END, history, log_steps, new_run, told, wandb_id
+from run_folders import IMPATIENT, NUMBERS, UNTIL_THE_END, history, log_steps, message, new_run, wandb_id
 from waiting import PATIENCE
 from wandb_server import WandbServer
 
@@ -35,8 +35,8 @@ def test_a_server_in_trouble_at_the_start_means_an_offline_run_with_every_row(
 
     assert time.monotonic() - begun < 60, "W&B's own limits are 90 seconds and more"
     assert record.wandb.mode == "offline"
-    assert len(told(caplog)) == 1
-    assert told(caplog)[0].startswith("W&B is offline (http://127.0.0.1")
+    assert len(message(caplog)) == 1
+    assert message(caplog)[0].startswith("W&B is offline (http://127.0.0.1")
     assert isinstance(tracker, WandbTracker)
     assert [row["item"]["trainer/global_step"] for row in history(tracker.directory)] == [0, 1, 2, 3, 4]
     assert list(folder.wandb.glob("*run-*")) == [tracker.directory]
@@ -98,7 +98,7 @@ def test_an_offline_run_asks_no_server_for_anything_and_waits_for_none(
     subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
 
     assert time.monotonic() - begun < 60, "W&B's own limits are 90 seconds and more"
-    assert server.asked == []
+    assert server.requested == []
 
 
 @pytest.mark.process

@@ -11,7 +11,7 @@ from wandb_server.operations import Operation, Runs
 
 @dataclass
 class ServedArtifact:
-    """`sent` is what the client said of it; its files lie with those of its run, below `place`."""
+    """`sent` is what the client said of it; its files lie with those of its run, below `position`."""
 
     run: str
     sent: dict[str, Any]
@@ -22,7 +22,7 @@ class ServedArtifact:
         return str(self.sent["artifactCollectionName"])
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         return f"artifacts/{self.name}/"
 
 
@@ -44,9 +44,9 @@ class Artifacts:
         return {"serverInfo": {"features": []}}
 
     def _create(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
-        told = sent["input"]
+        message = sent["input"]
         key = f"artifact{len(self.held)}"
-        self.held[key] = ServedArtifact(told["runName"], told)
+        self.held[key] = ServedArtifact(message["runName"], message)
         made = {"id": key, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
         return {"createArtifact": {"artifact": made}}
 
@@ -76,4 +76,4 @@ class Artifacts:
 
     def _address(self, url: str, key: str, name: str) -> str:
         artifact = self.held[key]
-        return f"{url}/upload/{artifact.run}/{artifact.place}{name}"
+        return f"{url}/upload/{artifact.run}/{artifact.position}{name}"

@@ -15,15 +15,20 @@ def _runs(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
     if not (of_project := _of_project(runs, sent)):
         return {"project": None}
     filters = json.loads(sent.get("filters") or "{}")
-    found = [(name, run) for name, run in of_project.items() if _passes(run, filters)]
+    result = [(name, run) for name, run in of_project.items() if _passes(run, filters)]
     begin = int(sent.get("cursor") or 0)
-    page = found[begin : begin + sent["perPage"]]
+    page = result[begin : begin + sent["perPage"]]
     edges = [
         {"node": _node(name, run), "cursor": str(number)} for number, (name, run) in enumerate(page, start=begin + 1)
     ]
-    more = {"endCursor": str(begin + len(page)), "hasNextPage": begin + len(page) < len(found)}
-    told = {"internalId": "1", "runCount": len(found), "readOnly": False, "runs": {"edges": edges, "pageInfo": more}}
-    return {"project": told}
+    more = {"endCursor": str(begin + len(page)), "hasNextPage": begin + len(page) < len(result)}
+    message = {
+        "internalId": "1",
+        "runCount": len(result),
+        "readOnly": False,
+        "runs": {"edges": edges, "pageInfo": more},
+    }
+    return {"project": message}
 
 
 def _run(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def _passes(run: ServedRun, filters: dict[str, Any]) -> bool:
     """Apply W&B's filters by sweep and by group; any other is an error of the test."""
     known = {"sweep": run.first.get("sweep"), "group": run.first.get("groupName")}
     assert set(filters) <= set(known), f"the tests' server knows no filter {filters}"
-    return all(known[name] == wanted for name, wanted in filters.items())
+    return all(known[name] == expected for name, expected in filters.items())
 
 
 def _node(name: str, run: ServedRun) -> dict[str, Any]:

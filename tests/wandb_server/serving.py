@@ -36,7 +36,7 @@ class WandbServer:
         self.views = Views()
         self.artifacts = Artifacts()
         self.unknown: list[str] = []
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.bodies: list[bytes] = []
         self.closing = threading.Event()
         self._planned: list[tuple[Callable[[], bool], Behaviour]] = []
@@ -74,7 +74,7 @@ class WandbServer:
 
     def behaviour_now(self, path: str) -> Behaviour:
         with self._lock:
-            self.asked.append(path)
+            self.requested.append(path)
             for plan in list(self._planned):
                 begins, behaviour = plan
                 if begins():
@@ -111,8 +111,8 @@ class WandbServer:
 
 
 def _name_in(query: str) -> str:
-    found = re.search(r"(?:query|mutation)\s+(\w+)", query)
-    return found[1] if found else ""
+    result = re.search(r"(?:query|mutation)\s+(\w+)", query)
+    return result[1] if result else ""
 
 
 class _QuietServer(ThreadingHTTPServer):
@@ -142,17 +142,17 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
             status, answer = _STATUS[behaviour], {"errors": [{"message": behaviour}]}
             if status == 200:
                 status, answer = server.answer(self.path, body) if self._has_key() else (401, {"errors": ["no key"]})
-            told = json.dumps(answer).encode()
+            message = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(told)))
+            self.send_header("content-length", str(len(message)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(message)
 
         def _has_key(self) -> bool:
             """Addresses for uploads are signed: they need none."""
-            wanted = base64.b64encode(f"api:{KEY}".encode()).decode()
-            return self.path.startswith("/upload/") or self.headers.get("authorization") == f"Basic {wanted}"
+            expected = base64.b64encode(f"api:{KEY}".encode()).decode()
+            return self.path.startswith("/upload/") or self.headers.get("authorization") == f"Basic {expected}"
 
         do_GET = do_POST = do_PUT = _serve  # noqa: N815 (http.server's names)
 

@@ -16,12 +16,12 @@ from wandb_server.runs import ServedRun
 
 @dataclass
 class ServedSweep:
-    """`given` is what each run was told, by its id; `hosts` the agents that came, by theirs."""
+    """`options` is what each run was told, by its id; `hosts` the agents that came, by theirs."""
 
     id: str
     config: dict[str, Any]
     project: str
-    given: dict[str, dict[str, Any]] = field(default_factory=dict)
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
     by_agent: dict[str, list[str]] = field(default_factory=dict)
     state: str = "RUNNING"
@@ -36,11 +36,11 @@ class ServedSweep:
         """Return None where the sweep is over."""
         cap = self.config.get("run_cap")
         setting = next(self.left, None)
-        if setting is None or self.state != "RUNNING" or (cap is not None and len(self.given) >= cap):
+        if setting is None or self.state != "RUNNING" or (cap is not None and len(self.options) >= cap):
             self.state = "FINISHED" if self.state == "RUNNING" else self.state
             return None
-        run = f"{self.id}-{len(self.given)}"
-        self.given[run] = setting
+        run = f"{self.id}-{len(self.options)}"
+        self.options[run] = setting
         self.by_agent.setdefault(agent, []).append(run)
         arguments = {key: {"value": value} for key, value in setting.items()}
         return {"type": "run", "run_id": run, "args": arguments, "program": self.config.get("program"), "logs": []}
@@ -54,7 +54,7 @@ class Sweeps:
         self.stops: Callable[[ServedRun], bool] = lambda _: False
         self.operations: Mapping[str, Operation] = {
             "UpsertSweep": self._upsert,
-            "SweepWithRuns": self._told,
+            "SweepWithRuns": self._reported,
             "CreateAgent": self._agent,
             "Heartbeat": self._heartbeat,
         }
@@ -73,12 +73,12 @@ class Sweeps:
         project = {"id": "p", "name": sweep.project, "entity": {"id": "e", "name": ENTITY}}
         return {"upsertSweep": {"sweep": {"name": sweep.id, "project": project}, "configValidationWarnings": []}}
 
-    def _told(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
+    def _reported(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
         sweep = self.by_id.get(sent["sweep"])
         if sweep is None:
             return {"project": {"sweep": None}}
-        told = {"id": sweep.id, "name": sweep.id, "method": sweep.config["method"], "state": sweep.state}
-        return {"project": {"sweep": {**told, "config": yaml.safe_dump(sweep.config), "runs": {"edges": []}}}}
+        message = {"id": sweep.id, "name": sweep.id, "method": sweep.config["method"], "state": sweep.state}
+        return {"project": {"sweep": {**message, "config": yaml.safe_dump(sweep.config), "runs": {"edges": []}}}}
 
     def _agent(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
         sweep = self.by_id[sent["sweep"]]

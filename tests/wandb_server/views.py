@@ -27,8 +27,8 @@ class ServedView:
     def node(self) -> dict[str, Any]:
         project = {"id": "1", "name": self.project, "entityName": ENTITY}
         times = {"createdAt": _DAY, "updatedAt": _DAY}
-        told = {"id": self.id, "name": self.name, "type": self.kind, "displayName": self.title, "description": ""}
-        return {**told, **times, "project": project, "spec": json.dumps(self.spec), "user": None}
+        message = {"id": self.id, "name": self.name, "type": self.kind, "displayName": self.title, "description": ""}
+        return {**message, **times, "project": project, "spec": json.dumps(self.spec), "user": None}
 
 
 class Views:
@@ -39,8 +39,8 @@ class Views:
         self.operations: Mapping[str, Operation] = {
             "UpsertView2": self._upsert,
             "upsertView": self._upsert,
-            "View": self._found,
-            "ProjectViews": self._found,
+            "View": self._results,
+            "ProjectViews": self._results,
             "ProjectInternalId": _internal_id,
             "GetProjects": _projects,
             "GetDefaultEntity": _default_entity,
@@ -58,16 +58,16 @@ class Views:
         view.times_saved += 1
         return {"upsertView": {"view": view.node(), "inserted": inserted}}
 
-    def _found(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
+    def _results(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
         project = sent.get("project") or sent["name"]
         if project not in _names(runs):
             return {"project": None}
-        wanted = [
+        expected = [
             view
             for view in self.of_kind(sent.get("viewType", "runs"))
             if view.project == project and sent.get("viewName") in (None, view.name)
         ]
-        edges = [{"node": view.node(), "cursor": view.id} for view in wanted]
+        edges = [{"node": view.node(), "cursor": view.id} for view in expected]
         return {"project": {"allViews": {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}}}
 
 

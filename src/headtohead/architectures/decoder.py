@@ -17,7 +17,7 @@ from headtohead.components.stack import StackState
 
 
 @dataclass
-class Decoding(State):
+class DecodingState(State):
     """The state of a model in the rows that it writes. Every tensor in it has the batch as its first dimension."""
 
     stack: StackState = field(default_factory=StackState)
@@ -38,7 +38,7 @@ class Decoding(State):
         return Context(valid=valid, positions=positions, memory=self.memory, memory_valid=self.memory_valid)
 
 
-class Decodes(Architecture):
+class DecodingModel(Architecture):
     """An architecture that writes one token after another, in time that does not grow with the tokens read (except for
     attention to them)."""
 
@@ -53,13 +53,13 @@ class Decodes(Architecture):
         included."""
 
     @abstractmethod
-    def start(
+    def prefill(
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
-    ) -> tuple[Float[Tensor, "B V"], Decoding]:
+    ) -> tuple[Float[Tensor, "B V"], DecodingState]:
         """Read prompts: return the logits of the first token to be written, and a state with room for `room` tokens."""
 
     @abstractmethod
-    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+    def decode_step(self, tokens: Int[Tensor, "B L"], state: DecodingState) -> Float[Tensor, "B V"]:
         """Read what was written: return the logits of the token after these, and extend the state by them."""
 
     def writing(self) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import CostRow, InputSize
-from headtohead.architectures.decoder import Decodes, Decoding
+from headtohead.architectures.decoder import DecodingModel, DecodingState
 from headtohead.architectures.heads import HeadFields, make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.token_stack import TokenFields
@@ -75,7 +75,7 @@ class TwoSidedTokens(TokenFields):
     share_embeddings: bool = True
 
 
-class EncoderDecoder(Decodes):
+class EncoderDecoder(DecodingModel):
     """Embedding(s), a bidirectional stack for the source, a causal one with cross-attention for the target, head."""
 
     family = "encoder_decoder"
@@ -141,15 +141,15 @@ class EncoderDecoder(Decodes):
     def longest_written(self) -> int | None:
         return self.decoder.position.max_length
 
-    def start(
+    def prefill(
         self, tokens: Int[Tensor, "B S"], valid: Bool[Tensor, "B S"] | None, *, room: int, bos_id: int
-    ) -> tuple[Float[Tensor, "B V"], Decoding]:
+    ) -> tuple[Float[Tensor, "B V"], DecodingState]:
         like = self.embedding.weight
         stack = self.decoder.initial_state(len(tokens), 1 + room, device=like.device, dtype=like.dtype)
-        state = Decoding(stack=stack, memory=self.encode(tokens, valid), memory_valid=valid)
-        return self.advance(torch.full((len(tokens), 1), bos_id, device=tokens.device), state), state
+        state = DecodingState(stack=stack, memory=self.encode(tokens, valid), memory_valid=valid)
+        return self.decode_step(torch.full((len(tokens), 1), bos_id, device=tokens.device), state), state
 
-    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+    def decode_step(self, tokens: Int[Tensor, "B L"], state: DecodingState) -> Float[Tensor, "B V"]:
         context = state.context(tokens.shape[1])
         features, state.stack = self.decoder.step(self.decoder_embedding(tokens), state.stack, context)
         y: Tensor = self.head(features[:, -1])

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import CostRow, InputSize, check_image_shape, required
-from headtohead.architectures.decoder import Decodes, Decoding, left_padding
+from headtohead.architectures.decoder import DecodingModel, DecodingState, left_padding
 from headtohead.architectures.heads import GivenLogits, HeadName
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Costs
@@ -32,7 +32,7 @@ _OF_TOKENS = ("language_model", "masked_language_model", "tagger")
 
 
 @dataclass
-class Reread(Decoding):
+class Reread(DecodingState):
     """The state of a module without a decoding state, which reads everything again for each token. Padding is moved
     behind the rows: a causal module never sees it there, and counts its positions from the first real token."""
 
@@ -40,7 +40,7 @@ class Reread(Decoding):
     lengths: Int[Tensor, " B"] | None = None
 
 
-class External(Decodes):
+class External(DecodingModel):
     """`module(tokens)` or `module(images)`, with whatever else its forward names: masks, documents, positions, token
     types. Its output is a tensor, or holds one as `logits` or as its first item. It initialises itself, and its costs
     are counted, in training mode, on the device where it is."""
@@ -128,7 +128,7 @@ class External(Decodes):
     def longest_written(self) -> int | None:
         return self.max_length
 
-    def start(
+    def prefill(
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
     ) -> tuple[Float[Tensor, "B V"], Reread]:
         del room, bos_id
@@ -140,7 +140,7 @@ class External(Decodes):
         state = Reread(tokens=tokens, lengths=lengths)
         return self._reread(state), state
 
-    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+    def decode_step(self, tokens: Int[Tensor, "B L"], state: DecodingState) -> Float[Tensor, "B V"]:
         assert isinstance(state, Reread), "a state comes from start"
         assert state.tokens is not None and state.lengths is not None
         num_new = tokens.shape[1]

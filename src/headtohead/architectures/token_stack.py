@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture, CostRow, Head, InputSize, required
-from headtohead.architectures.decoder import Decodes, Decoding, left_padding
+from headtohead.architectures.decoder import DecodingModel, DecodingState, left_padding
 from headtohead.architectures.heads import EncoderHeadFields, SequenceHeadFields, make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.pooling import PoolerName
@@ -69,7 +69,7 @@ def _head(
     )
 
 
-class TokenStack(Decodes):
+class TokenStack(DecodingModel):
     """head(stack(embedding(tokens))); constructors of architectures make the three."""
 
     embedding: TokenEmbedding
@@ -98,20 +98,20 @@ class TokenStack(Decodes):
     def longest_written(self) -> int | None:
         return self.stack.position.max_length
 
-    def start(
+    def prefill(
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
-    ) -> tuple[Float[Tensor, "B V"], Decoding]:
+    ) -> tuple[Float[Tensor, "B V"], DecodingState]:
         del bos_id
         like = self.embedding.weight
         stack = self.stack.initial_state(len(tokens), tokens.shape[1] + room, device=like.device, dtype=like.dtype)
-        state = Decoding(stack=stack, padding=left_padding(valid))
+        state = DecodingState(stack=stack, padding=left_padding(valid))
         return self._read(tokens, state, None if state.padding is None else valid), state
 
-    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+    def decode_step(self, tokens: Int[Tensor, "B L"], state: DecodingState) -> Float[Tensor, "B V"]:
         return self._read(tokens, state, None)
 
     def _read(
-        self, tokens: Int[Tensor, "B L"], state: Decoding, valid: Bool[Tensor, "B L"] | None
+        self, tokens: Int[Tensor, "B L"], state: DecodingState, valid: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B V"]:
         context = state.context(tokens.shape[1], valid)
         features, state.stack = self.stack.step(self.embedding(tokens), state.stack, context)

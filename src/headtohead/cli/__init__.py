@@ -51,7 +51,7 @@ _PACKAGE = Path(__file__).parents[1]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0: done; 1: the run failed; 2: refused; 130: interrupted."""
     if arguments is None:
-        _collect_rarely()
+        _collect_garbage_rarely()
         open_closed_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -81,7 +81,7 @@ def _answer(words: Sequence[str]) -> int:
     return _guarded(words[0], list(words[1:]))
 
 
-def _collect_rarely() -> None:
+def _collect_garbage_rarely() -> None:
     """Save a third of a short command's processor time: what imports make lives to the end, and Python's collector
     would go through all of it again and again, at the exit too."""
     gc.set_threshold(100_000, 50, 100)

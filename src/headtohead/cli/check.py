@@ -38,28 +38,28 @@ exit code: 0 every law holds, 1 some law is broken, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    given = parse(_parser(), arguments)
+    provided = parse(_parser(), arguments)
     from headtohead.diagnostics.laws.class_check import Sizes, cases, component, options_of
 
-    kind, owner = component(given.target)
-    options = options_of(kind, given.target, given.options)
-    if given.twin and kind != "mixer":
+    kind, owner = component(provided.target)
+    options = options_of(kind, provided.target, provided.options)
+    if provided.twin and kind != "mixer":
         raise ConfigurationError(
-            f"--twin {given.twin} is refused: {given.target} is not a mixer, and only mixers have references"
+            f"--twin {provided.twin} is refused: {provided.target} is not a mixer, and only mixers have references"
         )
-    twin = None if given.twin is None else partial(component(given.twin)[1], **options)
-    sizes = Sizes(given.d_model, given.num_heads)
-    results = _checked(cases(kind, partial(owner, **options), twin, sizes, thorough=given.thorough))
+    counterpart = None if provided.twin is None else partial(component(provided.twin)[1], **options)
+    sizes = Sizes(provided.d_model, provided.num_heads)
+    results = _checked(cases(kind, partial(owner, **options), counterpart, sizes, thorough=provided.thorough))
     broken = [law_result for law_result in results if law_result.broken is not None]
-    if given.json:
+    if provided.json:
         laws = [
             {"law": law_result.case.name, "form": law_result.case.form, "broken": law_result.broken}
             for law_result in results
         ]
-        out(json.dumps({"class": given.target, "kind": kind, "laws": laws}, indent=2))
+        out(json.dumps({"class": provided.target, "kind": kind, "laws": laws}, indent=2))
     else:
         show_table(_table(results))
-        say(f"{given.target}, a choice for model/{kind}: {_summary(results, broken)}")
+        say(f"{provided.target}, a choice for model/{kind}: {_summary(results, broken)}")
     return 1 if broken else 0
 
 

@@ -111,7 +111,7 @@ def _parser() -> ArgumentParser:
 
 def _side_by_side(runs: NamedRuns, options: Namespace) -> None:
     from headtohead.comparison.registered_answers import answers_of
-    from headtohead.comparison.tables.run_table import as_csv, as_data, as_table, lines_of, whereabouts
+    from headtohead.comparison.tables.run_table import as_csv, as_data, as_table, lines_of, run_paths
 
     lines = lines_of(runs.records, metric=options.metric)
     if options.metric and all(line.value is None for line in lines):
@@ -126,7 +126,7 @@ def _side_by_side(runs: NamedRuns, options: Namespace) -> None:
         return
     show_table(as_table(lines))
     if options.where:
-        for line in whereabouts(lines):
+        for line in run_paths(lines):
             say(line)
     for answer in answers_of(runs.records).values():
         for verdict in () if answer is None else answer.verdicts:

@@ -42,22 +42,22 @@ exit code: 0 done, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    given = parse(_parser(), arguments)
-    if given.generate is not None:
-        return _generate(given.generate, given.given)
-    runs, path = _run_paths(given)
+    provided = parse(_parser(), arguments)
+    if provided.generate is not None:
+        return _generate(provided.generate, provided.given)
+    runs, path = _run_paths(provided)
     from headtohead.finished_runs.embedding.collection import read_collection
     from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers, RetrieverOptions
 
-    options = RetrieverOptions(pooling=given.pooling, batch_size=given.batch_size, rerank=given.rerank)
-    collection = read_collection(path, _reading(given))
-    judged = _judged_queries(given, collection)
+    options = RetrieverOptions(pooling=provided.pooling, batch_size=provided.batch_size, rerank=provided.rerank)
+    collection = read_collection(path, _reading(provided))
+    judged = _judged_queries(provided, collection)
     chosen = ChosenRetrievers(runs, collection, options)
     if judged is not None:
-        return _measure(given, chosen, judged, path)
-    if given.query:
-        return _search(given, chosen)
-    return _index(given, chosen)
+        return _measure(provided, chosen, judged, path)
+    if provided.query:
+        return _search(provided, chosen)
+    return _index(provided, chosen)
 
 
 def _parser() -> Parser:
@@ -124,17 +124,21 @@ def _judged_queries(options: argparse.Namespace, collection: Collection) -> Any:
 
 def _measure(options: argparse.Namespace, chosen: ChosenRetrievers, judged: Any, path: str) -> int:
     from headtohead.finished_runs.embedding.retrieval_tables import show_comparison
-    from headtohead.finished_runs.embedding.retriever_comparison import compare_retrievers, comparison_data, leave
+    from headtohead.finished_runs.embedding.retriever_comparison import (
+        compare_retrievers,
+        comparison_data,
+        write_records,
+    )
 
     retrievers = chosen.measured
     result = compare_retrievers(retrievers, chosen.collection, judged, cutoffs=options.k, against=options.against)
     files = {"texts": path, "queries_file": options.queries, "relevant_file": options.relevant}
-    written = leave(result, retrievers, files)
+    written = write_records(result, retrievers, files)
     if options.json:
         out(json.dumps({**files, **comparison_data(result)}, indent=2, ensure_ascii=False))
     else:
         show_table(show_comparison(result))
-    _say_cut(chosen, options)
+    _report_truncation(chosen, options)
     for file in written:
         note(os.path.relpath(file))
     return 0
@@ -158,7 +162,7 @@ def _search(options: argparse.Namespace, chosen: ChosenRetrievers) -> int:
     for number, query in enumerate(options.query):
         for one, rankings in ranked:
             show_table(show_hits(one.name, query, rankings[number], chosen.collection, width))
-    _say_cut(chosen, options)
+    _report_truncation(chosen, options)
     return 0
 
 
@@ -181,26 +185,26 @@ def _index(options: argparse.Namespace, chosen: ChosenRetrievers) -> int:
                 "width": one.index.vectors.shape[1],
                 "pooling": one.embedder.pooling,
                 "index_bytes": one.index.num_bytes,
-                "folder": str(one.index.kept.folder),
-                "was_there": one.index.kept.was_there,
-                "cut": one.index.kept.facts["num_cut"],
+                "folder": str(one.index.stored.folder),
+                "was_there": one.index.stored.was_there,
+                "cut": one.index.stored.facts["num_cut"],
             }
             for one in dense
         ]
         out(json.dumps(sentences, indent=2, ensure_ascii=False))
     elif dense:
         show_table(show_indexes(dense))
-    _say_cut(chosen, options)
+    _report_truncation(chosen, options)
     note('search it with --query "...", measure it with --queries FILE --relevant FILE')
     return 0
 
 
-def _say_cut(chosen: ChosenRetrievers, options: argparse.Namespace) -> None:
+def _report_truncation(chosen: ChosenRetrievers, options: argparse.Namespace) -> None:
     unit = options.unit or ("file" if Path(options.given[-1]).is_dir() else "line")
     smaller = {"file": "paragraph", "paragraph": "line"}.get(unit)
     advice = f": --unit {smaller} makes shorter ones" if smaller else ""
     for one in chosen.plain:
-        if cut := one.index.kept.facts["num_cut"]:
+        if cut := one.index.stored.facts["num_cut"]:
             longest = one.embedder.maker.max_length
             note(
                 f"{one.name}: {cut} of {len(one.index)} documents have more than the {longest} tokens that the run "

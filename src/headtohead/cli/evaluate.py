@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         stride=options.stride,
         overrides=overrides,
         config_dir=options.config_dir,
-        by_place=options.places,
+        by_position=options.places,
         shots=options.shots,
     )
     evaluations = [evaluate(one, question) for one in runs]

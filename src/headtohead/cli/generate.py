@@ -44,9 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     prompts = _prompts(options)
     from headtohead.finished_runs.finished_run import open_run
     from headtohead.finished_runs.text_generator import TextGenerator
-    from headtohead.generation.strategy import Strategy
+    from headtohead.generation.decoding_strategy import DecodingStrategy
 
-    how = Strategy(
+    strategy = DecodingStrategy(
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
@@ -57,12 +57,12 @@ def run(arguments: Sequence[str]) -> int:
         seed=options.seed,
     )
     writer = TextGenerator(open_run(options.run), options.precision)
-    is_one = len(prompts) * how.num_samples == 1
+    is_one = len(prompts) * strategy.num_samples == 1
     show = _live(prompts[0], writer.model.reads_source) if is_one and sys.stdout.isatty() and not options.json else None
     started = time.perf_counter()
     written = writer.write(
         prompts,
-        how,
+        strategy,
         max_new_tokens=options.max_new_tokens,
         stop=[_unescaped(text) for text in options.stop],
         stop_tokens=options.stop_token,
@@ -88,25 +88,25 @@ def _parser() -> Parser:
     what.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="may be given several times")
     what.add_argument("--prompts", metavar="FILE", help="a prompt per line; - is standard input")
     what.add_argument("--tokens", action="append", default=[], metavar="N,N", help="a prompt as token ids")
-    how = taken.add_argument_group("how tokens are chosen (default: the likeliest)")
-    how.add_argument(
+    strategy = taken.add_argument_group("how tokens are chosen (default: the likeliest)")
+    strategy.add_argument(
         "--temperature", type=within(Temperature), metavar="T", help="draw, from logits divided by T; 0: the likeliest"
     )
-    how.add_argument("--top-k", type=within(Vocabulary), metavar="K", help="draw from the K likeliest tokens")
-    how.add_argument(
+    strategy.add_argument("--top-k", type=within(Vocabulary), metavar="K", help="draw from the K likeliest tokens")
+    strategy.add_argument(
         "--top-p", type=within(Share), metavar="P", help="draw from the fewest tokens with P of the probability"
     )
-    how.add_argument(
+    strategy.add_argument(
         "--repetition-penalty", type=within(Positive), default=1.0, metavar="R", help="above 1: repeat less"
     )
-    how.add_argument(
+    strategy.add_argument(
         "--beams", type=within(Beams), default=1, metavar="N", help="search for the likeliest text among N"
     )
-    how.add_argument(
+    strategy.add_argument(
         "--length-penalty", type=within(Real), default=1.0, metavar="A", help="of beams: above 0 favours long ones"
     )
-    how.add_argument("--num-samples", type=within(Samples), default=1, metavar="N", help="texts for each prompt")
-    how.add_argument("--seed", type=within(Seed), default=0, help="of the draws; default 0")
+    strategy.add_argument("--num-samples", type=within(Samples), default=1, metavar="N", help="texts for each prompt")
+    strategy.add_argument("--seed", type=within(Seed), default=0, help="of the draws; default 0")
     end = taken.add_argument_group("where texts end")
     end.add_argument(
         "--max-new-tokens", type=within(Length), metavar="N", help="default: 128, or as many as have positions"

@@ -89,7 +89,7 @@ def _matching(options: argparse.Namespace) -> Matching:
 
 def _shapes(study: Study) -> dict[str, tuple[str, ...]]:
     """Return its arms, as they are before anything is trained: what they start from does not change what they cost."""
-    from headtohead.studies.definition.foundations import without_foundation
+    from headtohead.studies.definition.foundation_runs import without_foundation
 
     return {arm: without_foundation(overrides) for arm, overrides in study.arms.items()}
 

@@ -33,7 +33,7 @@ def run_all(options: argparse.Namespace) -> int:
         return _work(options, multirun)
     if options.cfg:
         out("---\n".join(configuration_text(options, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
-        return 1 if _say_refused(multirun) else 0
+        return 1 if _report_refused(multirun) else 0
     return _conducted(options, multirun, launcher)
 
 
@@ -56,17 +56,17 @@ def _work(options: argparse.Namespace, multirun: Multirun) -> int:
 
 
 def _conducted(options: argparse.Namespace, multirun: Multirun, launcher: Launcher) -> int:
-    from headtohead.execution.monitor import Monitor, forget_failed, run_to_the_end
+    from headtohead.execution.monitor import Monitor, clear_failed, run_to_the_end
     from headtohead.execution.run_spec import most_devices
 
     multirun.folder.mkdir(parents=True, exist_ok=True)
     if options.retry:
-        forget_failed(multirun, multirun.jobs)
+        clear_failed(multirun, multirun.jobs)
     watch = Monitor(multirun, multirun.jobs)
-    missing = sum(not standing.is_done for standing in watch.update())
+    missing = sum(not status.is_done for status in watch.update())
     runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
     note(f"{runs}, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
-    _say_refused(multirun)
+    _report_refused(multirun)
     commands = worker_commands(
         options, launcher, _command(options), multirun, devices=most_devices(multirun.jobs), most=missing
     )
@@ -98,7 +98,7 @@ def _summary(multirun: Multirun, ended: Sequence[EndedCommand]) -> int:
     failed = {job: record for job, record in records.items() if record is None or record.status != "finished"}
     for job, record in failed.items():
         error_line(f"{job.name} {_trouble(record)}: h2h train {shlex.join(job.overrides)}")
-    refused = _say_refused(multirun)
+    refused = _report_refused(multirun)
     total = len(multirun.jobs) + len(multirun.refused)
     note(f"{len(records) - len(failed)} of {total} finished" + (", --retry begins failed ones anew" if failed else ""))
     return 1 if failed or refused else 0
@@ -111,7 +111,7 @@ def _trouble(record: RunRecord | None) -> str:
     return f"{record.status.replace('_', ' ')} ({record.reason}{where})"
 
 
-def _say_refused(multirun: Multirun) -> bool:
+def _report_refused(multirun: Multirun) -> bool:
     for overrides, reason in multirun.refused.items():
         error_line(f"no run of {overrides}: {reason}")
     return bool(multirun.refused)

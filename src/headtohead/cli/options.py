@@ -45,10 +45,10 @@ class _Elsewhere(argparse.Action):
         raise ConfigurationError(f"{self.option_strings[-1]} is not taken here: {self.const}")
 
 
-OPTIONS_ASKED = "--options-of-this-command"
+LIST_OPTIONS = "--options-of-this-command"
 
 
-class OptionsAsked(Exception):  # noqa: N818  an answer, no error
+class OptionsListed(Exception):  # noqa: N818  an answer, no error
     """Carries the options of a command to who completes a line."""
 
     def __init__(self, options: list[str]) -> None:
@@ -61,9 +61,9 @@ class Parser(argparse.ArgumentParser):
     working folder: `h2h compare "$RUN"` where RUN is not set."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if OPTIONS_ASKED in (args or ()):
+        if LIST_OPTIONS in (args or ()):
             visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
-            raise OptionsAsked([option for action in visible for option in action.option_strings])
+            raise OptionsListed([option for action in visible for option in action.option_strings])
         options, rest = super().parse_known_args(args, namespace)
         for action in self._actions:
             typed = getattr(options, action.dest, None)

@@ -110,14 +110,14 @@ def _rows(text: str) -> list[int]:
 
 
 def _attention(options: argparse.Namespace) -> int:
-    from headtohead.finished_runs.probe.attention_probe import attend, attention_data, show_attention
+    from headtohead.finished_runs.probe.attention_probe import attention_data, attention_of, show_attention
     from headtohead.finished_runs.probe.probe_files import write_attention
 
     opened = _opened(options)
     subject = _subject(options, opened)
     for remark in subject.remarks:
         note(remark)
-    attention = attend(opened, subject, fields="always" if options.fields else "where_needed")
+    attention = attention_of(opened, subject, fields="always" if options.fields else "where_needed")
     folder = _folder(options)
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)
@@ -126,7 +126,7 @@ def _attention(options: argparse.Namespace) -> int:
         out(json.dumps(data, indent=2))
         return 0
     show_table(show_attention(attention))
-    _say_files(files)
+    _report_files(files)
     return 0
 
 
@@ -160,7 +160,7 @@ def _data(options: argparse.Namespace) -> int:
         out(json.dumps({**data_as_dict(seen), "files": [str(file) for file in files]}, indent=2))
         return 0
     show_table(show_data(seen))
-    _say_files(files)
+    _report_files(files)
     return 0
 
 
@@ -182,7 +182,7 @@ def _positions(options: argparse.Namespace) -> int:
         out(json.dumps({"positions": positions_data(result), "files": [str(file) for file in files]}, indent=2))
         return 0
     show_table(show_positions(result))
-    _say_files(files)
+    _report_files(files)
     return 0
 
 
@@ -231,7 +231,7 @@ def _composed(options: argparse.Namespace) -> dict[str, Any]:
     return composed(options)
 
 
-def _say_files(files: list[Path]) -> None:
+def _report_files(files: list[Path]) -> None:
     """Print the page first, which users open, although it was written last."""
     *others, page = (os.path.relpath(file) for file in files)
     note(f"page: {page}")

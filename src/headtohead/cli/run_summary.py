@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 def train_and_summarise(config: dict[str, Any], train: Callable[[dict[str, Any]], RunRecord]) -> int:
     """Only the first process of several says something."""
-    _let_the_package_speak()
+    _enable_package_log()
     record = train(config)
     code = {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
     if not is_main_process():
@@ -34,12 +34,12 @@ def train_and_summarise(config: dict[str, Any], train: Callable[[dict[str, Any]]
     if table is not None:
         show_table(table)
     if record.path is not None:
-        for line in _whereabouts(record, record.path):
+        for line in _source_location(record, record.path):
             note(line)
     return code
 
 
-def _let_the_package_speak() -> None:
+def _enable_package_log() -> None:
     """Its log goes to standard error, a plain line each, once; other packages keep their own ways."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Folding("%(message)s"))
@@ -56,7 +56,7 @@ class _Folding(logging.Formatter):
         return folded(super().format(record), sys.stderr)
 
 
-def _whereabouts(record: RunRecord, folder: Path) -> list[str]:
+def _source_location(record: RunRecord, folder: Path) -> list[str]:
     here = os.path.relpath(folder)
     lines = [f"record: {here}/record.json", f"see it beside others: h2h compare {os.path.relpath(folder.parent)}"]
     if record.status in ("interrupted", "out_of_disk"):

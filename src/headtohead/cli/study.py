@@ -56,13 +56,13 @@ def run(arguments: Sequence[str]) -> int:
     study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    planner = StudyPlanner(study, options.config_dir, threads=options.threads, tell=note)
+    planner = StudyPlanner(study, options.config_dir, threads=options.threads, report=note)
     if options.shard:
         refuse_unmatched(planner.study, planner.written, planner.folder)
 
     def planned() -> tuple[StudyPlan, Sequence[RunSpec]]:
         plan = planner.plan()
-        return plan, shard_of(plan, *options.shard) if options.shard else plan.cells
+        return plan, shard_of(plan, *options.shard) if options.shard else plan.runs
 
     if options.worker:
         return _work(options, planned)
@@ -109,7 +109,7 @@ def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
     """Show the plan on request, and return whether there is more to do."""
     from headtohead.studies.planning.cost_estimate import estimate
     from headtohead.studies.results.study_tables import show_plan
-    from headtohead.studies.results.verdicts import requested_family
+    from headtohead.studies.results.study_verdicts import requested_family
 
     estimated = estimate(plan, threads=options.threads)
     if options.plan and options.json:
@@ -130,9 +130,9 @@ def _conducted(options: argparse.Namespace, planned: Again, launcher: Launcher) 
     plan, _ = planned()
     prepare(plan, retry=options.retry)
     watch = Monitor(*planned(), again=planned)
-    missing = sum(not standing.is_done for standing in watch.update())
+    missing = sum(not status.is_done for status in watch.update())
     most = None if plan.is_open else missing
-    commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.cells), most=most)
+    commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.runs), most=most)
     try:
         with progress(lambda result: len(result) if options.shard else plan.num_runs) as show_progress:
             ended = run_to_the_end(watch, launcher, commands, show_progress)

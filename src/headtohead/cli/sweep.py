@@ -90,7 +90,7 @@ def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
     import_all()
     worker = Worker(
         plan,
-        plan.cells,
+        plan.runs,
         threads=options.threads,
         parent=options.parent,
         again=sweeper.again,
@@ -115,8 +115,8 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, launcher: Launcher
     plan = sweeper.plan
     for sentence in summary(plan):
         note(sentence)
-    watch = Monitor(plan, plan.cells, again=sweeper.again)
-    missing = sum(not standing.is_done for standing in watch.update())
+    watch = Monitor(plan, plan.runs, again=sweeper.again)
+    missing = sum(not status.is_done for status in watch.update())
     cap = ("--run-cap", str(options.run_cap)) if options.run_cap else ()
     arguments = ("sweep", options.file, *options.overrides, *cap)
     commands = worker_commands(
@@ -124,7 +124,7 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, launcher: Launcher
         launcher,
         arguments,
         plan,
-        devices=most_devices(plan.cells),
+        devices=most_devices(plan.runs),
         most=None if plan.is_open else missing,
     )
     try:
@@ -151,8 +151,8 @@ def _report(plan: SweepPlan) -> int:
         if outcome is not None and outcome.value is None:
             error_line(f"trial {trial.number}, {outcome.status}: {outcome.reason}")
     best, outcome = rows[0]
-    if outcome is not None and outcome.value is not None and best.cell is not None:
-        note(f"the best: {os.path.relpath(plan.run_folder(best.cell))}")
+    if outcome is not None and outcome.value is not None and best.run is not None:
+        note(f"the best: {os.path.relpath(plan.run_folder(best.run))}")
         note(f"again: {best.command}")
     troubled = any(outcome is None or outcome.status in ("failed", "out of memory") for _, outcome in rows)
     skipped = plan.refused and plan.sweep.method != "bayes"

@@ -9,7 +9,7 @@ from typing import Any
 
 from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out
-from headtohead.cli.worker_options import add_processes, names_launcher
+from headtohead.cli.worker_options import add_processes, has_launcher
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.sweeps.agent_overrides import as_written, name_by_wandb
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(taken, arguments, several=True)
     if sweep := sweep_id():
         options.overrides = as_written(options.overrides, sweep_values(), sweep)
-    if options.multirun or names_launcher(options.overrides):
+    if options.multirun or has_launcher(options.overrides):
         from headtohead.cli.multirun import run_all
 
         return run_all(options)

@@ -42,7 +42,7 @@ def add_processes(to: Parser) -> None:
     to.add_argument("--parent", type=int, help=argparse.SUPPRESS)
 
 
-def names_launcher(overrides: Sequence[str]) -> bool:
+def has_launcher(overrides: Sequence[str]) -> bool:
     from headtohead.execution.launchers.launcher_choice import launcher_choice
 
     return bool(launcher_choice(overrides).of_launcher)
@@ -93,17 +93,17 @@ def progress(total: Callable[[list[RunStatus]], int]) -> Iterator[Callable[[list
     with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as shown:
         bar = shown.add_task("")
 
-        def show(standings: list[RunStatus]) -> None:
+        def show(statuses: list[RunStatus]) -> None:
             nonlocal known
-            done = [standing for standing in standings if standing.is_done]
-            running = [standing.cell.name for standing in standings if standing.status == "running"]
-            words = f"{len(done)} of {total(standings)} runs" + (f", {' and '.join(running)}" if running else "")
-            shares = sum(standing.share for standing in standings)
-            shown.update(bar, total=total(standings), completed=shares, description=words)
-            for standing in done:
-                if quiet and known is not None and standing.cell.id not in known:
-                    status = standing.status.replace("_", " ")
-                    note(f"{standing.cell.name}: {status} ({len(done)} of {total(standings)})")
-            known = {standing.cell.id for standing in done}
+            done = [run_status for run_status in statuses if run_status.is_done]
+            running = [run_status.run.name for run_status in statuses if run_status.status == "running"]
+            words = f"{len(done)} of {total(statuses)} runs" + (f", {' and '.join(running)}" if running else "")
+            shares = sum(run_status.share for run_status in statuses)
+            shown.update(bar, total=total(statuses), completed=shares, description=words)
+            for run_status in done:
+                if quiet and known is not None and run_status.run.id not in known:
+                    text = run_status.status.replace("_", " ")
+                    note(f"{run_status.run.name}: {text} ({len(done)} of {total(statuses)})")
+            known = {run_status.run.id for run_status in done}
 
         yield show

@@ -81,11 +81,11 @@ def comparison_of(
 
     `curves` of runs without a folder of their own, by run id, tell how soon they solved their task.
     """
-    given = list(records)
-    counted = [record for record in given if counts(record)]
+    provided = list(records)
+    counted = [record for record in provided if counts(record)]
     answers = answers_of(counted)
     spec = _as_registered(spec, list(answers.values()))
-    remarks = [remark for remark in (excluded(given),) if remark]
+    remarks = [remark for remark in (excluded(provided),) if remark]
     with_outcome = [record for record in counted if record.status in COUNTED]
     remarks += refuse_unlike(with_outcome, allowed=spec.allowed, metric=spec.metric)
     _check_baseline(sorted({arm_of(record) for record in counted}), spec.against)
@@ -175,8 +175,8 @@ def _registered(comparison: Comparison, answer: RegisteredAnswer) -> Comparison:
 
 def _guessed(records: Sequence[RunRecord], metric: str, direction: Direction, spec: ComparisonSpec) -> list[str]:
     """Return what a name was taken to mean where another program made the runs, and nobody said it."""
-    strangers = [r for r in records if metric not in r.scales and r.comparability == Comparability()]
-    if spec.direction is not None or not strangers:
+    external = [r for r in records if metric not in r.scales and r.comparability == Comparability()]
+    if spec.direction is not None or not external:
         return []
     way = "less" if direction == "min" else "more"
     return [f"{way} of {metric} is taken to be better, as its name tells: --direction says otherwise"]
@@ -260,10 +260,10 @@ def _one_metric(lines: Sequence[TableLine]) -> tuple[str, str]:
 
 
 def _taken_for(lines: Sequence[TableLine], stage: str) -> list[str]:
-    strangers = sorted({line.arm for line in lines if line.stage == GIVEN})
-    if stage == GIVEN or not strangers:
+    external = sorted({line.arm for line in lines if line.stage == GIVEN})
+    if stage == GIVEN or not external:
         return []
-    return [f"the results of {', '.join(strangers)} name no split, and are taken as those on {stage}"]
+    return [f"the results of {', '.join(external)} name no split, and are taken as those on {stage}"]
 
 
 def _staged(record: RunRecord, stage: str) -> RunRecord:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headtohead.comparison.table_columns import NamedColumns, TableError, guess, settled
+from headtohead.comparison.table_columns import NamedColumns, TableError, chosen_columns, guess
 from headtohead.comparison.tables.run_table import GIVEN
 from headtohead.files.safe_read import DamagedFile, read_text
 from headtohead.records.metrics_file import Curve
@@ -24,7 +24,7 @@ _Key = tuple[str, int, str | None]
 
 
 @dataclass(frozen=True)
-class ForeignRuns:
+class ExternalRuns:
     """Runs of another program, as far as a table tells of them."""
 
     records: list[RunRecord]
@@ -34,12 +34,12 @@ class ForeignRuns:
     """How the table was read."""
 
 
-def read_table(path: Path, columns: NamedColumns) -> ForeignRuns:
+def read_table(path: Path, columns: NamedColumns) -> ExternalRuns:
     """A run per arm, seed and task. Without a step column a second row of one run is refused."""
     header, rows = read_rows(path)
     if is_wide(header):
         header, rows, columns = melted(header, rows, columns)
-    named = settled(columns, header, str(path))
+    named = chosen_columns(columns, header, str(path))
     runs: dict[_Key, list[CsvRow]] = {}
     for row in rows:
         task = row.text(named["task"]) if "task" in named else None
@@ -55,7 +55,7 @@ def read_table(path: Path, columns: NamedColumns) -> ForeignRuns:
 
 def _finished(
     runs: Mapping[_Key, Sequence[CsvRow]], named: Mapping[str, str], path: Path, curves: Mapping[_Key, Curve]
-) -> ForeignRuns:
+) -> ExternalRuns:
     records = {key: _record(key, rows[-1], named, path.stem) for key, rows in runs.items()}
     remarks = [f"{path.name}: {named['metric']} of {_runs(len(records))} of another program, taken as given"]
     if curves:
@@ -67,7 +67,7 @@ def _finished(
         diverged = ", ".join(f"{record.name} (seed {record.seed}, {record.reason})" for record in gone)
         remarks.append(f"without a finite {named['metric']}, and so counted as diverged: {diverged}")
     by_id = {records[key].id: curve for key, curve in curves.items() if len(curve)}
-    return ForeignRuns(list(records.values()), by_id, remarks)
+    return ExternalRuns(list(records.values()), by_id, remarks)
 
 
 def _runs(number: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from headtohead.errors import UsageError
-from headtohead.metrics.foreign_metrics import USUAL_RESULTS
+from headtohead.metrics.external_metrics import USUAL_RESULTS
 
 _USUAL: Mapping[str, tuple[str, ...]] = {
     "metric": USUAL_RESULTS,
@@ -44,7 +44,7 @@ class NamedColumns:
         return {what: name for what, name in columns.items() if name is not None}
 
 
-def settled(columns: NamedColumns, header: Sequence[str], where: str) -> dict[str, str]:
+def chosen_columns(columns: NamedColumns, header: Sequence[str], where: str) -> dict[str, str]:
     """Return every named column checked; arm and seed are found by these very names where none was named."""
     named = {what: name for what in ("arm", "seed") if (name := what) in header} | columns.named()
     for what, name in named.items():

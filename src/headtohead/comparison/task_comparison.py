@@ -94,7 +94,10 @@ def task_comparison_of(
 def _merged(name: str, scores: Scores, tasks: Mapping[str, Sequence[RunRecord]]) -> list[RunRecord]:
     """One run a seed that stands for those of all tasks: their mean score and their costs in sum."""
     runs = {
-        (task, seed_of(record)): record for task, given in tasks.items() for record in given if arm_of(record) == name
+        (task, seed_of(record)): record
+        for task, provided in tasks.items()
+        for record in provided
+        if arm_of(record) == name
     }
     seeds = next(iter(scores.values()))
     return [

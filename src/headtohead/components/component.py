@@ -78,15 +78,15 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Division:
+class TensorParallelPlan:
     """The way in which tensor parallelism divides a component: some linear layers by their outputs, others by their
     inputs, so that whatever lies between them needs no other device's part."""
 
-    by_output: tuple[str, ...]
-    by_input: tuple[str, ...]
-    most: int
+    column_wise: tuple[str, ...]
+    row_wise: tuple[str, ...]
+    num_units: int
     """How many of these units there are; the number of devices must divide it."""
-    unit: str
+    unit_name: str
     """The name of the units."""
 
 
@@ -127,12 +127,12 @@ class Component(nn.Module, ABC):
         """Yield the directly held parameters that an initialisation draws like any linear layer's; none by default."""
         return iter(())
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         """Yield the directly held parameters that are matrices but no weights, such as rates and shares by channel:
         weight decay would change what a model remembers. None by default."""
         return iter(())
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return how to divide this component; None, the default, keeps it whole on every device."""
         return None
 

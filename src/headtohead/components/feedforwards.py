@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import FeedForward
-from headtohead.components.component import Component, Context, CostQuery, Costs, Division, State
+from headtohead.components.component import Component, Context, CostQuery, Costs, State, TensorParallelPlan
 from headtohead.components.linear_maps import InputLinear, ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
@@ -91,9 +91,9 @@ class DenseFeedForward(FeedForward):
         y: Tensor = self.down(F.dropout(hidden, self.dropout) if self.training else hidden)
         return y
 
-    def division(self) -> Division:
-        by_output = ("up",) if self.gate is None else ("gate", "up")
-        return Division(by_output, ("down",), most=self.inner, unit="inner channels")
+    def tensor_parallel_plan(self) -> TensorParallelPlan:
+        column_wise = ("up",) if self.gate is None else ("gate", "up")
+        return TensorParallelPlan(column_wise, ("down",), num_units=self.inner, unit_name="inner channels")
 
     def costs(self, query: CostQuery) -> Costs:
         n, gated = query.length, self.gate is not None
@@ -197,7 +197,7 @@ class RwkvChannelMix(FeedForward):
             self.time_mix_key.copy_(position**0.5)
             self.time_mix_receptance.copy_(position**0.5)
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         yield from (self.time_mix_key, self.time_mix_receptance)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -28,7 +28,7 @@ from headtohead.config.schema.source_code import class_value
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.augmentation.pipeline import Augmentations
 from headtohead.data.data_source import DataSource, DataSpec, Split
-from headtohead.data.splits.sample_splits import learned_rows
+from headtohead.data.splits.sample_splits import train_subset
 from headtohead.tasks.task import Task, spec_as_read
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
@@ -46,25 +46,27 @@ def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
     check_kind(config, spec)
     task: Task = make(config["task"])
     try:
-        return task.bind(replace(spec, open_train=_learned(config, spec)))
+        return task.bind(replace(spec, open_train=_opener_of_training_rows(config, spec)))
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
 
 
-def _learned(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
+def _opener_of_training_rows(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
     opened = spec.open_train
-    return None if opened is None else partial(_learned_of, config, opened)
+    return None if opened is None else partial(_training_rows_of, config, opened)
 
 
-def _learned_of(config: Mapping[str, Any], opened: Callable[[], Split]) -> Split:
-    return learned_rows(opened(), RunConfig(config).train_rows, seeds_of(RunConfig(config).seed).data_order)
+def _training_rows_of(config: Mapping[str, Any], opened: Callable[[], Split]) -> Split:
+    return train_subset(opened(), RunConfig(config).train_rows, seeds_of(RunConfig(config).seed).data_order)
 
 
 def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:
     made: Augmentations = make(config["augmentation"])
     for step in made.steps.values():
         if isinstance(step, BackTranslation):
-            step.take(partial(_translators, config, data), partial(_learned_of, config, partial(data.split, "train")))
+            step.take(
+                partial(_translators, config, data), partial(_training_rows_of, config, partial(data.split, "train"))
+            )
     return made.bind(data)
 
 
@@ -126,13 +128,13 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
         identity=_identity(config),
         tracking=make(config["tracking"]),
         costs=costs.to_dict(),
-        config={**filled, "data": _settled(filled["data"], data.settled())},
+        config={**filled, "data": _with_pinned(filled["data"], data.pinned_fields())},
     )
 
 
-def _settled(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def _with_pinned(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Also within data that is made of other data."""
-    deeper = {name: _settled(node[name], value) for name, value in known.items() if isinstance(value, Mapping)}
+    deeper = {name: _with_pinned(node[name], value) for name, value in known.items() if isinstance(value, Mapping)}
     return {**node, **known, **deeper}
 
 

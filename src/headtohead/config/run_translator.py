@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.trust import recorded_config
 from headtohead.data.data_source import DataSource
 from headtohead.data.sources.local_files import content_digest
 from headtohead.generation.beam_search import search
-from headtohead.generation.strategy import Strategy
-from headtohead.records.store import RunFolder
+from headtohead.generation.decoding_strategy import DecodingStrategy
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import BEST, put_best
 
 BuildData = Callable[[Mapping[str, Any]], Any]
@@ -65,9 +65,9 @@ class RunTranslator:
         return data
 
     @cached_property
-    def model(self) -> Decodes:
+    def model(self) -> DecodingModel:
         model = self._make_model(self.config)
-        if not isinstance(model, Decodes) or not model.reads_source:
+        if not isinstance(model, DecodingModel) or not model.reads_source:
             raise ConfigurationError(
                 f"{self.field} translates nothing: give a run of task=seq2seq and model=encoder_decoder"
             )
@@ -81,7 +81,7 @@ class RunTranslator:
         assert spec.encode is not None and spec.decode is not None, "pairs of texts have a tokenizer"
         prompts = [spec.encode(text)[: spec.max_length] for text in texts]
         indices = [index for index, prompt in enumerate(prompts) if prompt]
-        how = Strategy(max_new_tokens=spec.max_target_length, beams=self.beams)
+        how = DecodingStrategy(max_new_tokens=spec.max_target_length, beams=self.beams)
         result = search(
             self.model, [prompts[index] for index in indices], how, bos_id=spec.bos_id, ends={spec.eos_id}
         )  # fmt: skip

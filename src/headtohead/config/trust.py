@@ -22,7 +22,7 @@ from headtohead.config.schema.slots import may_name
 from headtohead.files.safe_read import read_yaml
 
 if TYPE_CHECKING:
-    from headtohead.records.store import RunFolder
+    from headtohead.records.run_folder import RunFolder
 
 SETTINGS = "settings.yaml"
 """In the folder of the user's own settings: `trusted: [my_package]`."""
@@ -53,11 +53,11 @@ def check_recorded(config: Mapping[str, Any], file: Path) -> None:
     from headtohead.records.signatures import is_signed
 
     _check_choices(config.get(_CHOICES), file)
-    foreign = [(path, name) for path, group, name in targets(config) if not is_shipped(group, name)]
-    if not foreign:
+    external = [(path, name) for path, group, name in targets(config) if not is_shipped(group, name)]
+    if not external:
         return
     trusted = (*_typed.get(), *_trusted_in_settings())
-    left = [(path, name) for path, name in foreign if not is_trusted(name, trusted)]
+    left = [(path, name) for path, name in external if not is_trusted(name, trusted)]
     if left and not is_signed(file.parent, config):
         raise ConfigurationError(_refusal(*left[0], str(file)))
 
@@ -84,7 +84,7 @@ def check_given_values(values: Any, source: str, path: str = "") -> None:
 
 def recorded_config(run: RunFolder) -> dict[str, Any]:
     """Return the configuration of a run, fit to be made."""
-    from headtohead.records.store import CONFIG
+    from headtohead.records.run_folder import CONFIG
 
     config = run.read_config()
     check_recorded(config, run.path / CONFIG)
@@ -153,13 +153,13 @@ def _is_name(value: Any) -> bool:
 
 
 def _dotted(names: Iterable[str], source: str) -> tuple[str, ...]:
-    given = tuple(names)
-    for name in given:
+    provided = tuple(names)
+    for name in provided:
         if not _is_name(name):
             raise ConfigurationError(
                 f"{source} {show(name)} is refused: name a package, a module or a class, such as my_package.Model"
             )
-    return given
+    return provided
 
 
 def _settings() -> Path:

@@ -155,7 +155,7 @@ class DataSource(ABC):
         others."""
         return {}
 
-    def settled(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, Any]:
         """Return the configuration's fields that were null and have been resolved, so that a run can be repeated with
         the same rows on any machine."""
         return {}

@@ -69,16 +69,16 @@ class CoordinatePlan:
         return compose_checked("train", [*self.overrides, *wider], self.config_dir)
 
 
-_PLACES = (TokenEmbedding, PatchEmbedding, Block, DenseLayer)
+_LAYERS = (TokenEmbedding, PatchEmbedding, Block, DenseLayer)
 """Modules whose outputs are looked at, besides the logits."""
-Tell = Callable[[int, int], object]
+Report = Callable[[int, int], object]
 
 
 def _silent(width: int, seed: int) -> None:
     del width, seed
 
 
-def measure_activations(plan: CoordinatePlan, report: Tell = _silent) -> CoordinateResults:
+def measure_activations(plan: CoordinatePlan, report: Report = _silent) -> CoordinateResults:
     """Return all that the plan asks for; `report` hears of each width and seed as it begins."""
     sizes: list[ActivationSize] = []
     configs = plan.configs()
@@ -126,11 +126,11 @@ def _outputs(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 @contextmanager
 def _watched(model: nn.Module, outputs: dict[str, Tensor]) -> Iterator[None]:
-    def note(name: str, module: nn.Module, given: object, output: Tensor) -> None:
-        del module, given
+    def note(name: str, module: nn.Module, provided: object, output: Tensor) -> None:
+        del module, provided
         outputs[name] = output.detach().double()
 
-    named = [(name, module) for name, module in model.named_modules() if isinstance(module, _PLACES)]
+    named = [(name, module) for name, module in model.named_modules() if isinstance(module, _LAYERS)]
     hooks = [module.register_forward_hook(partial(note, name)) for name, module in named]
     try:
         yield

@@ -32,7 +32,7 @@ class ActivationSize:
     width: int
     seed: int
     step: int
-    place: str
+    layer: str
     size: float
     change: float
 
@@ -58,9 +58,9 @@ class CoordinateResults:
         return sorted({m.width for m in self.measurements})
 
     @property
-    def places(self) -> list[str]:
+    def layers(self) -> list[str]:
         """Return the layers from the data to the logits."""
-        return list(dict.fromkeys(m.place for m in self.measurements))
+        return list(dict.fromkeys(m.layer for m in self.measurements))
 
     @property
     def last_step(self) -> int:
@@ -103,13 +103,13 @@ class CoordinateResults:
     @property
     def is_flat(self) -> bool:
         """Return whether training changes every layer as much at every width."""
-        return all(self.verdict(index) in ("flat", "fading") for index in self.places)
+        return all(self.verdict(index) in ("flat", "fading") for index in self.layers)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         rows = [
             {"place": index, "step": step, "quantity": quantity, "exponent": e.value, "error": _number(e.error)}
-            for index in self.places
+            for index in self.layers
             for step in range(self.last_step + 1)
             for quantity in ("size", "change")
             if (e := self.exponent(index, step, quantity)) is not None
@@ -119,7 +119,7 @@ class CoordinateResults:
             "flat": self.is_flat,
             "tolerance": TOLERANCE,
             "exponents": rows,
-            "verdicts": {index: self.verdict(index) for index in self.places},
+            "verdicts": {index: self.verdict(index) for index in self.layers},
             "measurements": [
                 {**asdict(m), "size": _number(m.size), "change": _number(m.change)} for m in self.measurements
             ],
@@ -127,7 +127,7 @@ class CoordinateResults:
         }
 
     def _of(self, layer: str, step: int) -> list[ActivationSize]:
-        return [m for m in self.measurements if m.place == layer and m.step == step]
+        return [m for m in self.measurements if m.layer == layer and m.step == step]
 
 
 def _number(value: float) -> float | None:
@@ -154,7 +154,7 @@ def show_coordinates(results: CoordinateResults) -> RenderableType:
     table.add_column("grows with width^", justify="right")
     table.add_column("")
     table.add_column("at step 0, width^", justify="right")
-    for index in results.places:
+    for index in results.layers:
         changes = (f"{results.mean(index, last, 'change', width):.2g}" for width in results.widths)
         verdict = results.verdict(index)
         result, at_start = results.exponent(index, last, "change"), results.exponent(index, 0, "size")
@@ -171,7 +171,7 @@ def _exponent_text(exponent: WidthExponent | None) -> str:
 
 
 def _sentence(results: CoordinateResults) -> str:
-    by_place = {index: results.verdict(index) for index in results.places}
+    by_place = {index: results.verdict(index) for index in results.layers}
     broken = {index: verdict for index, verdict in by_place.items() if verdict not in ("flat", "fading")}
     if not broken:
         fading = (
@@ -199,7 +199,7 @@ def plot_coordinates(results: CoordinateResults, path: Path) -> None:
     figure = Figure(figsize=(4.6 * len(panels), 4.4), layout="constrained")
     axes: Any = figure.subplots(1, len(panels), squeeze=False)[0]
     colours = colormaps["viridis"]
-    layers = results.places
+    layers = results.layers
     for panel, (title, step, quantity) in zip(axes, panels, strict=True):
         for number, index in enumerate(layers):
             colour = colours(0.9 * number / max(1, len(layers) - 1))

@@ -32,9 +32,9 @@ class GpuShare:
     def environment(self) -> dict[str, str]:
         return {} if self.names is None else {"CUDA_VISIBLE_DEVICES": ",".join(self.names)}
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         for lease in self.leases:
-            lease.give_back()
+            lease.release()
 
 
 class GpuPool:
@@ -49,15 +49,15 @@ class GpuPool:
         run = RunConfig(config)
         if len(self._names) < 2 or run.accelerator == "cpu":
             return GpuShare()
-        wanted = min(run.devices, len(self._names))
+        num_required = min(run.devices, len(self._names))
         free = [name for name in self._names if self._leases.holder(self._lease_of(name)) is None]
         taken: dict[str, Lease] = {}
-        for name in free if len(free) >= wanted else []:
-            if len(taken) < wanted and (lease := self._leases.take(self._lease_of(name))) is not None:
+        for name in free if len(free) >= num_required else []:
+            if len(taken) < num_required and (lease := self._leases.take(self._lease_of(name))) is not None:
                 taken[name] = lease
         share = GpuShare(tuple(taken), tuple(taken.values()))
-        if len(taken) < wanted:
-            share.give_back()
+        if len(taken) < num_required:
+            share.release()
             return None
         return share
 

@@ -21,7 +21,7 @@ RETRIED = ("failed", "out_of_memory")
 class RunStatus:
     """A run status says how far one run is, from 0 to 1 at its end."""
 
-    cell: RunSpec
+    run: RunSpec
     status: str
     share: float
     is_done: bool = False
@@ -30,20 +30,20 @@ class RunStatus:
 class Monitor:
     """The standing of every run; one that is done is not looked at again, and more follow where the plan is open."""
 
-    def __init__(self, plan: WorkPlan, cells: Sequence[RunSpec], again: Replan | None = None) -> None:
-        self.plan, self.cells, self._again = plan, cells, again
+    def __init__(self, plan: WorkPlan, runs: Sequence[RunSpec], again: Replan | None = None) -> None:
+        self.plan, self.runs, self._again = plan, runs, again
         self._done: dict[RunSpec, RunStatus] = {}
 
     def update(self) -> list[RunStatus]:
         result = self._statuses()
-        if self._again is not None and self.plan.is_open and all(standing.is_done for standing in result):
-            self.plan, self.cells = self._again()
+        if self._again is not None and self.plan.is_open and all(current_status.is_done for current_status in result):
+            self.plan, self.runs = self._again()
             result = self._statuses()
         return result
 
     def _statuses(self) -> list[RunStatus]:
-        statuses = [self._done.get(run) or self._status_of(run) for run in self.cells]
-        self._done = {standing.cell: standing for standing in statuses if standing.is_done}
+        statuses = [self._done.get(run) or self._status_of(run) for run in self.runs]
+        self._done = {current_status.run: current_status for current_status in statuses if current_status.is_done}
         return statuses
 
     def _status_of(self, run: RunSpec) -> RunStatus:
@@ -72,7 +72,7 @@ def run_to_the_end(
     return ended
 
 
-def forget_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
+def clear_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
     """So that they begin anew; what is being run is left alone."""
     leases = Leases(plan.folder / "leases")
     for run in runs:
@@ -82,4 +82,4 @@ def forget_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
             continue
         if (lease := leases.take(run.id)) is not None:
             shutil.rmtree(folder)
-            lease.give_back()
+            lease.release()

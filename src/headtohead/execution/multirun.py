@@ -12,7 +12,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, WorkPlan, refuse_several_machines
 from headtohead.records.record import StudyPosition
-from headtohead.records.store import slug
+from headtohead.records.run_folder import slug
 
 FOLDER = ".multirun"
 """Of leases and logs, beside the groups of runs and never taken for one."""

@@ -11,18 +11,18 @@ from typing import Any
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.errors import UsageError
-from headtohead.execution.run_processes import other_processes
+from headtohead.execution.run_ranks import other_processes
 from headtohead.execution.run_spec import FROM_RUN, RunSpec
 from headtohead.files.disk_operations import is_full
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.record import FOUNDATION, RunRecord, Status
-from headtohead.records.store import RECORD, RunFolder, slug
+from headtohead.records.run_folder import RECORD, RunFolder, slug
 
 _HOW: Mapping[Status, str] = {
     "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory",
     "out_of_disk": "filled the disk", "interrupted": "was interrupted",
 }  # fmt: skip
-FOUND_FULL = 74
+DISK_FULL_BEFORE_START = 74
 """The exit code of a run's process that filled the disk: no result, and no reason to try the next run."""
 DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
 """Results, good or bad; everything else is half a run, and counts as none."""
@@ -54,12 +54,12 @@ def train_run(run: RunSpec, folder: Path, budget: str | None, threads: int | Non
             record = _train(run, config, folder, budget)
     except Exception as error:
         if is_full(error):
-            raise SystemExit(FOUND_FULL) from error
+            raise SystemExit(DISK_FULL_BEFORE_START) from error
         _note(run, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
     else:
         if record.status == "out_of_disk":
-            raise SystemExit(FOUND_FULL)
+            raise SystemExit(DISK_FULL_BEFORE_START)
 
 
 def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | None) -> RunRecord:
@@ -72,11 +72,11 @@ def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | 
     return train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
 
 
-def _check_start(given: str | None) -> None:
+def _check_start(provided: str | None) -> None:
     """A foundation may have failed."""
-    if given is None or not given.startswith(FROM_RUN):
+    if provided is None or not provided.startswith(FROM_RUN):
         return
-    record = record_of(Path(given.removeprefix(FROM_RUN)))
+    record = record_of(Path(provided.removeprefix(FROM_RUN)))
     if record is not None and record.job_type == FOUNDATION and record.status != "finished":
         raise UsageError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
 
@@ -96,14 +96,14 @@ def _as_run(config: Mapping[str, Any], folder: Path, threads: int | None) -> dic
     return {**config, "trainer": trainer, "resume_from": str(folder) if has_started else None}
 
 
-def _note(cell: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> None:
+def _note(spec: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> None:
     """Write a record for a run that failed before training began, which leaves none of its own."""
     record = record_of(folder)
     if record is None:
         view = RunConfig(config)
-        record = RunRecord(id=folder.name, name=cell.name, group=view.group, seed=view.seed, config=config)
-        record.place = cell.place
-        record.job_type = FOUNDATION if cell.is_foundation else record.job_type
+        record = RunRecord(id=folder.name, name=spec.name, group=view.group, seed=view.seed, config=config)
+        record.place = spec.place
+        record.job_type = FOUNDATION if spec.is_foundation else record.job_type
     elif record.status in DONE:
         return
     folder.mkdir(parents=True, exist_ok=True)

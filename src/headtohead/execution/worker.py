@@ -21,11 +21,11 @@ from threading import Thread
 
 from headtohead.execution.gpus import GpuPool, GpuShare
 from headtohead.execution.run_spec import Replan, RunSpec, StopReason, WorkPlan
-from headtohead.execution.single_run import FOUND_FULL, give_up, is_done, train_run
+from headtohead.execution.single_run import DISK_FULL_BEFORE_START, give_up, is_done, train_run
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import Lease, Leases
 from headtohead.records.early_end import end_early
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 TRIES = 2
 """A process that is killed without a word may have been unlucky once."""
@@ -44,7 +44,7 @@ class Worker:
     def __init__(
         self,
         plan: WorkPlan,
-        cells: Sequence[RunSpec],
+        runs: Sequence[RunSpec],
         *,
         threads: int | None = None,
         parent: int | None = None,
@@ -53,7 +53,7 @@ class Worker:
         again: Replan | None = None,
         stops: StopReason | None = None,
     ) -> None:
-        self._plan, self._cells, self._threads, self._parent = plan, list(cells), threads, parent
+        self._plan, self._runs, self._threads, self._parent = plan, list(runs), threads, parent
         self._train, self._again, self._stops = train, again, stops
         self._leases = leases or Leases(plan.folder / "leases")
         self._gpus = GpuPool(self._leases, shared_by=parent or os.getpid())
@@ -64,16 +64,16 @@ class Worker:
         """Work until nothing is left, and return whether that was reached rather than a stop."""
         for number in _SIGNALS:
             signal.signal(number, lambda *_: self.stop())
-        while not self._is_over() and (self._has_work() or self._found_more()):
-            for run in self._cells:
-                if self._took(run):
+        while not self._is_over() and (self._has_work() or self._planned_more()):
+            for run in self._runs:
+                if self._claim_run(run):
                     break
             else:
                 time.sleep(_WAIT_SECONDS)  # whoever holds them may die
-                self._found_more()
+                self._planned_more()
         return not self._stopped
 
-    def _took(self, run: RunSpec) -> bool:
+    def _claim_run(self, run: RunSpec) -> bool:
         """Do the run, unless another does it or its GPUs are with others."""
         if (share := self._gpus.take(run.config)) is None:
             return False
@@ -82,7 +82,7 @@ class Worker:
             if lease is not None:
                 self._do(run, lease, share)
         finally:
-            share.give_back()
+            share.release()
         return lease is not None
 
     def stop(self) -> None:
@@ -90,15 +90,15 @@ class Worker:
         self._stopped = True
 
     def _has_work(self) -> bool:
-        self._cells = [run for run in self._cells if self._is_missing(run)]
-        return bool(self._cells)
+        self._runs = [run for run in self._runs if self._is_missing(run)]
+        return bool(self._runs)
 
-    def _found_more(self) -> bool:
+    def _planned_more(self) -> bool:
         """Return whether finished trials have led to more runs."""
         if self._again is None or not self._plan.is_open:
             return False
         self._plan, runs = self._again()
-        self._cells = list(runs)
+        self._runs = list(runs)
         return self._has_work()
 
     def _is_over(self) -> bool:
@@ -109,24 +109,24 @@ class Worker:
     def _is_missing(self, run: RunSpec) -> bool:
         return self._tries[run.id] < TRIES and not is_done(self._plan.run_folder(run))
 
-    def _do(self, cell: RunSpec, lease: Lease, share: GpuShare) -> None:
-        folder = self._plan.run_folder(cell)
-        run = RunFolder(folder)
-        if is_done(folder) or run.written_here():  # a dead worker's run ends by itself, and soon
-            lease.give_back()
+    def _do(self, run: RunSpec, lease: Lease, share: GpuShare) -> None:
+        folder = self._plan.run_folder(run)
+        run_folder = RunFolder(folder)
+        if is_done(folder) or run_folder.written_here():  # a dead worker's run ends by itself, and soon
+            lease.release()
             time.sleep(_POLL_SECONDS)
             return
-        run.give_up()
-        self._tries[cell.id] += 1
+        run_folder.mark_abandoned()
+        self._tries[run.id] += 1
         try:
-            still_held = self._watch(cell, folder, lease, share)
+            still_held = self._watch(run, folder, lease, share)
         except OutOfDisk:
-            lease.give_back()
+            lease.release()
             raise
         if still_held:
-            if cell.trial is not None and self._tries[cell.id] == TRIES and not self._stopped:
-                give_up(cell, folder, f"its process was killed {TRIES} times")
-            lease.give_back()
+            if run.trial is not None and self._tries[run.id] == TRIES and not self._stopped:
+                give_up(run, folder, f"its process was killed {TRIES} times")
+            lease.release()
 
     def _started(self, run: RunSpec, folder: Path, share: GpuShare) -> tuple[BaseProcess, Connection]:
         fork = sys.platform == "linux"  # elsewhere system libraries do not bear it
@@ -134,8 +134,10 @@ class Worker:
         theirs, ours = context.Pipe(duplex=False)
         log = self._plan.folder / "logs" / f"{run.id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        given = (run, folder, self._plan.budget_name, self._threads)
-        process = context.Process(target=_run, args=(self._train, given, log, theirs, ours, share.environment))
+        provided = (run, folder, self._plan.budget_name, self._threads)
+        process = context.Process(
+            target=_run_process, args=(self._train, provided, log, theirs, ours, share.environment)
+        )
         process.start()
         theirs.close()
         return process, ours
@@ -153,7 +155,7 @@ class Worker:
         line.close()
         code = process.exitcode
         process.close()
-        if code == FOUND_FULL:
+        if code == DISK_FULL_BEFORE_START:
             raise OutOfDisk(folder, ", after part of its run")
         return still_held
 
@@ -165,8 +167,8 @@ class Worker:
         return reason is not None
 
 
-def _run(
-    train: Train, given: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
+def _run_process(
+    train: Train, provided: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
 ) -> None:
     """The process of one run, the first of those that it is spread over."""
     ours.close()
@@ -178,7 +180,7 @@ def _run(
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     Thread(target=_end_with, args=(theirs,), daemon=True).start()
-    train(*given)
+    train(*provided)
 
 
 def _end_with(line: Connection) -> None:

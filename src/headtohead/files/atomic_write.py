@@ -59,7 +59,7 @@ def replace_by_name(path: Path, write: Callable[[Path], object]) -> None:
         write(unfinished)
         unfinished.chmod(0o666 & ~_umask())
         with checked_write(path):
-            put_in_place(unfinished, path)
+            move_into_place(unfinished, path)
     except BaseException as error:
         unfinished.unlink(missing_ok=True)
         if is_full(error) or (isinstance(error, Exception) and disk_operations.system.free_bytes(path.parent) < _SPARE):
@@ -67,7 +67,7 @@ def replace_by_name(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
-def put_in_place(unfinished: Path, target: Path) -> None:
+def move_into_place(unfinished: Path, target: Path) -> None:
     """Give a file or a folder that is written its own name, once all that is in it is on the disk."""
     inside = sorted(unfinished.rglob("*"), reverse=True) if unfinished.is_dir() else []
     for path in [*inside, unfinished]:
@@ -115,7 +115,7 @@ def write_each(files: Mapping[str, Any], folder: Path) -> None:
         replace_text(folder / f"{name}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def need_room(path: Path, size: int) -> None:
+def require_space(path: Path, size: int) -> None:
     """Raise OutOfDisk where the disk has no room for a file of so many bytes beside the one that it replaces."""
     free = disk_operations.system.free_bytes(path.parent)
     if free < size + _SPARE:
@@ -178,7 +178,7 @@ _OLDER = re.compile(r"\.(record\.json|config\.yaml|metrics\.csv|tokenizer\.json)
 """The unfinished files of older versions, named by six or eight letters."""
 
 
-def sweep(folder: Path, *, older_than: float = 0.0) -> list[Path]:
+def remove_unfinished(folder: Path, *, older_than: float = 0.0) -> list[Path]:
     """Remove unfinished files from a folder and those one and two below it, and return what was removed.
 
     Give an age in seconds where others may be writing at this moment: a file that is being written is young.

@@ -29,7 +29,7 @@ BEAT_SECONDS = 5.0
 _LOCK_SECONDS = 5.0
 """The longest that a taker waits for the write at hand; a holder that was stopped within one is dead or asleep."""
 _POLL_SECONDS = 0.01
-_GIVEN_BACK = "given back"
+_RELEASED = "given back"
 
 
 class LeaseLostError(UsageError):
@@ -75,10 +75,10 @@ class Lease:
     def _next(self) -> Path:
         return _file(self.path.parent, self.path.stem, self.number + 1)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         _HELD.pop(self, None)
         if self.is_held():
-            self.path.write_text(_GIVEN_BACK, encoding="utf-8")
+            self.path.write_text(_RELEASED, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Holder:
 
     owner: Owner | None
     """The owner; None where its first line is yet to be written."""
-    lives: bool | None
+    is_alive: bool | None
     """Whether the process lives; None where it belongs to another machine."""
     beat: int
     """The last sign of life in nanoseconds of the holder's clock: it is compared with other beats alone."""
@@ -153,7 +153,7 @@ class Leases:
 
     def _is_free(self, path: Path) -> bool:
         holder = _holder(path)
-        return holder is None or (holder.lives is None and self._is_silent(path, holder.beat))
+        return holder is None or (holder.is_alive is None and self._is_silent(path, holder.beat))
 
     def _is_silent(self, path: Path, beat: int) -> bool:
         """Return whether no beat has come for too long by this machine's monotonic clock, counted from when it first
@@ -239,11 +239,11 @@ def _lock(handle: int) -> bool:
 
 def _holder(path: Path) -> Holder | None:
     text = _text(path)
-    if text == _GIVEN_BACK:
+    if text == _RELEASED:
         return None
     owner = _owner_of(text)
-    lives = owner.lives() if owner is not None else None
-    return None if lives is False else Holder(owner, lives, path.stat().st_mtime_ns)
+    is_alive = owner.is_alive() if owner is not None else None
+    return None if is_alive is False else Holder(owner, is_alive, path.stat().st_mtime_ns)
 
 
 def _owner_of(text: str) -> Owner | None:

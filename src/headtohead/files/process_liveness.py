@@ -31,7 +31,7 @@ class Owner:
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
-    def lives(self) -> bool | None:
+    def is_alive(self) -> bool | None:
         """Return whether the process still lives; None where this machine cannot know."""
         if self.machine != _machine():
             return None

@@ -26,14 +26,14 @@ from headtohead.config.build import make_model
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.to_published import write_hub
 from headtohead.config.run_config import RunConfig
-from headtohead.files.atomic_write import put_in_place, replace_bytes, replace_file, replace_text
+from headtohead.files.atomic_write import move_into_place, replace_bytes, replace_file, replace_text
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.traced_graph import InputShape, limits, part_in, part_with, quietly, shapes, traced
 from headtohead.pretrained.checkpoint_writer import write_safetensors
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
 from headtohead.pretrained.model_family import InexpressibleError
 from headtohead.pretrained.weight_conversion import convert_weights
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load_best, put_weights
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _save(program: torch.onnx.ONNXProgram, file: Path) -> None:
     with TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as unfinished:
         program.save(str(Path(unfinished, file.name)))
         for written in sorted(Path(unfinished).iterdir(), reverse=True):
-            put_in_place(written, file.with_name(written.name))
+            move_into_place(written, file.with_name(written.name))
 
 
 def _untranslated(error: Exception, program: ExportedProgram, model: Architecture) -> str:
@@ -268,7 +268,7 @@ def compare_logits(model: Architecture, artefact: Runs, shapes: Sequence[InputSh
                     f"{shape.batch} rows of {shape.length}: do not use it; please report this with the run's "
                     "config.yaml"
                 )
-            eagerly: Runs = lambda given: model(**given)  # noqa: E731 - both sides are called alike
+            eagerly: Runs = lambda provided: model(**provided)  # noqa: E731 - both sides are called alike
             pairs = [(_seconds(eagerly, inputs), _seconds(artefact, inputs)) for _ in range(_ROUNDS)]
         eager, other = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
         rows.append(LogitDifference(shape.batch, shape.length, shape.target, difference, eager, other))

@@ -20,7 +20,7 @@ from headtohead.data.data_source import DataSource
 from headtohead.data.tokenizers import is_named
 from headtohead.files.safe_read import DamagedFile
 from headtohead.records.record import RunRecord
-from headtohead.records.store import CONFIG, PARTS, RunFolder, load_run
+from headtohead.records.run_folder import CONFIG, PARTS, RunFolder, load_run
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import load_best, put_best, put_weights
 
@@ -37,8 +37,10 @@ class FinishedRun:
     @cached_property
     def data(self) -> DataSource:
         """Read as it was trained, with the run's own tokenizer where that was another's or came from a file."""
-        is_not_learned = self.config.get("init_from") or is_named(str(RunConfig(self.config).data.get("tokenizer", "")))
-        own = {"init_from": str(self.folder)} if is_not_learned else {}
+        starts_elsewhere = self.config.get("init_from") or is_named(
+            str(RunConfig(self.config).data.get("tokenizer", ""))
+        )
+        own = {"init_from": str(self.folder)} if starts_elsewhere else {}
         with self._made_of("data"):
             return build_data({**self.config, **own})
 

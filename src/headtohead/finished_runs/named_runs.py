@@ -12,7 +12,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.errors import UsageError
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RECORD, find_runs
+from headtohead.records.run_folder import RECORD, find_runs
 
 IN_WANDB = "wandb:"
 _TABLES = (".csv", ".tsv")
@@ -89,7 +89,7 @@ def _take_folder(path: Path, seen: set[Path], runs: NamedRuns) -> None:
 
 
 def _in_wandb(address: str, columns: NamedColumns) -> tuple[list[RunRecord], list[str]]:
-    from headtohead.wandb_client.foreign_runs import RunKeys
+    from headtohead.wandb_client.external_runs import RunKeys
     from headtohead.wandb_client.runs_as_records import runs_at
     from headtohead.wandb_client.wandb_tracker import reading_api
 

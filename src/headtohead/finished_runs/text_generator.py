@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.external_module import External
 from headtohead.architectures.vocabulary_heads import LanguageModel
 from headtohead.config.errors import ConfigurationError, nearest
@@ -17,7 +17,7 @@ from headtohead.data.generated.procedural_source import ProceduralSource
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.training.loop.precision import Precision, Unmixed, precision_in_use
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TextGenerator:
     def write(
         self,
         prompts: Sequence[Prompt],
-        how: Strategy,
+        strategy: DecodingStrategy,
         *,
         max_new_tokens: int | None = None,
         stop: Sequence[str] = (),
@@ -56,24 +56,24 @@ class TextGenerator:
         read = [encoded(prompt, self.data, self.spec, is_source=self.model.reads_source) for prompt in prompts]
         _check_not_empty(prompts, read)
         _check_stops(stop, stop_tokens, self.spec.vocab_size)
-        how = replace(how, max_new_tokens=self._room(read, how, max_new_tokens))
+        strategy = replace(strategy, max_new_tokens=self._room(read, strategy, max_new_tokens))
         texts = [prompt if isinstance(prompt, str) else self.data.decode(list(prompt)) for prompt in prompts]
-        if how.beams > 1:
+        if strategy.beams > 1:
             if stop:
                 raise ConfigurationError("stop strings work on a single growing text: remove beams")
-            return self._searched(read, texts, how, stop_tokens, show)
-        return self._streamed(read, texts, how, tuple(stop), stop_tokens, show)
+            return self._searched(read, texts, strategy, stop_tokens, show)
+        return self._streamed(read, texts, strategy, tuple(stop), stop_tokens, show)
 
     def _streamed(
         self,
         prompts: Sequence[Sequence[int]],
         prompt_texts: Sequence[str],
-        how: Strategy,
+        strategy: DecodingStrategy,
         stop: Sequence[str],
         stop_tokens: Sequence[int],
         show: Show | None,
     ) -> list[GeneratedText]:
-        texts = [GrowingText(self.data.decode, stop) for _ in prompt_texts for _ in range(how.num_samples)]
+        texts = [GrowingText(self.data.decode, stop) for _ in prompt_texts for _ in range(strategy.num_samples)]
 
         def has_ended(row: int, token: int) -> bool:
             text = texts[row]
@@ -89,7 +89,7 @@ class TextGenerator:
                 show(row, added)
             return text.ending == "stop"
 
-        for _ in stream(self.model, prompts, how, bos_id=self.spec.bos_id, has_ended=has_ended):
+        for _ in stream(self.model, prompts, strategy, bos_id=self.spec.bos_id, has_ended=has_ended):
             pass
         written = []
         for row, text in enumerate(texts):
@@ -98,7 +98,7 @@ class TextGenerator:
             elif show is not None and (rest := text.rest()):
                 show(row, rest)
             written.append(
-                GeneratedText(prompt_texts[row // how.num_samples], text.text, tuple(text.tokens), text.ending)
+                GeneratedText(prompt_texts[row // strategy.num_samples], text.text, tuple(text.tokens), text.ending)
             )
         return written
 
@@ -106,14 +106,14 @@ class TextGenerator:
         self,
         prompts: Sequence[Sequence[int]],
         texts: Sequence[str],
-        how: Strategy,
+        strategy: DecodingStrategy,
         stop_tokens: Sequence[int],
         show: Show | None,
     ) -> list[GeneratedText]:
         written: list[GeneratedText] = []
         ends = {self.spec.eos_id, *stop_tokens}
         for prompt, beams in zip(
-            texts, search(self.model, prompts, how, bos_id=self.spec.bos_id, ends=ends), strict=True
+            texts, search(self.model, prompts, strategy, bos_id=self.spec.bos_id, ends=ends), strict=True
         ):
             for one in beams:
                 ending: Ending = "length" if not one.ended else "end" if one.tokens[-1] == self.spec.eos_id else "stop"
@@ -123,11 +123,11 @@ class TextGenerator:
                 written.append(GeneratedText(prompt, text, one.tokens, ending, one.score))
         return written
 
-    def _room(self, prompts: Sequence[Sequence[int]], how: Strategy, max_new_tokens: int | None) -> int:
+    def _room(self, prompts: Sequence[Sequence[int]], strategy: DecodingStrategy, max_new_tokens: int | None) -> int:
         """The last token is written, but never read: a row may be one token longer than what has positions."""
         limit = self.model.longest_written
         if limit is None:
-            return how.max_new_tokens if max_new_tokens is None else max_new_tokens
+            return strategy.max_new_tokens if max_new_tokens is None else max_new_tokens
         longest = 1 if self.model.reads_source else max(map(len, prompts))
         room = limit - longest + 1
         if room < 1 or (max_new_tokens is not None and max_new_tokens > room):
@@ -137,14 +137,14 @@ class TextGenerator:
                 f"positions: "
                 + (f"write at most {room} new ones" if room > 0 else f"give at most {limit} tokens of prompt")
             )
-        return min(room, how.max_new_tokens) if max_new_tokens is None else max_new_tokens
+        return min(room, strategy.max_new_tokens) if max_new_tokens is None else max_new_tokens
 
 
-def _writing(model: Architecture, run: FinishedRun) -> Decodes:
+def _writing(model: Architecture, run: FinishedRun) -> DecodingModel:
     """Return the model, or the reason why it writes nothing and what does."""
     name = (run.config.get("choices") or {}).get("model") or model.family
     way = "generate from a run of task=causal_lm (model=decoder_only) or task=seq2seq (model=encoder_decoder)"
-    if not isinstance(model, Decodes):
+    if not isinstance(model, DecodingModel):
         raise ConfigurationError(
             f"model={name} of this run reads a whole row at once and cannot write token by token: {way}; h2h "
             "evaluate and h2h probe work with this one"

@@ -18,7 +18,7 @@ from headtohead.components.component import Component
 from headtohead.components.stack import Stack
 from headtohead.config.compose.choices import choices, groups
 from headtohead.config.errors import ConfigurationError
-from headtohead.probing.recorded_attention import on_device_of
+from headtohead.interpretability.recorded_attention import on_device_of
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
@@ -151,9 +151,9 @@ def fixing(model: Architecture) -> Iterator[list[str]]:
     """Record, while the model is traced, the first part after which a dynamic length is restricted."""
     names: list[str] = []
 
-    def look(path: str, module: nn.Module, given: tuple[object, ...], output: object) -> None:
+    def look(path: str, module: nn.Module, provided: tuple[object, ...], output: object) -> None:
         del module, output  # tracing may call a copy of the module, with this hook
-        sizes = [size for tensor in given if isinstance(tensor, Tensor) for size in tensor.shape]
+        sizes = [size for tensor in provided if isinstance(tensor, Tensor) for size in tensor.shape]
         if not names and any(_is_tied_down(size) for size in sizes):
             names.extend(filter(None, [_name(model, path)]))
 

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.decoder import Decodes, select_rows
+from headtohead.architectures.decoder import DecodingModel, select_rows
 from headtohead.generation.decoding_loop import as_batch, read_prompt
-from headtohead.generation.next_token import seen_tokens, with_repetition_penalty
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
+from headtohead.generation.token_sampler import seen_tokens, with_repetition_penalty
 
 _NEVER = float("-inf")
 
@@ -34,22 +34,22 @@ class BeamSearchResult:
 class _FinishedBeams:
     """The best ended texts of one prompt."""
 
-    def __init__(self, how: Strategy) -> None:
-        self.how, self.best = how, list[BeamSearchResult]()
+    def __init__(self, strategy: DecodingStrategy) -> None:
+        self.strategy, self.best = strategy, list[BeamSearchResult]()
 
     def add(self, log_probability: float, tokens: Sequence[int], *, ended: bool) -> None:
-        score = log_probability / len(tokens) ** self.how.length_penalty
+        score = log_probability / len(tokens) ** self.strategy.length_penalty
         heapq.heappush(self.best, BeamSearchResult(score, tuple(tokens), ended))
-        if len(self.best) > self.how.beams:
+        if len(self.best) > self.strategy.beams:
             heapq.heappop(self.best)
 
     def beyond_reach(self, log_probability: float, num_tokens: int) -> bool:
         """Return whether no text that continues one of this log-probability can be better: more tokens only lower it,
         and a positive length penalty is most lenient to the longest text."""
-        longest = self.how.max_new_tokens if self.how.length_penalty > 0 else num_tokens
+        longest = self.strategy.max_new_tokens if self.strategy.length_penalty > 0 else num_tokens
         return (
-            len(self.best) == self.how.beams
-            and self.best[0].score >= log_probability / longest**self.how.length_penalty
+            len(self.best) == self.strategy.beams
+            and self.best[0].score >= log_probability / longest**self.strategy.length_penalty
         )
 
 
@@ -59,13 +59,13 @@ class _Beams:
     def __init__(
         self,
         read: Sequence[Sequence[int]],
-        how: Strategy,
+        strategy: DecodingStrategy,
         ends: Collection[int],
         vocab_size: int,
         device: torch.device,
     ) -> None:
-        self.how, self.num = how, how.beams
-        self.finds = [_FinishedBeams(how) for _ in read]
+        self.strategy, self.num = strategy, strategy.beams
+        self.finds = [_FinishedBeams(strategy) for _ in read]
         self.rows = torch.arange(len(read) * self.num, device=device)
         self.first = self.rows.view(len(read), self.num)[:, :1]
         self.written = torch.zeros(len(self.rows), 0, dtype=torch.long, device=device)
@@ -77,13 +77,13 @@ class _Beams:
         # As many as are sure to leave enough that go on, each beam having one way to end for every ending token.
         self.num_candidates = self.num * min(1 + len(ends), vocab_size)
         self.seen = None
-        if how.repetition_penalty != 1.0:
+        if strategy.repetition_penalty != 1.0:
             self.seen = seen_tokens(read, vocab_size, device).repeat_interleave(self.num, dim=0)
 
-    def go_on(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
+    def extend(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
         """Write one more token in every row, and return the index of the row that each new row continues."""
         if self.seen is not None:
-            logits = with_repetition_penalty(logits, self.seen, self.how.repetition_penalty)
+            logits = with_repetition_penalty(logits, self.seen, self.strategy.repetition_penalty)
         sums = self.sums.view(-1, 1) + logits.log_softmax(-1, dtype=torch.float64)
         values, indices = sums.view(*self.sums.shape[:1], -1).topk(self.num_candidates, dim=-1)
         sources, chosen = self.first + indices // logits.shape[-1], indices % logits.shape[-1]
@@ -121,28 +121,33 @@ class _Beams:
     def are_done(self) -> bool:
         num_tokens = self.written.shape[1]
         best = zip(self.finds, self.sums[:, 0].tolist(), strict=True)
-        return num_tokens == self.how.max_new_tokens or all(one.beyond_reach(s, num_tokens) for one, s in best)
+        return num_tokens == self.strategy.max_new_tokens or all(one.beyond_reach(s, num_tokens) for one, s in best)
 
 
 @torch.inference_mode()
 def search(
-    model: Decodes, prompts: Sequence[Sequence[int]], how: Strategy, *, bos_id: int, ends: Collection[int]
+    model: DecodingModel,
+    prompts: Sequence[Sequence[int]],
+    strategy: DecodingStrategy,
+    *,
+    bos_id: int,
+    ends: Collection[int],
 ) -> list[list[BeamSearchResult]]:
     """Return the best texts of every prompt, at most `how.num_samples`, best first; a text includes the token that
     ended it."""
     device = next(model.parameters()).device
     tokens, valid = as_batch(prompts, model, device)
-    logits, state = model.start(tokens, valid, room=how.max_new_tokens, bos_id=bos_id)
-    beams = _Beams(read_prompt(prompts, model, bos_id), how, ends, logits.shape[-1], device)
+    logits, state = model.prefill(tokens, valid, room=strategy.max_new_tokens, bos_id=bos_id)
+    beams = _Beams(read_prompt(prompts, model, bos_id), strategy, ends, logits.shape[-1], device)
     of_prompt = beams.rows // beams.num
     select_rows(state, of_prompt)
     logits = logits[of_prompt]
     while True:
-        sources_of_rows = beams.go_on(logits)
+        sources_of_rows = beams.extend(logits)
         if beams.are_done():
             break
         if not torch.equal(sources_of_rows, beams.rows):
             select_rows(state, sources_of_rows)
-        logits = model.advance(beams.written[:, -1:], state)
+        logits = model.decode_step(beams.written[:, -1:], state)
     beams.take_unended()
-    return [sorted(one.best, reverse=True)[: how.num_samples] for one in beams.finds]
+    return [sorted(one.best, reverse=True)[: strategy.num_samples] for one in beams.finds]

@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.decoder import Decodes, Decoding, select_rows
+from headtohead.architectures.decoder import DecodingModel, DecodingState, select_rows
 from headtohead.errors import UsageError
-from headtohead.generation.next_token import Chooser
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
+from headtohead.generation.token_sampler import TokenSampler
 
 
 def as_batch(
-    prompts: Sequence[Sequence[int]], model: Decodes, device: torch.device
+    prompts: Sequence[Sequence[int]], model: DecodingModel, device: torch.device
 ) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"] | None]:
     """Return the prompts as a tensor of tokens and a mask of the real ones, None where all are real. Padding is token
     0, which no position attends to."""
@@ -31,7 +31,7 @@ def as_batch(
     return tokens.to(device), None if bool(valid.all()) else valid.to(device)
 
 
-def read_prompt(prompts: Sequence[Sequence[int]], model: Decodes, bos_id: int) -> list[Sequence[int]]:
+def read_prompt(prompts: Sequence[Sequence[int]], model: DecodingModel, bos_id: int) -> list[Sequence[int]]:
     """Return what precedes each text in the sequence that the model continues: the prompt, or the start token where the
     prompt is a separate source."""
     return [[bos_id] if model.reads_source else prompt for prompt in prompts]
@@ -42,21 +42,21 @@ Choose = Callable[[Float[Tensor, "B V"]], Int[Tensor, " B"]]
 
 
 def steps(
-    model: Decodes, logits: Float[Tensor, "B V"], state: Decoding, *, choose: Choose, max_new_tokens: int
+    model: DecodingModel, logits: Float[Tensor, "B V"], state: DecodingState, *, choose: Choose, max_new_tokens: int
 ) -> Iterator[Int[Tensor, " B"]]:
     """Yield a token for every row, `max_new_tokens` times; the caller may stop earlier."""
     for left in range(max_new_tokens, 0, -1):
         token = choose(logits)
         yield token
         if left > 1:
-            logits = model.advance(token[:, None], state)
+            logits = model.decode_step(token[:, None], state)
 
 
 @torch.inference_mode()
 def stream(
-    model: Decodes,
+    model: DecodingModel,
     prompts: Sequence[Sequence[int]],
-    how: Strategy,
+    strategy: DecodingStrategy,
     *,
     bos_id: int,
     has_ended: Callable[[int, int], bool],
@@ -66,15 +66,15 @@ def stream(
     last."""
     device = next(model.parameters()).device
     tokens, valid = as_batch(prompts, model, device)
-    logits, state = model.start(tokens, valid, room=how.max_new_tokens, bos_id=bos_id)
+    logits, state = model.prefill(tokens, valid, room=strategy.max_new_tokens, bos_id=bos_id)
     read = read_prompt(prompts, model, bos_id)
-    choose = Chooser(how, prompts, read, vocab_size=logits.shape[-1], device=device)
-    if how.num_samples > 1:
-        rows = torch.arange(len(prompts), device=device).repeat_interleave(how.num_samples)
+    choose = TokenSampler(strategy, prompts, read, vocab_size=logits.shape[-1], device=device)
+    if strategy.num_samples > 1:
+        rows = torch.arange(len(prompts), device=device).repeat_interleave(strategy.num_samples)
         select_rows(state, rows)
         logits = logits[rows]
     going = list(range(len(logits)))
-    for written in steps(model, logits, state, choose=choose, max_new_tokens=how.max_new_tokens):
+    for written in steps(model, logits, state, choose=choose, max_new_tokens=strategy.max_new_tokens):
         column = written.tolist()
         new = [(row, column[row]) for row in going]
         yield new
@@ -85,7 +85,7 @@ def stream(
 
 @torch.no_grad()
 def greedy(
-    model: Decodes,
+    model: DecodingModel,
     tokens: Int[Tensor, "B L"],
     valid: Bool[Tensor, "B L"] | None = None,
     *,
@@ -95,7 +95,7 @@ def greedy(
 ) -> Int[Tensor, "B T"]:
     """Return the likeliest next token, `max_length` times; a row that has ended repeats `eos_id`."""
     with model.writing():
-        logits, state = model.start(tokens, valid, room=max_length, bos_id=bos_id)
+        logits, state = model.prefill(tokens, valid, room=max_length, bos_id=bos_id)
         written = torch.full((len(tokens), max_length), 0 if eos_id is None else eos_id, device=tokens.device)
         finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
 

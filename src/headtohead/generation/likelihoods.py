@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes, Decoding, select_rows
+from headtohead.architectures.decoder import DecodingModel, DecodingState, select_rows
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_loop import as_batch
 
@@ -84,7 +84,7 @@ def choice_likelihoods(
     A model that writes reads each context once for all choices. The shared prefix is read once too, where it is longer
     than the contexts: those of equal length are then continued together from there.
     """
-    if not isinstance(model, Decodes) or model.reads_source:
+    if not isinstance(model, DecodingModel) or model.reads_source:
         rows = [([*shared, *context], choice) for context in contexts for choice in choices]
         result = likelihoods(model, rows, batch_size=batch_size)
         return torch.tensor([one.log_likelihood for one in result]).view(len(contexts), len(choices))
@@ -98,12 +98,12 @@ def choice_likelihoods(
     return scores
 
 
-_ScoredRows = Iterator[tuple[list[int], Float[Tensor, "B V"], Decoding]]
+_ScoredRows = Iterator[tuple[list[int], Float[Tensor, "B V"], DecodingState]]
 """Rows, the logits of the token after them, and where the model stands."""
 
 
 def _read_at_once(
-    model: Decodes, contexts: Sequence[Tokens], shared: Tokens, room: int, batch_size: int
+    model: DecodingModel, contexts: Sequence[Tokens], shared: Tokens, room: int, batch_size: int
 ) -> _ScoredRows:
     """Read whole rows of about the same length together, padded on the left."""
     device = next(model.parameters()).device
@@ -111,23 +111,25 @@ def _read_at_once(
     for start in range(0, len(order), batch_size):
         taken = order[start : start + batch_size]
         tokens, valid = as_batch([[*shared, *contexts[row]] for row in taken], model, device)
-        yield taken, *model.start(tokens, valid, room=room, bos_id=0)
+        yield taken, *model.prefill(tokens, valid, room=room, bos_id=0)
 
 
-def _read_after(model: Decodes, contexts: Sequence[Tokens], shared: Tokens, room: int, batch_size: int) -> _ScoredRows:
+def _read_after(
+    model: DecodingModel, contexts: Sequence[Tokens], shared: Tokens, room: int, batch_size: int
+) -> _ScoredRows:
     """Read the shared prefix once, and continue each context from that state."""
     device = next(model.parameters()).device
     prefix = torch.tensor([list(shared)], device=device)
-    begun = model.start(prefix, None, room=room + max(map(len, contexts)), bos_id=0)[1]
+    begun = model.prefill(prefix, None, room=room + max(map(len, contexts)), bos_id=0)[1]
     for taken in _of_one_length(contexts, batch_size):
         tokens = torch.tensor([list(contexts[row]) for row in taken], device=device)
         state = deepcopy(begun)
         select_rows(state, torch.zeros(len(taken), dtype=torch.long, device=device))
-        yield taken, model.advance(tokens, state), state
+        yield taken, model.decode_step(tokens, state), state
 
 
 def _choice_scores(
-    model: Decodes, logits: Float[Tensor, "B V"], state: Decoding, choices: Sequence[Tokens]
+    model: DecodingModel, logits: Float[Tensor, "B V"], state: DecodingState, choices: Sequence[Tokens]
 ) -> Float[Tensor, "B C"]:
     """Score the first token of every choice at once, then continue the rows with each choice separately, token by
     token."""
@@ -139,7 +141,7 @@ def _choice_scores(
         return scores
     select_rows(state, torch.arange(size, device=logits.device).repeat_interleave(count))
     for index in range(1, longest):
-        logits = model.advance(filled[:, index - 1].repeat(size)[:, None], state)
+        logits = model.decode_step(filled[:, index - 1].repeat(size)[:, None], state)
         predicted = _log_shares(logits).gather(1, filled[:, index].repeat(size)[:, None])
         scores = scores + torch.where(index < lengths, predicted.view(size, count), 0.0)
     return scores
@@ -161,7 +163,7 @@ def _log_shares(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N V"]:
 
 
 def _check_room(model: Architecture, longest: int) -> None:
-    limit = model.longest_written if isinstance(model, Decodes) else None
+    limit = model.longest_written if isinstance(model, DecodingModel) else None
     if limit is not None and longest > limit:
         raise TooLongToScoreError(
             f"a prompt with its choice has {longest} tokens, and the model has positions for {limit}: show fewer "

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from headtohead.metrics.foreign_metrics import guessed
+from headtohead.metrics.external_metrics import guessed
 from headtohead.metrics.metric import Direction, Metric
 
 __all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_metric"]

@@ -17,7 +17,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.monitor import Monitor, RunStatus
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import RunRecord
-from headtohead.records.store import DIED, scan, slug
+from headtohead.records.run_folder import DIED, scan, slug
 from headtohead.sweeps.agent_overrides import GROUP
 from headtohead.sweeps.parameter_checks import check_metric, check_parameters, refuse_several_devices
 from headtohead.sweeps.read_sweep_file import loaded
@@ -44,11 +44,11 @@ class StartedRun(SweptRun):
 class AgentsPlan(SweepPlan):
     """An agents' plan is what agents of one folder have done of a sweep."""
 
-    runs: Path = Path()
+    runs_folder: Path = Path()
     method_words = "searched by W&B's server"
 
     def run_folder(self, run: RunSpec) -> Path:
-        return self.runs / run.id
+        return self.runs_folder / run.id
 
 
 class AgentMonitor(Monitor):
@@ -58,15 +58,15 @@ class AgentMonitor(Monitor):
         self._sweep, self._registered = sweep, registered
         outputs = Path(RunConfig(config).output_dir).absolute()
         named = RunConfig(config).group if any(key_of(text) == "group" for text in sweep.overrides()) else None
-        self.runs = outputs / slug(named or GROUP.format(registered.id))
+        self.runs_folder = outputs / slug(named or GROUP.format(registered.id))
         self.folder = outputs / "sweeps" / slug(f"{sweep.name}-{registered.id}")
         """Of their logs, and of the page."""
 
     def update(self) -> list[RunStatus]:
         return [
-            RunStatus(trial.cell, trial.status, trial.share, is_done=trial.status != "running")
+            RunStatus(trial.run, trial.status, trial.share, is_done=trial.status != "running")
             for trial in self.now().trials
-            if isinstance(trial, StartedRun) and trial.cell is not None
+            if isinstance(trial, StartedRun) and trial.run is not None
         ]
 
     @property
@@ -78,12 +78,16 @@ class AgentMonitor(Monitor):
 
     def num_unrecorded(self) -> int:
         """Runs that were refused, or failed before they began."""
-        recorded = {record.wandb.id for record in (scan(self.runs) if self.runs.is_dir() else [])}
+        recorded = {record.wandb.id for record in (scan(self.runs_folder) if self.runs_folder.is_dir() else [])}
         return len(self._registered.runs_started_below(self.folder) - recorded)
 
     def now(self) -> AgentsPlan:
         ours = self._registered.runs_started_below(self.folder)
-        records = [record for record in scan(self.runs) if record.wandb.id in ours] if self.runs.is_dir() else []
+        records = (
+            [record for record in scan(self.runs_folder) if record.wandb.id in ours]
+            if self.runs_folder.is_dir()
+            else []
+        )
         records.sort(key=lambda record: record.timing.started or "")
         trials = tuple(_trial(self._sweep, number, record) for number, record in enumerate(records))
         outcomes = {
@@ -91,7 +95,7 @@ class AgentMonitor(Monitor):
             for trial, record in zip(trials, records, strict=True)
             if record.status != "running"
         }
-        return AgentsPlan(self._sweep, trials, self.folder, outcomes, runs=self.runs)
+        return AgentsPlan(self._sweep, trials, self.folder, outcomes, runs_folder=self.runs_folder)
 
 
 def _trial(sweep: Sweep, number: int, record: RunRecord) -> StartedRun:
@@ -128,7 +132,7 @@ def first_run(sweep: Sweep, config_dir: str | Path | None = None) -> Mapping[str
         config: Mapping[str, Any] = compose_checked("train", sweep.overrides(*setting), config_dir)
         check_metric(sweep, [config])
     else:
-        (config, *_) = (run.config for run in Sweeper(sweep, config_dir).plan.cells)
+        (config, *_) = (run.config for run in Sweeper(sweep, config_dir).plan.runs)
     refuse_several_devices(config)
     if (mode := RunConfig(config).choices["tracking"]) in _OFFLINE:
         raise ConfigurationError(

@@ -24,35 +24,35 @@ Curve = Callable[[Figures, float], float]
 """The quantile at a chance."""
 
 
-def _uniform(given: Figures, chance: float) -> float:
-    return given["min"] + (given["max"] - given["min"]) * chance
+def _uniform(provided: Figures, chance: float) -> float:
+    return provided["min"] + (provided["max"] - provided["min"]) * chance
 
 
-def _between_logs(given: Figures, chance: float) -> float:
-    value: float = given["min"] * (given["max"] / given["min"]) ** chance
+def _between_logs(provided: Figures, chance: float) -> float:
+    value: float = provided["min"] * (provided["max"] / provided["min"]) ** chance
     return value
 
 
-def _normal(given: Figures, chance: float) -> float:
-    return given["mu"] + given["sigma"] * NormalDist().inv_cdf(min(max(chance, _EDGE), 1 - _EDGE))
+def _normal(provided: Figures, chance: float) -> float:
+    return provided["mu"] + provided["sigma"] * NormalDist().inv_cdf(min(max(chance, _EDGE), 1 - _EDGE))
 
 
-def _beta(given: Figures, chance: float) -> float:
+def _beta(provided: Figures, chance: float) -> float:
     from scipy.special import betaincinv
 
-    return float(betaincinv(given["a"], given["b"], chance))
+    return float(betaincinv(provided["a"], provided["b"], chance))
 
 
 BOUNDS: Mapping[str, float | None] = {"min": None, "max": None}
 _MOMENTS: Mapping[str, float | None] = {"mu": 0.0, "sigma": 1.0}
 CURVES: Mapping[str, tuple[Curve, Mapping[str, float | None]]] = {
     "uniform": (_uniform, BOUNDS),
-    "log_uniform": (lambda given, chance: math.exp(_uniform(given, chance)), BOUNDS),
+    "log_uniform": (lambda options, chance: math.exp(_uniform(options, chance)), BOUNDS),
     "log_uniform_values": (_between_logs, BOUNDS),
-    "inv_log_uniform": (lambda given, chance: math.exp(-_uniform(given, 1 - chance)), BOUNDS),
+    "inv_log_uniform": (lambda options, chance: math.exp(-_uniform(options, 1 - chance)), BOUNDS),
     "inv_log_uniform_values": (_between_logs, BOUNDS),
     "normal": (_normal, _MOMENTS),
-    "log_normal": (lambda given, chance: math.exp(_normal(given, chance)), _MOMENTS),
+    "log_normal": (lambda options, chance: math.exp(_normal(options, chance)), _MOMENTS),
     "beta": (_beta, {"a": 1.0, "b": 1.0}),
 }
 """By W&B's name: the quantile, and the figures that it takes with their defaults."""

@@ -61,7 +61,7 @@ def _outcome(plan: SweepPlan) -> Section:
             f"best of {len(measured)} it is biased by selection: a study with other seeds shows its real worth."
         )
     )
-    if best.cell is not None:
+    if best.run is not None:
         parts.append(Code(best.command))
     parts.append(parallel(measured, plan.sweep.metric, larger_is_better=plan.sweep.larger_is_better))
     return Section("Outcome", "outcome", parts)
@@ -80,7 +80,7 @@ def _trials(plan: SweepPlan) -> Section:
 
 def _row(plan: SweepPlan, trial: SweptRun, outcome: Outcome | None) -> list[Cell]:
     values = [written(value) for value in trial.setting.values.values()]
-    run: Cell = UNKNOWN if trial.cell is None else Code(os.path.relpath(plan.run_folder(trial.cell), plan.folder))
+    run: Cell = UNKNOWN if trial.run is None else Code(os.path.relpath(plan.run_folder(trial.run), plan.folder))
     if outcome is None:
         return [str(trial.number), *values, UNKNOWN, UNKNOWN, "not done", run, ""]
     value = UNKNOWN if outcome.value is None else number(outcome.value)
@@ -89,13 +89,13 @@ def _row(plan: SweepPlan, trial: SweptRun, outcome: Outcome | None) -> list[Cell
 
 def _design(plan: SweepPlan, command: str) -> Section:
     rows: list[list[Cell]] = [[Code(key), entry.words] for key, entry in plan.sweep.parameters.items()]
-    given: list[SectionPart] = (
+    provided: list[SectionPart] = (
         [ReportText("Settings of every trial:"), Code(" ".join(plan.sweep.fixed_fields))]
         if plan.sweep.fixed_fields
         else []
     )
     table = ReportTable([Column("parameter"), Column("values", wide=True)], rows)
-    return Section("Design", "design", [table, *given, ReportText("Repeat the whole sweep:"), Code(command)])
+    return Section("Design", "design", [table, *provided, ReportText("Repeat the whole sweep:"), Code(command)])
 
 
 _COLOUR = "--arm-1"

@@ -11,7 +11,7 @@ from typing import Literal
 from headtohead.comparison.analyses.trials import Value, written
 from headtohead.config.compose.overrides import key_of
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.distributions import Distribution, WeightedValues
 
 # Hyperband as W&B sweeps have it: at some numbers of logged values a trial that is not among the best is ended

@@ -16,7 +16,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
-from headtohead.execution.search.search_space import chance, size_of
+from headtohead.execution.search.search_space import size_of, uniform_draw
 from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import ended_record
 from headtohead.sweeps.parameter_checks import (
@@ -42,14 +42,14 @@ class SweptRun:
 
     number: int
     setting: Setting
-    cell: RunSpec | None
+    run: RunSpec | None
     """Return None where no run can be so."""
     refusal: str | None = None
 
     @property
     def command(self) -> str:
         """Return the command that repeats the run."""
-        return f"h2h train {shlex.join(self.cell.overrides if self.cell is not None else ())}"
+        return f"h2h train {shlex.join(self.run.overrides if self.run is not None else ())}"
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,20 @@ class SweepPlan:
         return _METHODS[self.sweep.method]
 
     @property
-    def cells(self) -> tuple[RunSpec, ...]:
+    def runs(self) -> tuple[RunSpec, ...]:
         """Settings that come to the same are one run."""
-        return tuple({trial.cell.id: trial.cell for trial in self.trials if trial.cell is not None}.values())
+        return tuple({trial.run.id: trial.run for trial in self.trials if trial.run is not None}.values())
 
     @property
     def refused(self) -> tuple[SweptRun, ...]:
         """Trials that no run can be, each with its reason."""
-        return tuple(trial for trial in self.trials if trial.cell is None)
+        return tuple(trial for trial in self.trials if trial.run is None)
 
     @property
     def num_runs(self) -> int:
         """Return the number of runs of the whole sweep, including those not known yet."""
         cap = self.sweep.run_cap
-        return cap if self.is_open and cap is not None else len(self.cells)
+        return cap if self.is_open and cap is not None else len(self.runs)
 
     def run_folder(self, run: RunSpec) -> Path:
         return self.folder / "runs" / run.id
@@ -102,12 +102,12 @@ class Sweeper:
         self.folder: Path | None = None
         self.plan = self._planned()
         self._check_values()
-        check_metric(sweep, [trial.cell.config for trial in self.plan.trials if trial.cell is not None])
+        check_metric(sweep, [trial.run.config for trial in self.plan.trials if trial.run is not None])
 
     def again(self) -> tuple[SweepPlan, Sequence[RunSpec]]:
         """Plan again by the records of the trials."""
         self.plan = self._planned()
-        return self.plan, self.plan.cells
+        return self.plan, self.plan.runs
 
     def _planned(self) -> SweepPlan:
         trials: list[SweptRun] = []
@@ -140,7 +140,7 @@ class Sweeper:
         mistake in the file."""
         if self.sweep.method == "bayes":
             return
-        possible = {field for trial in self.plan.trials if trial.cell is not None for field in trial.setting.fields}
+        possible = {field for trial in self.plan.trials if trial.run is not None for field in trial.setting.fields}
         for trial in self.plan.refused:
             for key, value in trial.setting.fields:
                 if (key, value) not in possible:
@@ -151,10 +151,10 @@ class Sweeper:
         return self.sweep.method == "bayes" and cap is not None and known < cap
 
     def _ended(self, trial: SweptRun) -> Outcome | None:
-        if trial.cell is None:
+        if trial.run is None:
             return Outcome(REFUSED, reason=trial.refusal)
         assert self.folder is not None, "the first trial tells"
-        folder = self.folder / "runs" / trial.cell.id
+        folder = self.folder / "runs" / trial.run.id
         record = ended_record(folder)
         return None if record is None else outcome_of(record, folder, self.sweep)
 
@@ -199,7 +199,7 @@ class EarlyStopping:
         if not steps or steps[-1] >= RunConfig(run.config).max_steps:
             return None
         plan = self._sweeper.plan
-        all_of_them = [logged(plan.run_folder(other), plan.sweep.metric)[1] for other in plan.cells]
+        all_of_them = [logged(plan.run_folder(other), plan.sweep.metric)[1] for other in plan.runs]
         return hyperband.against(own, all_of_them, larger_is_better=plan.sweep.larger_is_better)
 
     def _has_news(self, run: RunSpec, folder: Path) -> bool:
@@ -245,7 +245,9 @@ def _random(sweep: Sweep) -> Iterator[Setting]:
     seen: set[Setting] = set()
     number, in_vain = 0, 0
     while in_vain < _ATTEMPTS:
-        setting = Setting(tuple((key, entry.at(chance(sweep.seed, number, key))) for key, entry in sweep.swept.items()))
+        setting = Setting(
+            tuple((key, entry.at(uniform_draw(sweep.seed, number, key))) for key, entry in sweep.swept.items())
+        )
         if setting in seen:
             in_vain += 1
         else:

@@ -88,7 +88,7 @@ class MultipleChoice(Classification):
         labels."""
         return self._prompts(super().view(batch, seed=seed, epoch=epoch), [self.shared] * batch.num_samples)
 
-    def view_to_learn(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+    def training_view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """Build training prompts in which no row is an example for itself, where its answer could be read."""
         beginnings = [self._own.get(row, self.shared) for row in batch.rows.tolist()]
         return self._prompts(super().view(batch, seed=seed, epoch=epoch), beginnings)

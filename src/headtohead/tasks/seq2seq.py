@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
@@ -25,15 +25,15 @@ from headtohead.metrics.metric import Metric
 from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text
-from headtohead.tasks.text_measures.selection import (
+from headtohead.tasks.text_metrics.selection import (
     TEXT_METRICS,
-    TextMetric,
+    TextMetricName,
     all_sums,
     check_named,
-    measures_of,
     row_message,
+    text_metrics_for,
 )
-from headtohead.tasks.text_measures.text_measure import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMetric
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, train_batches
 from headtohead.tasks.written_text import BeamSearchOptions, beam_search_rows, until
@@ -58,7 +58,7 @@ class SequenceToSequence(TokenPrediction):
         self,
         label_smoothing: Probability = 0.0,
         monitor: str = "loss",
-        text_metrics: list[TextMetric] | None = None,
+        text_metrics: list[TextMetricName] | None = None,
         beams: Beams = 1,
         length_penalty: Real = 1.0,
         max_new_tokens: Length | None = None,
@@ -67,7 +67,7 @@ class SequenceToSequence(TokenPrediction):
         check_named(text_metrics)
         self.text_metrics = text_metrics
         self.searching = BeamSearchOptions(beams, length_penalty, max_new_tokens)
-        self.measures: list[TextMeasure] = []
+        self.measures: list[TextMetric] = []
         self.sums = PerStage(lambda: MetricSums("loss", "correct", "tokens", "matches", "samples", "blind"))
         self.seen = CollectedPerStage()
         self._written: dict[str, list[tuple[int, str, str]]] = {}
@@ -76,7 +76,7 @@ class SequenceToSequence(TokenPrediction):
         self._stage: Literal["validation", "test"] = "validation"
 
     def bind(self, spec: DataSpec) -> Task:
-        self.measures = measures_of(self.text_metrics, spec)
+        self.measures = text_metrics_for(self.text_metrics, spec)
         shapes = {name: shape for measure in self.measures for name, shape in measure.shapes.items()}
         self.text_sums, self.blind_sums = PerStage(lambda: Arrays(shapes)), PerStage(lambda: Arrays(shapes))
         measured = [LOSS.name, TOKEN_ACCURACY.name, EXACT_MATCH.name, *(n for one in self.measures for n in one.names)]
@@ -104,7 +104,7 @@ class SequenceToSequence(TokenPrediction):
         counted = truth != IGNORED
         scored = counted.any(1)
         matches = scored & ((_as_long(written, truth) == truth) | ~counted).all(1)
-        usual = self.usual_target()
+        usual = self.most_frequent_target()
         self.count_targets(stage, batch)
         self.sums.add(
             stage,
@@ -145,14 +145,14 @@ class SequenceToSequence(TokenPrediction):
 
     def _blind_texts(self, stage: Literal["validation", "test"], matches: float) -> dict[str, float]:
         """Return the figures of the usual target written always."""
-        result = self.blind_sums.read(stage) if self.measures and self.usual_target() else None
+        result = self.blind_sums.read(stage) if self.measures and self.most_frequent_target() else None
         texts = [one.baseline(self.spec) if result is None else one.figures(result) for one in self.measures]
         return {EXACT_MATCH.name: matches, **{name: value for figures in texts for name, value in figures.items()}}
 
-    def usual_target(self) -> tuple[int, ...]:
+    def most_frequent_target(self) -> tuple[int, ...]:
         """Return the target that most rows of the train split share, looked up once; empty where no two share one."""
         if self._usual is None:
-            views = (self.view_to_learn(batch, seed=0, epoch=0) for batch in train_batches(self.spec))
+            views = (self.training_view(batch, seed=0, epoch=0) for batch in train_batches(self.spec))
             rows = Counter(tuple(row[row != IGNORED].tolist()) for view in views for row in self.truth(view))
             target, times = rows.most_common(1)[0] if rows else ((), 0)
             self._usual = target if times > 1 else ()
@@ -209,14 +209,14 @@ class SequenceToSequence(TokenPrediction):
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
         """Return as many tokens as any target may have; a shorter output repeats its end token."""
         assert batch.tokens is not None, "view checks the tokens"
-        if not isinstance(model, Decodes) or not model.reads_source:
+        if not isinstance(model, DecodingModel) or not model.reads_source:
             raise UsageError(
                 f"task=seq2seq decodes with a model such as encoder_decoder, not with {type(model).__name__}."
             )
         return self.decoded(model, batch.tokens, batch.valid, longest=targets_of(batch).shape[1])
 
     def decoded(
-        self, model: Decodes, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
+        self, model: DecodingModel, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
     ) -> Int[Tensor, "B T"]:
         """Decode greedily, or in a test by beam search. `longest` is the length of the targets at hand: enough to
         decide whether they are matched, but too short where texts are measured, or compete with those that had no room

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.errors import UsageError
@@ -82,7 +82,7 @@ class SequenceToSequenceInOneRow(SequenceToSequence):
 
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
         assert batch.tokens is not None, "view checks the tokens"
-        if not isinstance(model, Decodes) or model.reads_source:
+        if not isinstance(model, DecodingModel) or model.reads_source:
             raise UsageError(
                 f"task=seq2seq_one_row goes on with a row as decoder_only does, and {type(model).__name__} does not."
             )

@@ -149,9 +149,9 @@ def joined_windows(windows: Iterable[SpanScores], count: int) -> list[SpanScores
 class AnsweredQuestions:
     """The questions of a split with a model's answers."""
 
-    def __init__(self, questions: Sequence[SpanScores], *, may_say_nothing: bool) -> None:
-        self.questions, self.may_say_nothing = questions, may_say_nothing
-        rule = score_or_nothing if may_say_nothing else score
+    def __init__(self, questions: Sequence[SpanScores], *, has_unanswerable: bool) -> None:
+        self.questions, self.has_unanswerable = questions, has_unanswerable
+        rule = score_or_nothing if has_unanswerable else score
         self._best = [question.candidates[0].text if question.candidates else "" for question in questions]
         self._of_best = [rule(text, question.answers) for text, question in zip(self._best, questions, strict=True)]
 
@@ -186,13 +186,13 @@ class AnsweredQuestions:
         ]
 
     def _is_silent(self, question: SpanScores, threshold: float) -> bool:
-        return self.may_say_nothing and question.odds > threshold
+        return self.has_unanswerable and question.odds > threshold
 
     def metrics(self, threshold: float) -> dict[str, float]:
         """Return the metrics over all questions, and separately over those with an answer and those without."""
         scores = self.scores(threshold)
         result = {"exact_match": _mean(scores, "exact_match"), "f1": _mean(scores, "f1")}
-        if not self.may_say_nothing:
+        if not self.has_unanswerable:
             return result
         pairs = list(zip(scores, self.questions, strict=True))
         with_answer = [one for one, question in pairs if question.answers]
@@ -207,10 +207,10 @@ class AnsweredQuestions:
     def blind(self) -> dict[str, float]:
         """Return the metrics of always answering with the whole context or, where that may be right, of never
         answering."""
-        rule = score_or_nothing if self.may_say_nothing else score
+        rule = score_or_nothing if self.has_unanswerable else score
         scores = [rule(question.context, question.answers) for question in self.questions]
         metrics = {name: _mean(scores, name) for name in (EXACT_MATCH_OF_QUESTIONS.name, F1.name)}
-        if not self.may_say_nothing:
+        if not self.has_unanswerable:
             return metrics
         with_answer = [one for one, question in zip(scores, self.questions, strict=True) if question.answers]
         silent = 1 - len(with_answer) / len(self.questions)
@@ -228,13 +228,13 @@ class AnsweredQuestions:
             ),
             "nbest_predictions": {question.id: self._ranked(question) for question in self.questions},
         }
-        if self.may_say_nothing:
+        if self.has_unanswerable:
             result["null_odds"] = {question.id: question.odds for question in self.questions if question.candidates}
         return result
 
     def _ranked(self, question: SpanScores) -> list[dict[str, Any]]:
         """Return the candidates with their probabilities among each other."""
-        nothing = [Candidate("", question.nothing)] if self.may_say_nothing else []
+        nothing = [Candidate("", question.nothing)] if self.has_unanswerable else []
         ranked = sorted((*question.candidates, *nothing), key=lambda candidate: -candidate.logit)
         weights = [math.exp(candidate.logit - ranked[0].logit) for candidate in ranked]
         return [

@@ -115,7 +115,7 @@ class SpanQuestionAnswering(Task):
         sums, windows = self.sums.read(stage), self.seen.items(stage)
         loss = mean(sums["loss"], sums["ends"], "question")
         result = AnsweredQuestions(
-            joined_windows(windows, self.num_candidates), may_say_nothing=self.spec.has_unanswerable
+            joined_windows(windows, self.num_candidates), has_unanswerable=self.spec.has_unanswerable
         )
         if stage == "validation" and self.spec.has_unanswerable:
             self.threshold = result.threshold()
@@ -136,7 +136,7 @@ class SpanQuestionAnswering(Task):
             questions=torch.ones(len(scores)),
         )
 
-    def settle(self, selected: Mapping[str, float]) -> None:
+    def use_selected(self, selected: Mapping[str, float]) -> None:
         self.threshold = selected.get(THRESHOLD, 0.0)
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:

@@ -87,7 +87,7 @@ class Tagging(Task):
             losses = summed_by_row(losses_of_rows(logits, tags), targets)
             self.rows.add(batch.rows, loss=losses, correct=hits.sum(1), tokens=tokens.sum(1), words=counted.sum(1))
         rows = counted.nonzero()[:, 0]
-        usual = torch.where(guessed == NOTHING, guessed, self._usual_tag())
+        usual = torch.where(guessed == NOTHING, guessed, self._most_frequent_tag())
         predicted_entities, there, blind = (self.scheme.entities(of[counted], rows) for of in (guessed, true, usual))
         count = len(self.scheme.types)
         self.sums.add(
@@ -140,7 +140,7 @@ class Tagging(Task):
             **dict(zip((ENTITY_PRECISION.name, ENTITY_RECALL.name, ENTITY_F1.name), rest, strict=True)),
         }
 
-    def _usual_tag(self) -> int:
+    def _most_frequent_tag(self) -> int:
         shares = self.spec.class_shares
         return shares.index(max(shares)) if shares else 0
 
@@ -199,8 +199,8 @@ def _word_tags(tags: Int[Tensor, " L"]) -> list[int]:
 
 def _words(tokens: Int[Tensor, " L"], tags: Int[Tensor, " L"], decode: Decode) -> list[str]:
     """Return each word, from its first piece, which has the tag, to the next word's."""
-    firsts = (tags != IGNORED).nonzero().squeeze(1).tolist()
-    return [decode(tokens[first:after].tolist()).strip() for first, after in pairwise([*firsts, len(tokens)])]
+    first_tokens = (tags != IGNORED).nonzero().squeeze(1).tolist()
+    return [decode(tokens[first:after].tolist()).strip() for first, after in pairwise([*first_tokens, len(tokens)])]
 
 
 def _tagged(word: str, tag: str) -> str:

@@ -94,7 +94,7 @@ class Task(nn.Module, ABC):
         """Return the batch as this objective presents it: shifted, masked, or as it is. Runs beside the loader, on the
         CPU."""
 
-    def view_to_learn(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+    def training_view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """Return the view of rows of the train split for training: prompt examples from that split must not be the row
         itself."""
         return self.view(batch, seed=seed, epoch=epoch)
@@ -140,7 +140,7 @@ class Task(nn.Module, ABC):
         del stage
         return {}
 
-    def settle(self, selected: Mapping[str, float]) -> None:
+    def use_selected(self, selected: Mapping[str, float]) -> None:
         """Take over what the validation of the selected weights chose, by the names of its results, before they are
         tested: a threshold."""
         del selected

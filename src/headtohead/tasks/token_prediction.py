@@ -66,7 +66,7 @@ class TokenPrediction(Task):
         if self._in_train is None:
             result = {name: np.zeros(self.spec.vocab_size) for name in self.counted_by}
             for batch in train_batches(self.spec):
-                for name, count in self.counts(targets_of(self.view_to_learn(batch, seed=0, epoch=0))).items():
+                for name, count in self.counts(targets_of(self.training_view(batch, seed=0, epoch=0))).items():
                     result[name] += count.numpy()
             self._in_train = result
         return self._in_train

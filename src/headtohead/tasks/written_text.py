@@ -10,13 +10,13 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import greedy
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.tasks.task import Decode
 
 LONGEST = 64
@@ -48,7 +48,7 @@ def continuations(model: Architecture, batch: Batch, decode: Decode, *, eos_id: 
 @torch.no_grad()
 def write(model: Architecture, prompts: Int[Tensor, "B L"], *, max_length: int, eos_id: int) -> list[list[int]]:
     """Write greedily, up to the end of the text."""
-    if not isinstance(model, Decodes) or model.reads_source:
+    if not isinstance(model, DecodingModel) or model.reads_source:
         raise UsageError(f"a text is continued by a model such as decoder_only, not by {type(model).__name__}.")
     if max_length < 1:
         return [[] for _ in prompts]
@@ -99,10 +99,10 @@ class BeamSearchOptions:
 
 
 def beam_search_rows(
-    model: Decodes,
+    model: DecodingModel,
     tokens: Int[Tensor, "B L"],
     valid: Bool[Tensor, "B L"] | None,
-    how: BeamSearchOptions,
+    beam_options: BeamSearchOptions,
     *,
     length: int,
     spec: DataSpec,
@@ -110,7 +110,9 @@ def beam_search_rows(
     """Return the best text of each row; a shorter one repeats its end token."""
     is_real = torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
     prompts = [row[real].tolist() for row, real in zip(tokens, is_real, strict=True)]
-    strategy = Strategy(max_new_tokens=length, beams=how.beams, length_penalty=how.length_penalty)
+    strategy = DecodingStrategy(
+        max_new_tokens=length, beams=beam_options.beams, length_penalty=beam_options.length_penalty
+    )
     with model.writing():
         result = search(model, prompts, strategy, bos_id=spec.bos_id, ends=[spec.eos_id])
     written = torch.full((len(prompts), length), spec.eos_id)

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from headtohead.errors import UsageError
-from headtohead.files.atomic_write import need_room, replace_file
+from headtohead.files.atomic_write import replace_file, require_space
 from headtohead.files.safe_read import DamagedFile
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"
@@ -40,7 +40,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 def save(content: Mapping[str, Any], path: Path) -> None:
     """Write a checkpoint as a whole; OutOfDisk, before anything is written, where it would not fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    need_room(path, _bytes_in(content))
+    require_space(path, _bytes_in(content))
     replace_file(path, lambda file: torch.save(dict(content), file))
 
 
@@ -71,7 +71,7 @@ def load(path: Path, *, lazily: bool = False) -> dict[str, Any]:
         raise DamagedFile(path, damage.what, _way_out(path)) from damage
 
 
-def is_whole(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Return whether the file is a checkpoint as far as its structure tells."""
     try:
         _loaded(path, lazily=True)
@@ -131,7 +131,7 @@ def _way_out(path: Path) -> str:
     run = path.parent.parent
     here = os.path.relpath(run)
     other = path.with_name(BEST if path.name == LAST else LAST)
-    if path.name in _PARTS and is_whole(other):
+    if path.name in _PARTS and is_complete(other):
         step = _loaded(other, lazily=True).get("step") if other.name == BEST else last_step(run)
         beside = f"checkpoints/{other.name} beside it is whole (step {step}): "
         if other.name == BEST:

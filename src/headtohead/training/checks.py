@@ -11,7 +11,7 @@ from headtohead.components.component import Component
 from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
 from headtohead.training.loop.precision import Precision
-from headtohead.training.parallel.split_layers import check_division
+from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
 from headtohead.training.run_components import RunComponents, TrainerSettings
 
 
@@ -44,7 +44,7 @@ def check_settings(parts: RunComponents) -> None:
 def check_model(model: Architecture, settings: TrainerSettings, precision: Precision) -> None:
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
     if settings.tensor_parallel > 1:
-        check_division(model, settings.tensor_parallel)
+        check_tensor_parallel_plans(model, settings.tensor_parallel)
     if settings.strategy == "model_parallel" and settings.num_replicas > 1 and precision.name == "bf16-true":
         _check_one_format(model)
     for name, part in parts_with_losses(model):

@@ -17,7 +17,7 @@ from headtohead.components.component import Position
 from headtohead.errors import UsageError
 from headtohead.pretrained.hub_checkpoint import is_published, open_checkpoint
 from headtohead.pretrained.weight_conversion import convert_weights
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load_best
 
 _HEAD = "head."
@@ -72,17 +72,17 @@ def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[st
 
 
 @torch.no_grad()
-def _put(own: Tensor, given: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
+def _put(own: Tensor, provided: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
     """Copy a weight into the model's own, one at a time so that no second model is held; say whether it was cut."""
-    is_cut = given.shape != own.shape and may_be_cut and given.shape[1:] == own.shape[1:]
+    is_cut = provided.shape != own.shape and may_be_cut and provided.shape[1:] == own.shape[1:]
     if is_cut:
-        given = _cut(given, len(own), name, run)
-    if given.shape != own.shape:
+        provided = _cut(provided, len(own), name, run)
+    if provided.shape != own.shape:
         raise UsageError(
-            f"init_from={run} does not fit this model: {name} is {_by(given)} there and {_by(own)} here; give the "
+            f"init_from={run} does not fit this model: {name} is {_by(provided)} there and {_by(own)} here; give the "
             "sizes and the choices of its model (its config shows them), or start without init_from"
         )
-    own.copy_(given)
+    own.copy_(provided)
     return is_cut
 
 
@@ -104,8 +104,8 @@ def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[
 
 def _check_all(model: Architecture, taken: Sequence[str], origin: Path | str) -> None:
     """Check that a checkpoint made for this body lacks none of its parameters."""
-    learnt = [name for name, _ in model.named_parameters()]
-    if missing := [name for name in learnt if name not in taken and not name.startswith(_HEAD)]:
+    trainable = [name for name, _ in model.named_parameters()]
+    if missing := [name for name in trainable if name not in taken and not name.startswith(_HEAD)]:
         raise UsageError(
             f"init_from={origin} has no weights for {_briefly(missing)} of this model: leave out choices "
             "that contradict its config.json"

@@ -27,11 +27,11 @@ from headtohead.training.callbacks.checkpointer import Checkpointer
 from headtohead.training.callbacks.longer_tests import LongerTests, as_longer_stage
 from headtohead.training.callbacks.sample_logger import SampleLogger
 from headtohead.training.callbacks.step_logger import StepLogger
-from headtohead.training.checkpoints import BEST, LAST, drop, is_whole, load
+from headtohead.training.checkpoints import BEST, LAST, drop, is_complete, load
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.compiled_model import CompilingReport, compile_features
-from headtohead.training.loop.data_module import RunData, rows_to_learn, rows_to_validate
+from headtohead.training.loop.data_module import RunData, training_rows, validation_rows
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import seeds_of
@@ -40,7 +40,7 @@ from headtohead.training.loop.training_module import TrainingModule
 from headtohead.training.memory import PeakMemory
 from headtohead.training.parallel.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.parallel.distributed import is_main_process, own_process_group
-from headtohead.training.parallel.processes import lost_process, take_part
+from headtohead.training.parallel.process_group import join_process_group, lost_process
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import StopRequest, outcome_of
 from headtohead.training.run_recorder import RunRecorder, folder_of
@@ -61,7 +61,7 @@ def train(parts: RunComponents) -> RunRecord:
     is recorded as `failed` and raised again.
     """
     check_settings(parts)
-    take_part(parts.settings)
+    join_process_group(parts.settings)
     parts.data.prepare()
     parts.augmentation.prepare()
     if is_main_process() and (leak := leak_sentence(parts.data.leaks())):
@@ -110,7 +110,7 @@ class Run:
         self._module = module = self._make_module(starts=checkpoint is None)
         if checkpoint is not None:
             module.state = self._state_in(checkpoint)
-        probers = self._probers()
+        attention_loggers = self._attention_loggers()
         self._data = data = RunData(
             parts.data,
             parts.task,
@@ -126,9 +126,9 @@ class Run:
             callbacks=[
                 self._reporter,
                 *([CompilingReport()] if parts.settings.compile else []),
-                *probers,
+                *attention_loggers,
                 SampleLogger(self.session, self._meter, parts.data),  # before the keeper takes averaged weights back
-                Checkpointer(self.session, self._meter, self._stop, probers),
+                Checkpointer(self.session, self._meter, self._stop, attention_loggers),
             ],
             folder=self.session.folder,
         )
@@ -144,14 +144,14 @@ class Run:
         """All rows are read once, whatever trainer.max_steps says; the strength is chosen by the rows of validation by
         which networks are selected."""
         task, started = self.parts.task, time.perf_counter()
-        rows = rows_to_learn(self.parts.data, self.parts.settings, self.session.record.seeds.data_order)
-        checked = rows_to_validate(self.parts.data, self.parts.settings)
+        rows = training_rows(self.parts.data, self.parts.settings, self.session.record.seeds.data_order)
+        checked = validation_rows(self.parts.data, self.parts.settings)
         assert isinstance(module.model, BagOfWords), "of the models that take no steps this one can be solved"
         solved = fit_with_sklearn(module.model, rows, checked, monitor=task.monitor, direction=task.direction)
         module.state.samples, module.state.tokens = solved.samples, solved.tokens
         module.state.seconds = time.perf_counter() - started
 
-    def _probers(self) -> list[AttentionLogger]:
+    def _attention_loggers(self) -> list[AttentionLogger]:
         """Return one, or none where none is wanted."""
         parts = self.parts
         is_on = parts.probe.is_on
@@ -162,7 +162,7 @@ class Run:
         assert self._trainer is not None and self._module is not None
         baselines = self.session.record.baselines
         baselines |= as_longer_stage("validation", self.parts.task.measured_baseline("validation"))
-        self.parts.task.settle(self._module.state.best_metrics)
+        self.parts.task.use_selected(self._module.state.best_metrics)
         with self.parts.task.rows.collecting() as rows:
             self._trainer.test(self._module, datamodule=self._data, verbose=False)
             columns = rows.columns()
@@ -201,7 +201,7 @@ class Run:
             session.record.status, session.record.reason = outcome_of(full, self.parts)
         if session.record.status == "finished":
             drop(session.checkpoints, keep=self.parts.settings.keep_checkpoints)
-        session.leave()
+        session.detach()
 
     def _make_module(self, *, starts: bool) -> TrainingModule:
         """Build the module with the weights it starts from; a resumed run gets its weights with its checkpoint."""
@@ -236,7 +236,7 @@ class Run:
     def _state_in(self, checkpoint: Path) -> RunState:
         """Return the saved state; if the selected checkpoint is damaged, later validations select another."""
         state, best = RunState(**load(checkpoint)["run"]), checkpoint.with_name(BEST)
-        if state.best_step is None or state.step >= self.parts.settings.max_steps or is_whole(best):
+        if state.best_step is None or state.step >= self.parts.settings.max_steps or is_complete(best):
             return state
         _log.warning(
             "%s of step %d is damaged or missing: later validations will select another", best, state.best_step

@@ -12,7 +12,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.tracker import Tracker
 
 

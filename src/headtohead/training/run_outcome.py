@@ -16,7 +16,7 @@ import torch
 
 from headtohead.files.disk_operations import OutOfDisk, is_full
 from headtohead.records.record import Status
-from headtohead.training.parallel.processes import lost_process
+from headtohead.training.parallel.process_group import lost_process
 from headtohead.training.run_components import RunComponents
 from headtohead.wandb_client.agent import stop_message
 
@@ -93,7 +93,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.reason = "asked to stop"
         self._ask: Callable[[], None] | None = None
-        self._asked_at: float | None = None
+        self._requested_at: float | None = None
         self._previous: dict[int, Any] = {}
 
     @contextmanager
@@ -128,11 +128,15 @@ class StopRequest:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
         now, name = time.monotonic(), signal.Signals(number).name
-        if self._asked_at is not None and number != signal.SIGINT and now - self._asked_at < _ONE_REQUEST_SECONDS:
+        if (
+            self._requested_at is not None
+            and number != signal.SIGINT
+            and now - self._requested_at < _ONE_REQUEST_SECONDS
+        ):
             return
         self.reason = stop_message(name) or f"stopped by {name}"
-        if self._ask is None or self._asked_at is not None:
+        if self._ask is None or self._requested_at is not None:
             raise Interrupted(self.reason)
-        self._asked_at = now
+        self._requested_at = now
         self._ask()
         _log.info("%s: finishing this step and saving a checkpoint; interrupt again to stop at once", self.reason)

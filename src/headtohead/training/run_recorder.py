@@ -15,13 +15,13 @@ import yaml
 from headtohead.data.batches.row_order import OrderedSplit
 from headtohead.data.splits.leaks import LEAKS
 from headtohead.errors import UsageError
-from headtohead.files.atomic_write import sweep
+from headtohead.files.atomic_write import remove_unfinished
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.metrics import Metric
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.environment import collect_environment
 from headtohead.records.record import VALIDATION_TEXTS, CheckpointSelection, Comparability, RunRecord, Status
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import last_step
 from headtohead.training.loop.run_state import RunState
@@ -31,7 +31,7 @@ from headtohead.training.parallel.distributed import is_main_process
 from headtohead.training.run_components import RunComponents, RunInfo
 from headtohead.training.run_logger import RunLogger
 from headtohead.wandb_client.connection import setting
-from headtohead.wandb_client.missing_rows import take_lost
+from headtohead.wandb_client.missing_rows import copy_lost_rows
 from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import Tracker
 from headtohead.wandb_client.wandb_tracker import start
@@ -47,8 +47,8 @@ class RunRecorder:
         self.record, self._folder = record, folder
         self._tracker: Tracker | None = None
         if folder is not None:
-            sweep(folder.path)
-            folder.keep_room()
+            remove_unfinished(folder.path)
+            folder.reserve_space()
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
@@ -74,7 +74,7 @@ class RunRecorder:
             if identity.resume_from is None:
                 record = _new_record(folder.id, parts)
             else:
-                record = _to_go_on(folder, identity, parts.settings.max_steps)
+                record = _resumable_folder(folder, identity, parts.settings.max_steps)
                 record.content_hash = record.content_hash or identity.content_hash
             record.environment = collect_environment(describe(device, count=_num_devices(parts)), parts.config)
             record.comparability = _comparability(parts, precision)
@@ -109,7 +109,7 @@ class RunRecorder:
     def close(self, status: Status, reason: str | None) -> None:
         """Write down how the run ended, and tell W&B."""
         self.end(status, reason)
-        self.leave()
+        self.detach()
 
     def end(self, status: Status, reason: str | None) -> None:
         """Write down how the run ended, with the room that was kept for it."""
@@ -119,15 +119,15 @@ class RunRecorder:
         record.status, record.reason = status, reason
         record.timing.finished = _now()
         if self._folder is not None:
-            self._folder.give_room()
+            self._folder.release_space()
         self._write()
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Tell W&B what the record says."""
         if self._folder is not None and self._tracker is not None:
             self._tracker.summary(summary_of(self.record))
             self._tracker.finish(self.record.status, self.record.reason)
-            if take_lost(self.record, self._tracker, self._folder):
+            if copy_lost_rows(self.record, self._tracker, self._folder):
                 with suppress(OutOfDisk):  # the command line has said it
                     self._write()
         self.release()
@@ -203,7 +203,7 @@ def folder_of(run: Path) -> Path:
     return RunFolder.open(run).path
 
 
-def _to_go_on(folder: RunFolder, identity: RunInfo, max_steps: int) -> RunRecord:
+def _resumable_folder(folder: RunFolder, identity: RunInfo, max_steps: int) -> RunRecord:
     """Read only once the folder is ours: whoever wrote it before may have done so until then."""
     run, record = identity.resume_from, folder.read_record_as_written()
     if record.seed != identity.seed:

@@ -20,7 +20,7 @@ from headtohead.tasks.class_metrics import figures_of
 
 _ROWS_AT_ONCE = 256
 _MOST_ITERATIONS = 1000
-_UNHEARD_OF = -30.0
+_UNKNOWN_GRAMS = -30.0
 """The bias of a class that the train split has no row of."""
 _log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def _take(model: BagOfWords, solver: Any) -> None:
     if len(classes) == 2:
         rows, offsets = np.concatenate([0 * rows, rows]), np.concatenate([0 * offsets, offsets])
     weight.zero_()
-    bias.fill_(_UNHEARD_OF)
+    bias.fill_(_UNKNOWN_GRAMS)
     weight[torch.from_numpy(classes).long()] = torch.from_numpy(rows).to(weight.dtype)
     bias[torch.from_numpy(classes).long()] = torch.from_numpy(offsets).to(bias.dtype)
 

@@ -15,7 +15,7 @@ from pytorch_lightning.strategies import Strategy
 from headtohead.training.checkpoints import AtomicCheckpoints
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.devices import device_for
-from headtohead.training.parallel.processes import environments
+from headtohead.training.parallel.process_group import environments
 from headtohead.training.parallel.strategies import ReplicatedStrategy, ShardedStrategy
 from headtohead.training.run_components import TrainerSettings
 from headtohead.training.run_logger import RunLogger
@@ -28,7 +28,7 @@ _NOISE = (
     ".*max_epochs. was not set",
     "Trying to infer the `batch_size` from an ambiguous collection",
 )
-_TALKERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+_NOISY_LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
 
 
 def device_of(settings: TrainerSettings) -> torch.device:
@@ -78,11 +78,11 @@ def _strategy(settings: TrainerSettings, backend: str) -> Strategy | str:
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
     """Silence tips, banners, "GPU available" lines and advice on loaders that are fast enough."""
-    talkers = [logging.getLogger(name) for name in _TALKERS]
-    levels = [talker.level for talker in talkers]
+    loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
+    levels = [logger.level for logger in loggers]
     deterministic = torch.are_deterministic_algorithms_enabled()
-    for talker in talkers:
-        talker.setLevel(logging.ERROR)
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             for pattern in _NOISE:
@@ -90,5 +90,5 @@ def quiet_lightning() -> Iterator[None]:
             yield
     finally:
         torch.use_deterministic_algorithms(deterministic)
-        for talker, level in zip(talkers, levels, strict=True):
-            talker.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.files.atomic_write import replace_text
-from headtohead.records.store import RECORD, TOKENIZER, RunFolder
+from headtohead.records.run_folder import RECORD, TOKENIZER, RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 
 _TEXTS = (RECORD, "config.yaml", TOKENIZER, "metrics.csv")
@@ -71,16 +71,16 @@ def artifacts_of(run: RunFolder, path: Path) -> list[ArtifactFiles]:
     return artifacts
 
 
-def log_artifact(parcel: ArtifactFiles, run: Any) -> None:
+def log_artifact(bundle: ArtifactFiles, run: Any) -> None:
     """Add the artifact to a W&B run without copying its files."""
     from datetime import timedelta
 
     import wandb
 
-    artifact = wandb.Artifact(f"{parcel.kind}-{run.id}", type=parcel.kind)
-    if parcel.days is not None:
-        artifact.ttl = timedelta(days=parcel.days)
-    for name, file in parcel.files.items():
+    artifact = wandb.Artifact(f"{bundle.kind}-{run.id}", type=bundle.kind)
+    if bundle.days is not None:
+        artifact.ttl = timedelta(days=bundle.days)
+    for name, file in bundle.files.items():
         artifact.add_file(str(file), name=name, policy="immutable", skip_cache=True)
     run.log_artifact(artifact)
 

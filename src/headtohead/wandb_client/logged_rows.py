@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from headtohead.errors import UsageError
+from headtohead.interpretability.colour_table import values_to_colours
 from headtohead.metrics import metric_named
 from headtohead.metrics.metric_table import MetricTable
-from headtohead.probing.colour_table import values_to_colours
 from headtohead.records.record import Progress
 
 AXIS = "trainer/global_step"
@@ -138,15 +138,15 @@ class RowNumbers:
     def __init__(self, first_free: int = 0) -> None:
         self._held, self._last = first_free - 1, -1
         self._step = -1
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def take(self, step: int, names: Collection[str], position: int) -> int | None:
         """Call it with all names of a row, in the order in which a run tells them."""
         if step != self._step:
-            self._step, self._told = step, set()
-        if self._told.issuperset(names):
+            self._step, self._reported = step, set()
+        if self._reported.issuperset(names):
             return None
-        self._told.update(names)
+        self._reported.update(names)
         number = usual_number(step, position)
         while number <= self._last:  # maps that are drawn at the end come after the validation of their step
             number += _PER_ROUND

@@ -14,7 +14,7 @@ from typing import Any
 from headtohead.files.safe_read import DamagedFile
 from headtohead.metrics.metric_table import Cell, MetricTable
 from headtohead.records.metrics_file import TEST
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.logged_rows import Medium
 
 MAPS, TABLES = "attention", "tables"

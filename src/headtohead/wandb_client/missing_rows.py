@@ -15,15 +15,15 @@ from typing import Any
 from headtohead.files.atomic_write import replace_by_name, replace_bytes
 from headtohead.records.metrics_file import MetricsRow
 from headtohead.records.record import Progress, RunRecord
+from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.secrets import mask_secrets, without_home
-from headtohead.records.store import RECORD, RunFolder
 from headtohead.wandb_client.artifacts import has_pending_artifacts, link_record
 from headtohead.wandb_client.logged_rows import AXIS, Extremes, Medium, in_rows, prepared, send, usual_number
 from headtohead.wandb_client.media_files import MediaFile, media_of
 from headtohead.wandb_client.pending_uploads import SUPERSEDED, Pending, marker
 from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import Tracker
-from headtohead.wandb_client.transaction_log import UploadTarget, address_of, is_whole, messages_of, with_records
+from headtohead.wandb_client.transaction_log import UploadTarget, address_of, is_complete, messages_of, with_records
 
 _APART = "missing"
 _OF_THE_CLIENT = ("_timestamp", "_runtime")
@@ -81,7 +81,7 @@ def missing_in(run: RunFolder, file: Path) -> Missing:
     return Missing(rows, media)
 
 
-def lacks_record(file: Path) -> bool:
+def has_no_record(file: Path) -> bool:
     """Return whether the run was killed, so that its page has neither its record nor its status."""
     return address_of(file) is not None and not any(
         one.path == RECORD for message in messages_of(file) for one in message.files.files
@@ -194,7 +194,7 @@ def _name(item: Any) -> str:
     return str(item.key or item.nested_key[0])
 
 
-def take_lost(record: RunRecord, tracker: Tracker, folder: RunFolder) -> bool:
+def copy_lost_rows(record: RunRecord, tracker: Tracker, folder: RunFolder) -> bool:
     """Take over into the record how much W&B lacks of the run, and the command that uploads it; whether it lacks
     anything. W&B's client says nothing of numbers for which its file has no room."""
     lost = {medium: count for medium, count in tracker.lost.items() if count}
@@ -238,11 +238,11 @@ def write_separately(
     with wandb.init(mode="offline", id=address.id, project=address.project, dir=str(folder), settings=quiet) as run:
         write(run)
     (file,) = folder.glob("wandb/offline-run-*/run-*.wandb")
-    await_the_end_of(file, left())
+    wait_for_end_of(file, left())
     return file
 
 
-def await_the_end_of(file: Path, timeout: float = WRITING_TIMEOUT) -> None:
+def wait_for_end_of(file: Path, timeout: float = WRITING_TIMEOUT) -> None:
     """W&B's service writes a little longer than its client waits; of a run that was killed nothing more comes."""
-    while not is_whole(file) and time.time() - file.stat().st_mtime < min(timeout, WRITING_TIMEOUT):
+    while not is_complete(file) and time.time() - file.stat().st_mtime < min(timeout, WRITING_TIMEOUT):
         time.sleep(0.02)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.files.atomic_write import put_in_place
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.files.atomic_write import move_into_place
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.wandb_client.artifacts import forget_artifacts
 from headtohead.wandb_client.connection import setting
 
@@ -80,10 +80,10 @@ def linked(directory: Path, folder: RunFolder) -> Path:
     return link
 
 
-def set_aside(folder: RunFolder) -> None:
+def move_aside(folder: RunFolder) -> None:
     """Move W&B's files of earlier starts away from `h2h sync`: every start sends the whole history that W&B lacks."""
     forget_artifacts(folder)
     for earlier in [*folder.wandb.glob("run-*"), *folder.wandb.glob("offline-run-*")]:
         superseded = folder.wandb / SUPERSEDED
         superseded.mkdir(exist_ok=True)
-        put_in_place(earlier, superseded / earlier.name)
+        move_into_place(earlier, superseded / earlier.name)

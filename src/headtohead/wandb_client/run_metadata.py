@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.records.record import RunRecord, WandbLink
-from headtohead.records.store import RECORD, RunFolder
+from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.strict_json import RecordError
 from headtohead.wandb_client.agent import sweep_id
 from headtohead.wandb_client.connection import TrackingSettings, setting
@@ -75,7 +75,7 @@ _ID_BYTES = 8
 _log = logging.getLogger(__name__)
 
 
-def settle_id(record: RunRecord, folder: RunFolder) -> None:
+def assign_run_id(record: RunRecord, folder: RunFolder) -> None:
     """Write the id into the record before W&B's client starts, so that a run that is killed finds it again.
 
     An agent's run has the agent's id; the copy of a run folder gets a new one.
@@ -88,8 +88,8 @@ def settle_id(record: RunRecord, folder: RunFolder) -> None:
             link.id,
         )
         record.wandb = link = WandbLink()
-    given = os.environ.get("WANDB_RUN_ID") if sweep_id() else None
-    link.id = given or link.id or secrets.token_hex(_ID_BYTES)
+    provided = os.environ.get("WANDB_RUN_ID") if sweep_id() else None
+    link.id = provided or link.id or secrets.token_hex(_ID_BYTES)
     link.folder = str(folder.path)
     folder.write_record(record)
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from headtohead.records.record import Comparability, Progress, RunRecord, Status, StudyPosition, WandbLink
 from headtohead.wandb_client.addresses import RunsAddress, WandbError, address_of
-from headtohead.wandb_client.foreign_runs import RunKeys, as_foreign_run, check_foreign_runs, flattened, seed_of
+from headtohead.wandb_client.external_runs import RunKeys, as_external_run, check_external_runs, flattened, seed_of
 from headtohead.wandb_client.run_metadata import BESIDE
 
 SILENT = "W&B's server does not answer"
@@ -47,7 +47,7 @@ def runs_at(typed: str, opened: Callable[[], Any], names: RunKeys) -> tuple[list
         raise WandbError(f"wandb:{typed} cannot be read: {_why(error, address)}") from None
     if not runs:
         raise WandbError(f"wandb:{typed} holds no runs{_available(others)}")
-    check_foreign_runs(typed, [run for run in runs if not _is_ours(run)], names)
+    check_external_runs(typed, [run for run in runs if not _is_ours(run)], names)
     records = [_record(run, names) for run in runs]
     return records, [f"wandb:{typed}: {len(records)} run{'' if len(records) == 1 else 's'} as W&B has them"]
 
@@ -123,7 +123,7 @@ def _record(run: Any, names: RunKeys) -> RunRecord:
         progress=_progress(summary),
     )
     numbers = _numbers(summary)
-    return _as_ours(record, numbers, summary) if _is_ours(run) else as_foreign_run(record, run, numbers, names)
+    return _as_ours(record, numbers, summary) if _is_ours(run) else as_external_run(record, run, numbers, names)
 
 
 def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[str, Any]) -> RunRecord:

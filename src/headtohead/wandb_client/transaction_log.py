@@ -58,7 +58,7 @@ def artifacts_in(file: Path, *, aliases: Path) -> list[bytes]:
     return records
 
 
-def is_whole(file: Path) -> bool:
+def is_complete(file: Path) -> bool:
     """Return whether the file contains the end of the run."""
     return any(_message(record).HasField("exit") for record in _records(file.read_bytes()))
 

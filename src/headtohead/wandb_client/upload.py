@@ -19,7 +19,7 @@ from typing import Any
 from headtohead.errors import UsageError
 from headtohead.wandb_client.artifacts import artifacts_of, has_pending_artifacts, log_artifact, mark_artifacts
 from headtohead.wandb_client.connection import logged_in, server_url, unreachable
-from headtohead.wandb_client.missing_rows import await_the_end_of, complete, lacks_record, missing_in, write_separately
+from headtohead.wandb_client.missing_rows import complete, has_no_record, missing_in, wait_for_end_of, write_separately
 from headtohead.wandb_client.pending_uploads import Pending, mark_uploaded, marker, was_started
 from headtohead.wandb_client.transaction_log import UploadTarget, address_of, artifacts_in, write_rest
 
@@ -49,10 +49,10 @@ def check_server() -> None:
 def upload(what: Pending, *, timeout: float) -> Upload:
     """Upload what the server lacks of one run, and mark it as uploaded if that succeeds."""
     try:
-        await_the_end_of(what.file)
+        wait_for_end_of(what.file)
         was_begun = was_started(what) or marker(what.file).exists()
         missing = missing_in(what.run, what.file)
-        if missing or lacks_record(what.file):
+        if missing or has_no_record(what.file):
             complete(what.run, what.file, missing)
         last_on_server = _last_on_server(what) if was_begun else None
     except Exception as error:  # whatever the server answers, or does not
@@ -95,14 +95,14 @@ def upload_from(
 def _artifacts(what: Pending, apart: Path, aliases: Path, left: Callable[[], float]) -> list[bytes]:
     """Write artifacts in W&B's offline form: online the client contacts the server and waits for its answer without
     limit."""
-    await_the_end_of(what.file, left())
+    wait_for_end_of(what.file, left())
     result, address = artifacts_of(what.run, apart / "texts"), address_of(what.file)
     if not result or address is None:
         return []
 
     def write(run: Any) -> None:
-        for parcel in result:
-            log_artifact(parcel, run)
+        for artifact in result:
+            log_artifact(artifact, run)
 
     return artifacts_in(write_separately(address, apart, write, left), aliases=aliases)
 

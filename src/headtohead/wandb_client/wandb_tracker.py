@@ -14,8 +14,8 @@ from headtohead.errors import UsageError
 from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.record import Progress, RunRecord, Status, WandbLink
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.secrets import mask_secrets, without_home
-from headtohead.records.store import RunFolder
 from headtohead.wandb_client.agent import sweep_id, unlocked
 from headtohead.wandb_client.artifacts import has_pending_artifacts, link_record
 from headtohead.wandb_client.client_run import (
@@ -43,10 +43,10 @@ from headtohead.wandb_client.pending_uploads import (
     everything_arrived,
     linked,
     mark_uploaded,
+    move_aside,
     root_of_files,
-    set_aside,
 )
-from headtohead.wandb_client.run_metadata import group_of, job_of, settle_id, tags_of
+from headtohead.wandb_client.run_metadata import assign_run_id, group_of, job_of, tags_of
 from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import NoTracker, Tracker
 from headtohead.wandb_client.transaction_log import ALL_ROWS
@@ -121,11 +121,11 @@ class WandbTracker(Tracker):
 
     def summary(self, values: Mapping[str, Any]) -> None:
         if self._run is not None and values:
-            self._took("the summary", self._run.summary.update, without_home(mask_secrets(dict(values))))
+            self._succeeds("the summary", self._run.summary.update, without_home(mask_secrets(dict(values))))
 
     def finish(self, status: Status, reason: str | None = None) -> None:
         if self._run is not None:
-            self._took("the record", link_record, self._run, self._folder, self.link.url)
+            self._succeeds("the record", link_record, self._run, self._folder, self.link.url)
         self.summary({**self._extremes.as_summary(), "status": status, "reason": reason or ""})
         if self._console is not None:
             self._console.stop()
@@ -183,7 +183,7 @@ class WandbTracker(Tracker):
                 self._lost[medium] += self._run is None
                 continue
             made = self._prepared(number, row, medium)
-            if made and self._took(", ".join(made), send, self._run, number, progress, made):
+            if made and self._succeeds(", ".join(made), send, self._run, number, progress, made):
                 self._lost[medium] -= len(made)
             self._lost[medium] += len(row)
 
@@ -191,10 +191,10 @@ class WandbTracker(Tracker):
         """Return what W&B's client takes of a row: a table or a picture that it cannot write costs itself alone."""
         made: dict[str, Any] = {}
         for name, value in row.items() if self._run is not None else ():
-            self._took(name, lambda one: made.update(prepared(self._run, number, one, medium)), {name: value})
+            self._succeeds(name, lambda one: made.update(prepared(self._run, number, one, medium)), {name: value})
         return made
 
-    def _took(self, what: str, call: Callable[..., Any], *arguments: Any) -> bool:
+    def _succeeds(self, what: str, call: Callable[..., Any], *arguments: Any) -> bool:
         """Return whether W&B's client accepted the item; if not, only this item is lost."""
         try:
             call(*arguments)
@@ -219,7 +219,7 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
     decision = decide(settings)
     if decision.mode == "none":
         return NoTracker()
-    settle_id(record, folder)
+    assign_run_id(record, folder)
     tracker: WandbTracker | None = None
     if decision.mode == "online":
         try:
@@ -273,7 +273,7 @@ def _open(
     import wandb
 
     finish_open_run()
-    set_aside(folder)
+    move_aside(folder)
     patience = settings.finish_timeout if mode == "online" else max(settings.finish_timeout, _WRITING_TIMEOUT)
     swept = sweep_id() is not None  # under an agent, the project is the agent's
     config = public_config(record)

@@ -8,7 +8,7 @@ import pytest
 
 from headtohead.comparison.dashboard.run_index import RunIndex
 from headtohead.records.record import RunRecord
-from headtohead.records.store import DIED, RunFolder
+from headtohead.records.run_folder import DIED, RunFolder
 from served_runs import train, written_run
 
 
@@ -61,18 +61,18 @@ def test_a_page_of_an_earlier_server_is_told_everything(tmp_path: Path) -> None:
 
 def test_a_running_record_without_its_process_is_interrupted(tmp_path: Path) -> None:
     folder = written_run(tmp_path)
-    folder.give_up()
-    told = RunIndex(tmp_path).changes("")["changed"][f"some/{folder.id}"]
-    assert (told["status"], told["reason"]) == ("interrupted", DIED)
-    assert told["progress"]["step"] == 3
+    folder.mark_abandoned()
+    message = RunIndex(tmp_path).changes("")["changed"][f"some/{folder.id}"]
+    assert (message["status"], message["reason"]) == ("interrupted", DIED)
+    assert message["progress"]["step"] == 3
 
 
 def test_an_unreadable_record_says_why(tmp_path: Path) -> None:
     folder = written_run(tmp_path)
     (folder.path / "record.json").write_text("{")
-    told = RunIndex(tmp_path).changes("")["changed"][f"some/{folder.id}"]
-    assert told["status"] == "unreadable"
-    assert "is not valid JSON" in told["reason"]
+    message = RunIndex(tmp_path).changes("")["changed"][f"some/{folder.id}"]
+    assert message["status"] == "unreadable"
+    assert "is not valid JSON" in message["reason"]
 
 
 def test_a_record_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_a_record_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     link.mkdir(parents=True)
     (link / "record.json").symlink_to(folder.path / "record.json")
     (link / "metrics.csv").symlink_to(folder.path / "metrics.csv")
-    told = RunIndex(tmp_path / "shown").changes("")["changed"][f"some/{folder.id}"]
-    assert told["status"] == "unreadable"
-    assert told["latest"] == {}
-    assert told["config"] == {}
+    message = RunIndex(tmp_path / "shown").changes("")["changed"][f"some/{folder.id}"]
+    assert message["status"] == "unreadable"
+    assert message["latest"] == {}
+    assert message["config"] == {}
 
 
 def test_what_is_no_number_is_told_as_text(tmp_path: Path) -> None:

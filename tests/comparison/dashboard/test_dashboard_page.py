@@ -16,7 +16,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import RunRecord, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from served_runs import go, served, shown, train, written_run
 from waiting import PATIENCE
 
@@ -57,8 +57,10 @@ def visit(browser: Browser, dashboard: Dashboard, **view: Any) -> None:
 
 def assert_quiet(browser: Browser, dashboard: Dashboard) -> None:
     assert browser.trouble == []
-    foreign = [request for request in browser.requests if not request.startswith((dashboard.address, "data:", "blob:"))]
-    assert foreign in ([], ["about:blank"])
+    external = [
+        request for request in browser.requests if not request.startswith((dashboard.address, "data:", "blob:"))
+    ]
+    assert external in ([], ["about:blank"])
 
 
 def test_the_curve_of_a_running_job_grows_while_one_watches(browser: Browser, tmp_path: Path) -> None:
@@ -80,11 +82,11 @@ def test_the_curve_of_a_running_job_grows_while_one_watches(browser: Browser, tm
 
 def test_names_and_notes_cannot_become_markup(browser: Browser, tmp_path: Path) -> None:
     config = {"model": {NASTY: NASTY}, "notes": NASTY}
-    said: dict[str, Any] = {"name": NASTY, "notes": NASTY, "tags": [NASTY], "config": config, "reason": NASTY}
+    fields: dict[str, Any] = {"name": NASTY, "notes": NASTY, "tags": [NASTY], "config": config, "reason": NASTY}
     for status in ("failed", "finished"):
         folder = RunFolder.create_at(tmp_path / "some" / f"{status}<img src=x onerror=document.title='caught'>")
         record = RunRecord(
-            id=folder.id, status=status, cannot={"test_2x": NASTY}, place=StudyPosition(arm=NASTY), **said
+            id=folder.id, status=status, cannot={"test_2x": NASTY}, place=StudyPosition(arm=NASTY), **fields
         )
         record.wandb.url = "javascript:document.title='caught'"
         record.config["seed"] = status
@@ -95,14 +97,14 @@ def test_names_and_notes_cannot_become_markup(browser: Browser, tmp_path: Path) 
         (folder.attention / "step_1").mkdir(parents=True)
         (folder.attention / "step_1" / "<b onclick=1>.png").write_bytes(b"")
     (tmp_path / "studies" / "<i>").mkdir(parents=True)
-    told = {"study": {"question": NASTY}, "verdicts": [{"kind": NASTY, "sentence": NASTY}], "remarks": [NASTY]}
-    (tmp_path / "studies" / "<i>" / "verdict.json").write_text(json.dumps(told))
+    message = {"study": {"question": NASTY}, "verdicts": [{"kind": NASTY, "sentence": NASTY}], "remarks": [NASTY]}
+    (tmp_path / "studies" / "<i>" / "verdict.json").write_text(json.dumps(message))
     with served(tmp_path) as dashboard:
         visit(browser, dashboard)
         for view in (*(f"sel=*&tab={tab}" for tab in TABS), "view=studies", "sel=*&group="):
             go(browser, view)
             shown(browser, "document.body.innerText.includes('onerror')")
-            browser.settle()
+            browser.wait_until_idle()
             assert browser.run("document.title") == "headtohead: runs", view
             assert browser.run("document.querySelectorAll('img[src=x], script:not([src])').length") == 0, view
             assert browser.run("[...document.links].every((link) => /^https?:/.test(link.href))"), view
@@ -139,8 +141,8 @@ def test_a_view_is_in_its_address(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_runs_are_chosen_by_mouse_and_by_keys(browser: Browser, tmp_path: Path) -> None:
-    for place in range(4):
-        written_run(tmp_path, name=f"run{place}", status="finished")
+    for position in range(4):
+        written_run(tmp_path, name=f"run{position}", status="finished")
     chosen = "[...document.querySelectorAll('.run')].map((run) => run.getAttribute('aria-selected') === 'true')"
     with served(tmp_path) as dashboard:
         visit(browser, dashboard, group="", sort="name")
@@ -174,8 +176,8 @@ def test_a_filter_lets_through_what_it_says(browser: Browser, tmp_path: Path) ->
         browser.run("import('/fields.js').then((fields) => { window.fields = fields; })")
         for text, matching in FILTERS.items():
             holds = f"fields.matcher({json.dumps(text)})"
-            found = browser.run(f"{json.dumps(runs)}.filter({holds}).map((run) => run.key).join('')")
-            assert found == matching, text
+            result = browser.run(f"{json.dumps(runs)}.filter({holds}).map((run) => run.key).join('')")
+            assert result == matching, text
 
 
 def test_a_report_draws_in_its_box_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
@@ -199,8 +201,8 @@ def test_a_report_draws_in_its_box_and_reaches_nothing(browser: Browser, tmp_pat
 
 
 def test_a_report_opens_beside_its_study_and_in_sight(browser: Browser, tmp_path: Path) -> None:
-    for place in range(30):
-        folder = tmp_path / "studies" / f"study{place:02}"
+    for position in range(30):
+        folder = tmp_path / "studies" / f"study{position:02}"
         folder.mkdir(parents=True)
         (folder / "report.html").write_text("<p>all of it</p>")
     with served(tmp_path) as dashboard:
@@ -245,7 +247,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
 STANDS_STILL = """
 import os, signal, sys
 from headtohead.cli import main
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 log = RunFolder.log
 

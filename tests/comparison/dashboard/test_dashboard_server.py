@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.comparison.dashboard.server import Dashboard
-from served_runs import asked, served, told, train, written_run
+from served_runs import message, requested, served, train, written_run
 from waiting import PATIENCE
 
 SECRET = "the secret"
@@ -47,14 +47,14 @@ def test_it_listens_to_the_loopback_alone(dashboard: Dashboard) -> None:
 )
 def test_a_name_that_is_not_this_machine_is_refused(dashboard: Dashboard, host: str) -> None:
     for path in ("/", "/api/runs", "/plotly.js"):
-        answer, body = asked(dashboard, path, headers={"Host": host})
+        answer, body = requested(dashboard, path, headers={"Host": host})
         assert answer.status == 403
         assert b"only for this machine" in body
 
 
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1"])
 def test_a_tunnel_may_have_another_port(dashboard: Dashboard, host: str) -> None:
-    assert asked(dashboard, "/api/runs", headers={"Host": host})[0].status == 200
+    assert requested(dashboard, "/api/runs", headers={"Host": host})[0].status == 200
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_tunnel_may_have_another_port(dashboard: Dashboard, host: str) -> None
 def test_no_address_leads_out_of_the_folder(dashboard: Dashboard, root: Path, path: str) -> None:
     folder = written_run(root)
     (folder.attention / "step_1").mkdir(parents=True)
-    answer, body = asked(dashboard, path.replace("RUN", f"some/{folder.id}"))
+    answer, body = requested(dashboard, path.replace("RUN", f"some/{folder.id}"))
     assert answer.status == 404 or body == b'{"../":null}'
     assert SECRET.encode() not in body
 
@@ -94,23 +94,23 @@ def test_links_out_of_the_folder_are_not_followed(dashboard: Dashboard, root: Pa
     (folder.attention / "step_2").symlink_to(root.parent)
     (root / "studies" / "leak").mkdir(parents=True)
     (root / "studies" / "leak" / "report.html").symlink_to(root.parent / "report.html")
-    assert told(dashboard, "/api/run", run=f"some/{folder.id}")["pictures"] == {}
-    assert asked(dashboard, f"/picture?run=some/{folder.id}&step=step_1&name=leak")[0].status == 404
-    assert asked(dashboard, f"/picture?run=some/{folder.id}&step=step_2&name=secret")[0].status == 404
-    assert asked(dashboard, "/report?study=leak")[0].status == 404
+    assert message(dashboard, "/api/run", run=f"some/{folder.id}")["pictures"] == {}
+    assert requested(dashboard, f"/picture?run=some/{folder.id}&step=step_1&name=leak")[0].status == 404
+    assert requested(dashboard, f"/picture?run=some/{folder.id}&step=step_2&name=secret")[0].status == 404
+    assert requested(dashboard, "/report?study=leak")[0].status == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_nothing_can_be_written(dashboard: Dashboard, root: Path, method: str) -> None:
     folder = written_run(root)
     before = (folder.path / "record.json").read_bytes()
-    assert asked(dashboard, f"/api/run?run=some/{folder.id}", method=method)[0].status == 501
+    assert requested(dashboard, f"/api/run?run=some/{folder.id}", method=method)[0].status == 501
     assert (folder.path / "record.json").read_bytes() == before
 
 
 def test_every_answer_forbids_scripts_of_others(dashboard: Dashboard) -> None:
     for path in ("/", "/app.js", "/api/runs", "/nowhere"):
-        answer, _ = asked(dashboard, path)
+        answer, _ = requested(dashboard, path)
         policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
         assert policy["default-src"] == "'none'"
         assert policy["script-src"] == policy["connect-src"] == "'self'"
@@ -123,7 +123,7 @@ def test_every_answer_forbids_scripts_of_others(dashboard: Dashboard) -> None:
 def test_a_report_has_no_origin_and_no_network(dashboard: Dashboard, root: Path) -> None:
     (root / "studies" / "norms").mkdir(parents=True)
     (root / "studies" / "norms" / "report.html").write_text("<p>verdict")
-    answer, body = asked(dashboard, "/report?study=norms")
+    answer, body = requested(dashboard, "/report?study=norms")
     assert body == b"<p>verdict"
     policy = answer.headers["Content-Security-Policy"]
     assert "sandbox allow-scripts" in policy
@@ -135,12 +135,12 @@ def test_a_report_has_no_origin_and_no_network(dashboard: Dashboard, root: Path)
 def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
     folder = written_run(root)
     key = f"some/{folder.id}"
-    first = told(dashboard, "/api/curves", metric="train/loss", run=key, file="0", offset="0")[key]
+    first = message(dashboard, "/api/curves", metric="train/loss", run=key, file="0", offset="0")[key]
     assert first["step"] == [1, 2, 3]
     assert first["tokens"] == [10, 20, 30]
     train(folder, range(4, 6))
-    place = {"file": first["file"], "offset": str(first["offset"])}
-    second = told(dashboard, "/api/curves", metric="train/loss", run=key, **place)[key]
+    position = {"file": first["file"], "offset": str(first["offset"])}
+    second = message(dashboard, "/api/curves", metric="train/loss", run=key, **position)[key]
     assert second["step"] == [4, 5]
     assert second["value"] == [1.0, 0.8]
     assert not second["anew"]
@@ -148,12 +148,12 @@ def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
 
 def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:
     verdict = {"kind": "better", "sentence": "rms_norm is better.", "p": 0.01}
-    found = {"study": {"question": "Which norm?"}, "complete": True, "verdicts": [verdict], "remarks": ["a remark"]}
-    for name, text in (("norms", json.dumps(found)), ("torn", "{"), ("begun", None)):
+    result = {"study": {"question": "Which norm?"}, "complete": True, "verdicts": [verdict], "remarks": ["a remark"]}
+    for name, text in (("norms", json.dumps(result)), ("torn", "{"), ("begun", None)):
         (root / "studies" / name).mkdir(parents=True)
         if text is not None:
             (root / "studies" / name / "verdict.json").write_text(text)
-    begun, norms, torn = told(dashboard, "/api/studies")
+    begun, norms, torn = message(dashboard, "/api/studies")
     assert begun == {"name": "begun", "report": False}
     assert norms["question"] == "Which norm?"
     assert norms["verdicts"] == [{"kind": "better", "answer": "better", "sentence": "rms_norm is better."}]
@@ -164,16 +164,16 @@ def test_tables_are_cut_after_their_first_rows(dashboard: Dashboard, root: Path)
     folder = written_run(root)
     (folder.path / "tables" / "test").mkdir(parents=True)
     (folder.path / "tables" / "test" / "samples.csv").write_text("text,said\n" + 'a,"b, c"\n' * 300)
-    table = told(dashboard, "/api/table", run=f"some/{folder.id}", step="test", name="samples")
+    table = message(dashboard, "/api/table", run=f"some/{folder.id}", step="test", name="samples")
     assert table["columns"] == ["text", "said"]
     assert table["rows"][0] == ["a", "b, c"]
     assert (len(table["rows"]), table["more"]) == (200, True)
 
 
 def test_a_file_that_the_browser_has_is_not_sent_again(dashboard: Dashboard) -> None:
-    answer, body = asked(dashboard, "/plotly.js")
+    answer, body = requested(dashboard, "/plotly.js")
     assert len(body) > 10**6
-    again, nothing = asked(dashboard, "/plotly.js", headers={"If-None-Match": answer.headers["ETag"]})
+    again, nothing = requested(dashboard, "/plotly.js", headers={"If-None-Match": answer.headers["ETag"]})
     assert (again.status, nothing) == (304, b"")
 
 
@@ -222,5 +222,5 @@ def test_a_verdict_of_another_form_does_not_hide_the_other_studies(
 ) -> None:
     (root / "studies" / "odd").mkdir(parents=True)
     (root / "studies" / "odd" / "verdict.json").write_text(verdict)
-    answer, _ = asked(dashboard, "/api/studies")
+    answer, _ = requested(dashboard, "/api/studies")
     assert answer.status == 200

@@ -14,12 +14,12 @@ def test_only_what_was_added_is_read_the_second_time(tmp_path: Path) -> None:
     file.append(Progress(1), {"train/loss": 3.0, "validation/loss": 2.5})
     first = read_on(file.path, ReadPosition())
     file.append(Progress(2), {"train/loss": 1.0})
-    second = read_on(file.path, first.place)
+    second = read_on(file.path, first.position)
     assert [(point.name, point.value) for point in first.points()] == [("train/loss", 3.0), ("validation/loss", 2.5)]
     assert second.text.count(b"\n") == 1
     assert [(point.progress.step, point.value) for point in second.points("train/loss")] == [(2, 1.0)]
     assert not second.anew
-    assert read_on(file.path, second.place).text == b""
+    assert read_on(file.path, second.position).text == b""
 
 
 def test_the_latest_of_each_metric_are_the_last_lines(tmp_path: Path) -> None:
@@ -43,18 +43,18 @@ def test_a_torn_last_line_waits_for_its_end(tmp_path: Path) -> None:
     with file.path.open("a") as handle:
         handle.write("125\n")
     assert [point.value for point in torn.points()] == [3.0]
-    assert [point.value for point in read_on(file.path, torn.place).points()] == [0.125]
+    assert [point.value for point in read_on(file.path, torn.position).points()] == [0.125]
 
 
 def test_a_resumed_run_is_read_anew(tmp_path: Path) -> None:
     file = MetricsFile(tmp_path / "metrics.csv")
     for step in range(1, 6):
         file.append(Progress(step), {"train/loss": float(step)})
-    place = read_on(file.path, ReadPosition()).place
+    position = read_on(file.path, ReadPosition()).position
     file.drop_after(2)
     for step in range(3, 9):
         file.append(Progress(step), {"train/loss": -float(step)})
-    again = read_on(file.path, place)
+    again = read_on(file.path, position)
     assert again.anew
     assert [point.value for point in again.points()] == [1.0, 2.0, -3.0, -4.0, -5.0, -6.0, -7.0, -8.0]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from served_runs import asked, served, written_run
+from served_runs import requested, served, written_run
 from waiting import PATIENCE, until
 
 PATHS = ("/", "/api/runs", "/api/studies", "/nowhere", "/api/run?run=../../etc/passwd")
@@ -40,7 +40,7 @@ def test_five_hundred_clients_that_never_finish_a_request_keep_no_other_waiting(
             )
             client.sendall(b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: " + b"a" * (number % 7))
         started = time.monotonic()
-        answer, body = asked(dashboard, "/api/runs")
+        answer, body = requested(dashboard, "/api/runs")
         assert answer.status == 200 and run.path.name.encode() in body
         assert time.monotonic() - started < 60
         open_ones.close()
@@ -65,10 +65,10 @@ def test_many_requests_are_all_answered_and_leave_no_memory_behind(number: int, 
                 client.start()
             for client in clients:
                 client.join()
-            kept, _ = tracemalloc.get_traced_memory()
+            saved, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
     assert len(statuses) == 200 + 8 * (number // 8) and set(statuses) <= {200, 404}
-    assert kept < 4 * 2**20, f"{kept / 2**20:.1f} MiB are held after {number} requests"
+    assert saved < 4 * 2**20, f"{saved / 2**20:.1f} MiB are held after {number} requests"
     for run in runs:
         run.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.comparison.csv_runs import ForeignRuns, read_table
+from headtohead.comparison.csv_runs import ExternalRuns, read_table
 from headtohead.comparison.table_columns import NamedColumns, TableError
 
 TABLE = "model,seed,val_loss,params\ngpt,0,2.0,1000\ngpt,1,2.1,1000\nlstm,0,2.5,990\nlstm,1,,990\n"
@@ -18,33 +18,33 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runs.csv"
 
 
-def read(file: Path, text: str, columns: NamedColumns = NAMED) -> ForeignRuns:
+def read(file: Path, text: str, columns: NamedColumns = NAMED) -> ExternalRuns:
     file.write_text(text, encoding="utf-8")
     return read_table(file, columns)
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_row_is_a_run_with_its_arm_seed_value_and_costs(file: Path, separator: str) -> None:
-    found = read(file, TABLE.replace(",", separator))
-    assert [(r.place.arm, r.place.seed, r.status) for r in found.records] == [
+    result = read(file, TABLE.replace(",", separator))
+    assert [(r.place.arm, r.place.seed, r.status) for r in result.records] == [
         ("gpt", 0, "finished"),
         ("gpt", 1, "finished"),
         ("lstm", 0, "finished"),
         ("lstm", 1, "diverged"),
     ]
-    assert found.records[0].metrics == {"given": {"val_loss": 2.0}}
-    assert found.records[2].costs == {"totals": {"parameters": 990.0}}
+    assert result.records[0].metrics == {"given": {"val_loss": 2.0}}
+    assert result.records[2].costs == {"totals": {"parameters": 990.0}}
 
 
 @pytest.mark.parametrize("missing", ["", "NaN", "inf", "None"])
 def test_a_run_without_a_finite_value_diverged_and_that_is_said(file: Path, missing: str) -> None:
-    found = read(file, TABLE.replace(",,", f",{missing},"))
-    assert found.records[3].status == "diverged"
-    assert any("counted as diverged: lstm (seed 1, row 5)" in remark for remark in found.remarks)
+    result = read(file, TABLE.replace(",,", f",{missing},"))
+    assert result.records[3].status == "diverged"
+    assert any("counted as diverged: lstm (seed 1, row 5)" in remark for remark in result.remarks)
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         (
             NamedColumns(metric="val_los", arm="model"),
@@ -61,13 +61,13 @@ def test_a_run_without_a_finite_value_diverged_and_that_is_said(file: Path, miss
         ),
     ],
 )
-def test_a_column_that_is_missing_is_asked_for_with_a_guess(file: Path, columns: NamedColumns, told: str) -> None:
-    with pytest.raises(TableError, match=told.replace("did you mean val_loss?", r"did you mean val_loss\?")):
+def test_a_column_that_is_missing_is_asked_for_with_a_guess(file: Path, columns: NamedColumns, message: str) -> None:
+    with pytest.raises(TableError, match=message.replace("did you mean val_loss?", r"did you mean val_loss\?")):
         read(file, TABLE, columns)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("gpt,1,2.1", "gpt,1,two", "row 3: val_loss is two; expected a number"),
         ("gpt,1,2.1", 'gpt,1,"2,1"', "row 3: val_loss is 2,1; .* write decimals with a point"),
@@ -78,8 +78,8 @@ def test_a_column_that_is_missing_is_asked_for_with_a_guess(file: Path, columns:
         ("params", "seed", "two columns named seed"),
     ],
 )
-def test_what_cannot_be_a_run_is_refused_by_its_row(file: Path, before: str, after: str, told: str) -> None:
-    with pytest.raises(TableError, match=told):
+def test_what_cannot_be_a_run_is_refused_by_its_row(file: Path, before: str, after: str, message: str) -> None:
+    with pytest.raises(TableError, match=message):
         read(file, TABLE.replace(before, after, 1), NamedColumns(metric="val_loss", arm="model"))
 
 
@@ -90,19 +90,19 @@ def test_a_second_row_of_a_run_is_asked_whether_it_is_a_point_of_a_curve(file: P
 
 def test_of_a_curve_the_last_value_counts_and_its_points_are_kept(file: Path) -> None:
     text = "arm,seed,acc,step,tokens\na,0,0.3,20,200\na,0,0.1,10,100\na,0,,30,300\nb,0,0.2,10,100\nb,0,nan,20,200\n"
-    found = read(file, text, NamedColumns(metric="acc", step="step", tokens="tokens"))
-    first, second = found.records
+    result = read(file, text, NamedColumns(metric="acc", step="step", tokens="tokens"))
+    first, second = result.records
     assert (first.metrics, first.progress.step, first.progress.tokens) == ({"given": {"acc": 0.3}}, 20, 200)
     assert second.status == "diverged"
-    assert found.curves[first.id].value == [0.1, 0.3]
-    assert "a run's result is its last value by step; the runs end at step 20" in found.remarks
+    assert result.curves[first.id].value == [0.1, 0.3]
+    assert "a run's result is its last value by step; the runs end at step 20" in result.remarks
     with pytest.raises(TableError, match="row 4: a second point of a, seed 0, at step 20; the first is row 2"):
         read(file, text.replace("a,0,,30", "a,0,0.5,20"), NamedColumns(metric="acc", step="step"))
 
 
 def test_a_task_column_keeps_runs_of_one_seed_apart(file: Path) -> None:
-    found = read(file, "arm,seed,acc,task\na,0,0.1,x\na,0,0.2,y\n", NamedColumns(metric="acc", task="task"))
-    assert [record.place.study for record in found.records] == ["x", "y"]
+    result = read(file, "arm,seed,acc,task\na,0,0.1,x\na,0,0.2,y\n", NamedColumns(metric="acc", task="task"))
+    assert [record.place.study for record in result.records] == ["x", "y"]
 
 
 def test_a_chart_exported_from_wandb_has_a_column_for_each_run(file: Path) -> None:
@@ -110,9 +110,9 @@ def test_a_chart_exported_from_wandb_has_a_column_for_each_run(file: Path) -> No
         '"Step","gpt-s0 - eval/loss","gpt-s0 - eval/loss__MIN","gpt_seed1 - eval/loss","transformers3 - eval/loss"\n'
         '"10","2.0","2.0","2.2",""\n"20","1.5","1.5","","1.7"\n'
     )
-    found = read(file, text, NamedColumns())
-    told = {(r.place.arm, r.place.seed): r.metrics["given"]["eval/loss"] for r in found.records}
-    assert told == {("gpt", 0): 1.5, ("gpt", 1): 2.2, ("transformers3", 0): 1.7}
+    result = read(file, text, NamedColumns())
+    message = {(r.place.arm, r.place.seed): r.metrics["given"]["eval/loss"] for r in result.records}
+    assert message == {("gpt", 0): 1.5, ("gpt", 1): 2.2, ("transformers3", 0): 1.7}
     with pytest.raises(TableError, match="--metric names one of its metrics, eval/loss"):
         read(file, text, NamedColumns(metric="acc"))
 

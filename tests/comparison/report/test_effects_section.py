@@ -38,18 +38,18 @@ def test_a_comparison_without_factors_has_no_such_section() -> None:
 
 
 def test_a_combination_that_was_left_out_stands_there_with_its_reason() -> None:
-    found = shown(three_cells(), (("rms+post", "<b>cannot</b> be"),))
-    assert found is not None
-    tables = [part for part in found.parts if isinstance(part, ReportTable)]
+    result = shown(three_cells(), (("rms+post", "<b>cannot</b> be"),))
+    assert result is not None
+    tables = [part for part in result.parts if isinstance(part, ReportTable)]
     assert tables[-1].rows == [["rms+post", "<b>cannot</b> be"]]
-    figures = [part for part in found.parts if isinstance(part, ReportFigure)]
+    figures = [part for part in result.parts if isinstance(part, ReportFigure)]
     assert [len(figure.forms) for figure in figures] == [1, 1]
 
 
 def test_a_cell_without_runs_leaves_a_gap_in_the_lines() -> None:
-    found = shown(three_cells())
-    assert found is not None
-    lines = [part for part in found.parts if isinstance(part, ReportFigure)][1].forms[()]["data"]
+    result = shown(three_cells())
+    assert result is not None
+    lines = [part for part in result.parts if isinstance(part, ReportFigure)][1].forms[()]["data"]
     assert [line["y"] for line in lines] == [[2.0, 2.0], [2.5, None]]
 
 
@@ -62,8 +62,8 @@ def test_what_an_effect_assumes_or_hides_behind_is_said() -> None:
 
 
 def test_one_factor_at_a_time_draws_no_lines_for_what_was_not_asked() -> None:
-    found = shown(effects_of(Factors(LEVELS, ARMS, crossed=False), VALUES, READING))
-    assert found is not None
-    assert len([part for part in found.parts if isinstance(part, ReportFigure)]) == 1
-    first = found.parts[0]
+    result = shown(effects_of(Factors(LEVELS, ARMS, crossed=False), VALUES, READING))
+    assert result is not None
+    assert len([part for part in result.parts if isinstance(part, ReportFigure)]) == 1
+    first = result.parts[0]
     assert isinstance(first, ReportText) and "what factors do together was not asked" in first.text

@@ -27,8 +27,8 @@ def colours(theme: str) -> dict[str, np.ndarray]:
     """Linear light by name."""
     text = (files("headtohead.comparison") / "theme.css").read_text(encoding="utf-8")
     light, dark = text.split(':root[data-theme="dark"]')
-    found = re.findall(r"--([\w-]+): #(\w{6})", light if theme == "light" else dark)
-    return {name: linear(np.array([int(code[at : at + 2], 16) for at in (0, 2, 4)]) / 255) for name, code in found}
+    result = re.findall(r"--([\w-]+): #(\w{6})", light if theme == "light" else dark)
+    return {name: linear(np.array([int(code[at : at + 2], 16) for at in (0, 2, 4)]) / 255) for name, code in result}
 
 
 def linear(shares: np.ndarray) -> np.ndarray:
@@ -44,15 +44,15 @@ def lab(light: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("eyes", EYES)
 def test_any_two_arms_differ_by_far_more_than_an_eye_needs(theme: str, eyes: str) -> None:
-    found = colours(theme)
-    seen = [lab(np.array(EYES[eyes]) @ found[f"arm-{n}"]) for n in range(NUM_COLOURS)]
+    result = colours(theme)
+    seen = [lab(np.array(EYES[eyes]) @ result[f"arm-{n}"]) for n in range(NUM_COLOURS)]
     assert min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2)) > 15
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_arms_and_texts_stand_out_from_the_page(theme: str) -> None:
-    found = colours(theme)
-    brightness = {name: TO_XYZ[1] @ light + 0.05 for name, light in found.items()}
+    result = colours(theme)
+    brightness = {name: TO_XYZ[1] @ light + 0.05 for name, light in result.items()}
     contrast = {name: max(value / brightness["page"], brightness["page"] / value) for name, value in brightness.items()}
     assert all(contrast[f"arm-{n}"] >= 3 for n in range(NUM_COLOURS))
     assert all(contrast[name] >= 4.5 for name in ("ink", "muted", "accent", "good", "bad", "same", "open"))

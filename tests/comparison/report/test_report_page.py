@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from browser import CHROMIUM, Browser
-from found_runs import made_up
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import write_report
+from sample_comparison import made_up
 from waiting import until
 
 NASTY = "</script><script>document.title='caught'</script> <img src=x onerror=alert(1)> \"'&amp;\u2028 ü {{body}}"
@@ -44,7 +44,7 @@ def opened(browser: Browser, file: Path, *, width: int = 1400, dark: bool = Fals
     until(lambda: browser.run(DRAWN) == "true", otherwise=lambda: f"the figures are not drawn: {browser.trouble}")
 
 
-def asked_elsewhere(browser: Browser) -> list[str]:
+def requested_elsewhere(browser: Browser) -> list[str]:
     return [address for address in browser.requests[1:] if not address.startswith(("data:", "blob:"))]
 
 
@@ -54,7 +54,7 @@ def test_every_figure_is_drawn_without_a_word_on_the_console_or_a_request(browse
     figures = browser.run("document.querySelectorAll('[data-figure]').length")
     assert browser.run(NUM_PLOTS) == figures >= 4
     assert browser.trouble == []
-    assert asked_elsewhere(browser) == []
+    assert requested_elsewhere(browser) == []
     assert text.count("plotly.js v") == 1
     assert len(text) < 7_000_000
 
@@ -116,7 +116,7 @@ def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "dark"
     assert browser.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")
-    browser.settle()
+    browser.wait_until_idle()
     assert browser.run(wide) == on_screen > 680
     assert browser.trouble == []
 
@@ -134,14 +134,14 @@ def test_an_arm_that_was_hidden_stays_so_in_another_theme(browser: Browser, file
 
 
 def test_texts_of_configurations_are_shown_as_they_are_and_do_nothing(browser: Browser, tmp_path: Path) -> None:
-    found = made_up(tmp_path / "runs", {"a": 2.0, NASTY: 2.5}, num_seeds=3)
+    result = made_up(tmp_path / "runs", {"a": 2.0, NASTY: 2.5}, num_seeds=3)
     texts = {"question": NASTY, "hypothesis": NASTY, "tuning_words": NASTY, "command": NASTY, "title": NASTY}
     file = tmp_path / "report.html"
-    write_report(replace(found, remarks=(NASTY,), **texts), file)
+    write_report(replace(result, remarks=(NASTY,), **texts), file)
     opened(browser, file)
     assert browser.run("document.title") != "caught"
     assert browser.run("document.querySelector('h1').textContent") == NASTY
     assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
     assert browser.run("document.querySelector('#curves .legend').textContent").startswith("a</script><script")
     assert browser.trouble == []
-    assert asked_elsewhere(browser) == []
+    assert requested_elsewhere(browser) == []

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from found_runs import ENDS, made_up
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import report
 from headtohead.comparison.report.arm_styles import styles_of
@@ -23,6 +22,7 @@ from headtohead.comparison.report.sections.curves import curves_of, mean_of
 from headtohead.comparison.report.sections.curves import section as curves
 from headtohead.comparison.report.sections.pareto import section as pareto
 from headtohead.records.record import Progress
+from sample_comparison import ENDS, made_up
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +65,16 @@ def test_comparisons_without_folders_have_no_curves_and_no_maps(findings: Compar
         for arm in findings.arms
     ]
     bare = replace(findings, arms=tuple(arms), question=None, hypothesis=None, command=None)
-    anchors = [found.anchor for section in SECTIONS if (found := section(bare))]
+    anchors = [result.anchor for section in SECTIONS if (result := section(bare))]
     assert anchors[:3] == ["verdict", "arms", "differences"]
     assert not {"curves", "maps"} & set(anchors)
     assert "<h1>norms</h1>" in report(bare)
 
 
 def test_the_mean_of_an_arm_is_taken_over_finished_seeds_at_common_steps(findings: ComparisonResults) -> None:
-    found = curves_of(findings)
-    runs = [c for c in found if (c.arm, c.name) == ("no_norm", "train/loss") and c.finished]
-    mean = mean_of(found, "no_norm", "train/loss")
+    result = curves_of(findings)
+    runs = [c for c in result if (c.arm, c.name) == ("no_norm", "train/loss") and c.finished]
+    mean = mean_of(result, "no_norm", "train/loss")
     assert mean is not None
     assert len(runs) == 3
     assert mean.values[-1] == pytest.approx(sum(run.values[-1] for run in runs) / 3)
@@ -88,9 +88,9 @@ def test_arms_keep_a_look_of_their_own_however_many_there_are(findings: Comparis
 
 
 def test_many_verdicts_are_lines_of_a_table_and_what_makes_all_exploratory_is_told_once(tmp_path: Path) -> None:
-    found = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(10)}, num_seeds=3, steps=4, maps=False)
-    unregistered = [replace(v, exploratory=True, reasons=("nothing was registered",)) for v in found.verdicts]
-    text = text_of(replace(found, verdicts=tuple(unregistered)))
+    result = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(10)}, num_seeds=3, steps=4, maps=False)
+    unregistered = [replace(v, exploratory=True, reasons=("nothing was registered",)) for v in result.verdicts]
+    text = text_of(replace(result, verdicts=tuple(unregistered)))
     assert text.count("nothing was registered") == 1
     assert "<article" not in text
     assert text.count('class="badge worse"') >= 2 * 8
@@ -123,14 +123,14 @@ def test_maps_of_the_arms_stand_side_by_side_layer_by_layer(findings: Comparison
 
 
 def test_where_no_run_kept_maps_the_reason_stands_in_their_place(tmp_path: Path) -> None:
-    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4, maps=False)
+    result = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4, maps=False)
     settings = {"a": {"at_end": False, "every": None, "raw": True}, "b": {"at_end": True, "every": None, "raw": False}}
-    for run in found.runs:
+    for run in result.runs:
         if run.record is not None:
             run.record.config["probe"] = settings[run.arm]
-    shown = maps(replace(found, arms=found.arms[:1]))
+    shown = maps(replace(result, arms=result.arms[:1]))
     assert shown is not None and "its runs were not probed (probe=none" in str(shown.parts[0])
-    both = maps(found)
+    both = maps(result)
     assert both is not None and "b: its runs saved only pictures (probe.raw=false" in str(both.parts[0])
 
 
@@ -158,8 +158,8 @@ def test_a_matching_tells_what_was_moved_and_what_therefore_differs(findings: Co
 def test_secrets_in_a_configuration_are_masked(findings: ComparisonResults) -> None:
     (first, *others) = findings.arms
     record = first.records[0]
-    told = replace(record, config={**record.config, "tracking": {"api_key": "hunter2"}})
-    runs = (replace(first.runs[0], record=told), *first.runs[1:])
+    message = replace(record, config={**record.config, "tracking": {"api_key": "hunter2"}})
+    runs = (replace(first.runs[0], record=message), *first.runs[1:])
     assert "hunter2" not in text_of(replace(findings, arms=(replace(first, runs=runs), *others)))
 
 
@@ -176,21 +176,21 @@ def test_lines_do_not_break_within_a_figure(findings: ComparisonResults) -> None
 
 
 def test_costs_that_no_arm_tells_have_no_column(tmp_path: Path) -> None:
-    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4, maps=False)
-    for run in found.runs:
+    result = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4, maps=False)
+    for run in result.runs:
         if run.record is not None:
             run.record.costs, run.record.throughput, run.record.progress = {}, {}, Progress()
-    text = text_of(found)
+    text = text_of(result)
     assert "tokens/s" not in text and "parameters</th>" not in text and "What each arm used" not in text
     assert "tokens/s" in text_of(made_up(tmp_path / "told", {"a": 2.0, "b": 2.5}, num_seeds=2, steps=4, maps=False))
 
 
 def test_a_long_name_is_short_in_a_figure_and_whole_in_tables(tmp_path: Path) -> None:
     name = "a" * 60 + "z"
-    found = made_up(tmp_path, {"base": 2.0, name: 2.5}, num_seeds=3, steps=4, maps=False)
-    legend = [trace["name"] for trace in json.loads(json.dumps(plain_figure(drawn_curves(found))))["forms"][0]["data"]]
+    result = made_up(tmp_path, {"base": 2.0, name: 2.5}, num_seeds=3, steps=4, maps=False)
+    legend = [trace["name"] for trace in json.loads(json.dumps(plain_figure(drawn_curves(result))))["forms"][0]["data"]]
     assert max(map(len, legend)) <= 35 and any(one.endswith("aaz") for one in legend)
-    assert f"{name}</span>" in text_of(found)
+    assert f"{name}</span>" in text_of(result)
 
 
 def drawn_curves(findings: ComparisonResults) -> ReportFigure:
@@ -200,26 +200,26 @@ def drawn_curves(findings: ComparisonResults) -> ReportFigure:
 
 
 def test_configurations_of_many_arms_are_told_by_value(tmp_path: Path) -> None:
-    found = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(9)}, num_seeds=2, steps=4, maps=False)
-    for arm in found.arms:
+    result = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(9)}, num_seeds=2, steps=4, maps=False)
+    for arm in result.arms:
         for record in arm.records:
             record.config["model"]["layers"] = 4 if arm.name in ("arm3", "arm5") else 2
-    text = text_of(found)
+    text = text_of(result)
     assert '<td class="wide">4 of arm3, arm5</td>' in text
     assert "Arms that are not named are like the baseline." in text
 
 
 def test_a_file_of_maps_that_was_cut_off_is_named_where_its_map_would_be(tmp_path: Path) -> None:
-    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4)
+    result = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4)
     for file in tmp_path.rglob("*.npz"):
         file.write_bytes(b"" if file.name == "stack.1.mixer.npz" else file.read_bytes()[:40])
-    text = text_of(found)
+    text = text_of(result)
     assert "stack.0.mixer.npz cannot be read" in text and "stack.1.mixer.npz cannot be read" in text
 
 
 def test_a_run_whose_curve_was_spoiled_is_named_and_costs_no_report(tmp_path: Path) -> None:
-    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=8, maps=False)
-    record = found.arm("a").records[1]
+    result = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=8, maps=False)
+    record = result.arm("a").records[1]
     assert record.path is not None
     (record.path / "metrics.csv").write_bytes(bytes(200) + b"\n")
-    assert drawn_curves(found).caption.endswith("The logs of these runs cannot be read: a, seed 1.")
+    assert drawn_curves(result).caption.endswith("The logs of these runs cannot be read: a, seed 1.")

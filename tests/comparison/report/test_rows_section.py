@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from scipy.stats import t
 
-from found_runs import made_up
 from headtohead.comparison.analyses.row_curves import over_rows
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.report import report
 from headtohead.comparison.report.sections.training_rows import section
 from headtohead.records.record import RunRecord
+from sample_comparison import made_up
 
 MODEL = {"model": {"_target_": "any.DecoderOnly"}}
 MODELS = {
@@ -40,7 +40,7 @@ def findings(tmp_path: Path) -> ComparisonResults:
     arms = [
         arm_of(
             f"{family}_{rows}",
-            [0.5 + place / 10, 0.6 + place / 10],
+            [0.5 + position / 10, 0.6 + position / 10],
             {
                 "model": {"_target_": model},
                 "init_from": start,
@@ -48,7 +48,7 @@ def findings(tmp_path: Path) -> ComparisonResults:
             },
         )
         for family, (model, start) in MODELS.items()
-        for place, rows in enumerate((1000, 100))
+        for position, rows in enumerate((1000, 100))
     ]
     tuned = {**MODEL, "init_from": "run:somewhere", "trainer": {"max_steps": 50, "train_rows": None}}
     arms.append(arm_of("tuned_on_all", [0.8, 0.9], tuned, 7000))
@@ -61,8 +61,8 @@ def findings(tmp_path: Path) -> ComparisonResults:
     few = {**untrained, "trainer": {"max_steps": 0, "train_rows": 100}}
     arms += [arm_of("zero_shot", [0.4, 0.5], untrained, 7000), arm_of("four_shot", [0.6, 0.7], few, 100)]
     arms += [arm_of("other", [0.9, 0.9], whole, 7000), arm_of("of_old", [0.1, 0.1], whole)]
-    found = replace(made_up(tmp_path), metric="test/accuracy", direction="max", arms=tuple(arms), verdicts=())
-    return replace(found, baseline="scratch_100")
+    result = replace(made_up(tmp_path), metric="test/accuracy", direction="max", arms=tuple(arms), verdicts=())
+    return replace(result, baseline="scratch_100")
 
 
 LEVELS = ["zero_shot", "four_shot"]
@@ -95,8 +95,8 @@ def test_arms_that_learned_nothing_are_levels_whatever_rows_they_were_given(find
         arm_of(f"count_{rows}", [0.5, 0.5], {**fitted, "trainer": {"max_steps": 0, "train_rows": rows}})
         for rows in (100, 1000)
     ]
-    found = {curve.name: curve for curve in over_rows(replace(findings, arms=tuple(words)))}
-    assert [point.rows for point in found["count"].points] == [100, 1000], "it is fitted without steps"
+    result = {curve.name: curve for curve in over_rows(replace(findings, arms=tuple(words)))}
+    assert [point.rows for point in result["count"].points] == [100, 1000], "it is fitted without steps"
 
 
 def test_rows_are_no_question_where_all_arms_have_as_many(findings: ComparisonResults) -> None:

@@ -29,10 +29,10 @@ def findings_of(
             space,
             [
                 Trial(number, Setting(pair[: len(space)]), "diverged" if value is None else "finished", value)
-                for number, (pair, value) in enumerate(zip(fields, found, strict=False))
+                for number, (pair, value) in enumerate(zip(fields, result, strict=False))
             ],
         )
-        for arm, found in values.items()
+        for arm, result in values.items()
     }
     arms = tuple(ArmResult(arm, ()) for arm in values)
     return ComparisonResults(

@@ -12,7 +12,7 @@ import pytest
 from headtohead.comparison.contrasts import Verdict
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.planning.registration import register
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -79,9 +79,9 @@ class NullStudies:
         self._is_registered = False
 
     def _plan(self, seeds: int) -> StudyPlan:
-        asked = {"question": "?", "hypothesis": "None.", "tuning": "none", "metric": "test/value", "direction": "max"}
+        options = {"question": "?", "hypothesis": "None.", "tuning": "none", "metric": "test/value", "direction": "max"}
         arms: dict[str, list[str]] = {arm: [] for arm in self.arms}
-        study = study_from("null", {**asked, "arms": arms, "seeds": seeds, "baseline": self.arms[0], **self._changes})
+        study = study_from("null", {**options, "arms": arms, "seeds": seeds, "baseline": self.arms[0], **self._changes})
         cells = [
             RunSpec(arm, seed, (), {"trainer": {}, "arm": arm, "seed": seed}, f"{arm}{seed}")
             for seed in range(seeds)
@@ -91,18 +91,18 @@ class NullStudies:
 
     def false_verdicts(self, draw: Draw, *, studies: int, timed: bool = False) -> float:
         """The share of studies in which some arm is called better or worse than itself."""
-        rng, found = np.random.default_rng(0), 0
+        rng, result = np.random.default_rng(0), 0
         if timed:
             self._write_curves()
         for _ in range(studies):
             values = draw(rng, (len(self.arms), self.seeds))
             self._records = {
-                f"{arm}{seed}": self._record(f"{arm}{seed}", float(values[place, seed]), rng, timed=timed)
-                for place, arm in enumerate(self.arms)
+                f"{arm}{seed}": self._record(f"{arm}{seed}", float(values[position, seed]), rng, timed=timed)
+                for position, arm in enumerate(self.arms)
                 for seed in range(self.seeds)
             }
-            found += any(self._decided(plan) for plan in self._plans)
-        return found / studies
+            result += any(self._decided(plan) for plan in self._plans)
+        return result / studies
 
     def _decided(self, plan: StudyPlan) -> bool:
         verdicts: Sequence[Verdict] = study_report.report_of(plan).verdicts
@@ -119,8 +119,8 @@ class NullStudies:
 
     def _write_curves(self) -> None:
         """One that is solved at each of the steps; runs draw among them."""
-        for place, solved in enumerate(_STEPS):
-            folder = RunFolder(self._curves / str(place))
+        for position, solved in enumerate(_STEPS):
+            folder = RunFolder(self._curves / str(position))
             folder.path.mkdir(parents=True)
             for step in _STEPS:
                 folder.metrics_file.append(Progress(step=step), {"validation/value": 1.0 if step >= solved else 0.5})

@@ -48,8 +48,8 @@ def test_looks_at_a_t_test_err_far_more_often_which_is_what_the_evidence_prevent
     from scipy import stats
 
     differences = np.random.default_rng(0).normal(size=(2000, 30))
-    found = [stats.ttest_1samp(differences[:, :number], 0, axis=1).pvalue <= ALPHA for number in range(2, 31)]
-    assert np.any(found, axis=0).mean() > 0.2
+    result = [stats.ttest_1samp(differences[:, :number], 0, axis=1).pvalue <= ALPHA for number in range(2, 31)]
+    assert np.any(result, axis=0).mean() > 0.2
 
 
 @pytest.mark.slow

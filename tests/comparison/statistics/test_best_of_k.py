@@ -25,6 +25,6 @@ def test_it_is_unbiased() -> None:
 
 
 def test_a_diverged_trial_is_infinitely_bad_until_it_cannot_be_the_best() -> None:
-    found = expected_best([1.0, 2.0, None], larger_is_better=False)
-    assert np.isinf(found[0])
-    assert found[1:] == pytest.approx([(1 + 1 + 2) / 3, 1.0])
+    result = expected_best([1.0, 2.0, None], larger_is_better=False)
+    assert np.isinf(result[0])
+    assert result[1:] == pytest.approx([(1 + 1 + 2) / 3, 1.0])

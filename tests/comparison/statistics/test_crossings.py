@@ -18,15 +18,15 @@ def curves(spread: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_planted_crossing_is_found_between_the_points_that_are_decided() -> None:
-    (found,) = crossings(BUDGET, *curves(0.01))
-    assert found.at == pytest.approx(3e7, rel=0.05)
-    assert (found.low, found.high) == pytest.approx((1e7, 1e8))
-    assert found.decided
+    (result,) = crossings(BUDGET, *curves(0.01))
+    assert result.at == pytest.approx(3e7, rel=0.05)
+    assert (result.low, result.high) == pytest.approx((1e7, 1e8))
+    assert result.decided
 
 
 def test_curves_that_cross_within_the_interval_are_not_decided() -> None:
-    found = crossings(BUDGET, *curves(30.0))
-    assert all(not crossing.decided for crossing in found)
+    result = crossings(BUDGET, *curves(30.0))
+    assert all(not crossing.decided for crossing in result)
 
 
 def test_curves_that_only_touch_do_not_cross() -> None:

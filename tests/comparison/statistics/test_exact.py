@@ -52,8 +52,8 @@ def test_equivalence_needs_both_sides_to_be_rejected(paired: bool) -> None:
 
 
 def test_pairs_that_differ_by_symmetric_values_of_any_shape_are_told_apart_in_5_percent_at_most() -> None:
-    rng, found = np.random.default_rng(0), 0
+    rng, result = np.random.default_rng(0), 0
     for _ in range(1000):
         values = rng.random((2, 8)) ** 8
-        found += exact_p(values[0].tolist(), values[1].tolist(), paired=True) < 0.05
-    assert found / 1000 <= 0.065
+        result += exact_p(values[0].tolist(), values[1].tolist(), paired=True) < 0.05
+    assert result / 1000 <= 0.065

@@ -34,15 +34,15 @@ def test_looking_until_something_is_found_is_what_registered_looks_prevent(
 ) -> None:
     """The same draws at the usual level, seed after seed, find something in far more than 5 % of studies."""
     registered = NullStudies(tmp_path / "registered", monkeypatch, seeds=8, looks=[3, 4, 5, 6, 7, 8])
-    kept = registered.false_verdicts(normal, studies=100)
+    saved = registered.false_verdicts(normal, studies=100)
     at_will = NullStudies(tmp_path / "at_will", monkeypatch, seeds=8)
     at_will.read_at([3, 4, 5, 6, 7, 8])
-    assert kept <= most(100) < at_will.false_verdicts(normal, studies=100)
+    assert saved <= most(100) < at_will.false_verdicts(normal, studies=100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("draw", "given"),
+    ("draw", "provided"),
     [
         (normal, {"arms": FOUR}),
         (normal, {"arms": FOUR, "seeds": 8, "looks": LOOKS}),
@@ -55,10 +55,10 @@ def test_looking_until_something_is_found_is_what_registered_looks_prevent(
     ],
 )
 def test_the_stated_error_rate_is_kept(
-    draw: Draw, given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    draw: Draw, provided: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rates were 1 to 5.3 in a hundred with 1,500 studies each."""
-    assert NullStudies(tmp_path, monkeypatch, **given).false_verdicts(draw, studies=200) <= most(200)
+    assert NullStudies(tmp_path, monkeypatch, **provided).false_verdicts(draw, studies=200) <= most(200)
 
 
 @pytest.mark.slow

@@ -62,5 +62,5 @@ def test_looks_that_do_not_rise_are_refused() -> None:
 
 def false_positives(looks: list[int], tested_at: list[float], studies: int = STUDIES) -> float:
     a, b = np.random.default_rng(1).normal(size=(2, studies, looks[-1]))
-    found = [paired(a[:, :n], b[:, :n]).p() < level for n, level in zip(looks, tested_at, strict=True)]
-    return float(np.any(found, axis=0).mean())
+    result = [paired(a[:, :n], b[:, :n]).p() < level for n, level in zip(looks, tested_at, strict=True)]
+    return float(np.any(result, axis=0).mean())

@@ -37,13 +37,13 @@ def test_the_power_of_a_t_test_is_that_of_statsmodels(num_seeds: int) -> None:
 def judged(values: np.ndarray, contrasts: int = 1) -> np.ndarray:
     """Return whether each contrast of each study [S, arms, seeds] got a verdict, the last arm being the baseline of
     all."""
-    found = []
+    result = []
     for study in values:
-        arms = {str(place): dict(enumerate(map(float, arm))) for place, arm in enumerate(study)}
-        asked = [Contrast(str(place), str(len(study) - 1)) for place in range(contrasts)]
-        verdicts = verdicts_of(arms, asked, Registration("max", seeds=range(study.shape[1])))
-        found.append([verdict.kind == "better" for verdict in verdicts])
-    return np.array(found)
+        arms = {str(position): dict(enumerate(map(float, arm))) for position, arm in enumerate(study)}
+        options = [Contrast(str(position), str(len(study) - 1)) for position in range(contrasts)]
+        verdicts = verdicts_of(arms, options, Registration("max", seeds=range(study.shape[1])))
+        result.append([verdict.kind == "better" for verdict in verdicts])
+    return np.array(result)
 
 
 @pytest.mark.parametrize("num_seeds", [3, 5, 6, 10])
@@ -72,8 +72,8 @@ def test_the_effect_of_one_contrast_is_rarely_found_by_the_first_step_of_nine(nu
 @pytest.mark.parametrize("num_seeds", [3, 5, 9])
 def test_the_effect_stated_for_nine_contrasts_is_found_in_80_percent_by_each(num_seeds: int) -> None:
     """Holm's later steps are easier: where all nine are there, more are found."""
-    found = family(detectable_effect(num_seeds, level=0.05 / 9), num_seeds, 100)
-    assert found.mean() >= 0.76
+    result = family(detectable_effect(num_seeds, level=0.05 / 9), num_seeds, 100)
+    assert result.mean() >= 0.76
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ def test_three_seeds_cannot_decide_a_solve_rate_and_four_can() -> None:
 def test_equal_rates_differ_in_5_percent_at_most_also_where_arms_share_the_luck_of_a_seed(shared: float) -> None:
     rng = np.random.default_rng(0)
     own, common = rng.random((20_000, 2, 8)), rng.random((20_000, 1, 8))
-    luck = np.where(rng.random((20_000, 1, 8)) < shared, common, own)
-    solved = (luck < 0.5).sum(axis=2)
+    key = np.where(rng.random((20_000, 1, 8)) < shared, common, own)
+    solved = (key < 0.5).sum(axis=2)
     p = np.array([[solve_rates((a, b), (8, 8)).p for b in range(9)] for a in range(9)])
     assert (p[solved[:, 0], solved[:, 1]] < 0.05).mean() <= 0.05
 

@@ -36,12 +36,12 @@ def test_the_intervals_hold_the_planted_law_nearly_as_often_as_they_say(num_size
     losses = (1.7 + 40 * sizes**-0.3) * np.exp(noise * rng.normal(size=(200, sizes.size)))
     laws = [power_law(sizes, loss, samples=300) for loss in losses]
     for name, truth in (("floor", 1.7), ("scale", 40.0), ("exponent", 0.3)):
-        found = [getattr(law, name) for law in laws]
-        assert 0.9 <= np.mean([holds(each, truth) for each in found]) <= 0.99
+        result = [getattr(law, name) for law in laws]
+        assert 0.9 <= np.mean([holds(each, truth) for each in result]) <= 0.99
 
 
-def holds(found: FittedValue, truth: float) -> bool:
-    return found.low < truth < (math.inf if found.high is None else found.high)
+def holds(result: FittedValue, truth: float) -> bool:
+    return result.low < truth < (math.inf if result.high is None else result.high)
 
 
 @pytest.mark.slow

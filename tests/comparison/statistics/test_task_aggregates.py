@@ -32,12 +32,12 @@ def test_the_bootstrap_over_runs_within_tasks_covers_the_true_aggregate() -> Non
     rng = np.random.default_rng(0)
     levels = np.linspace(0.0, 1.0, 10)
     truth = float(iqm(levels + 0.1 * rng.normal(size=(20_000, 10))))
-    found = [bootstrapped(iqm, levels + 0.1 * rng.normal(size=(5, 10)), seed=i, samples=400) for i in range(200)]
-    assert np.mean([each.low <= truth <= each.high for each in found]) == pytest.approx(0.92, abs=0.05)
+    result = [bootstrapped(iqm, levels + 0.1 * rng.normal(size=(5, 10)), seed=i, samples=400) for i in range(200)]
+    assert np.mean([each.low <= truth <= each.high for each in result]) == pytest.approx(0.92, abs=0.05)
 
 
 def test_arms_of_different_numbers_of_runs_are_drawn_apart() -> None:
     rng = np.random.default_rng(0)
     better, worse = rng.normal(3.0, 1.0, size=(5, 4)), rng.normal(0.0, 1.0, size=(3, 4))
-    found = bootstrapped(probability_of_improvement, better, worse)
-    assert 0.5 < found.low <= found.value <= found.high <= 1.0
+    result = bootstrapped(probability_of_improvement, better, worse)
+    assert 0.5 < result.low <= result.value <= result.high <= 1.0

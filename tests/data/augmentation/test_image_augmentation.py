@@ -84,10 +84,10 @@ def levels_of(batch: Batch) -> Tensor:
     return (batch.images * numbers_along(DEVIATION[:channels]) + numbers_along(MEAN[:channels])) * 255
 
 
-def changed(augmentation: Augmentation, batch: Batch, *, seed: int = 7, epoch: int = 2, place: int = 0) -> Batch:
+def changed(augmentation: Augmentation, batch: Batch, *, seed: int = 7, epoch: int = 2, position: int = 0) -> Batch:
     assert batch.images is not None
     augmentation.bind(Photographs(tuple(batch.images.shape[1:])))
-    return augmentation(batch, Draws(batch.rows.numpy(), seed, epoch, place))
+    return augmentation(batch, Draws(batch.rows.numpy(), seed, epoch, position))
 
 
 ROWS = [5, 90, 3, 41, 17, 8, 66, 23]
@@ -104,7 +104,10 @@ def test_same_draws_make_the_same_images_and_other_draws_others(augmentation: Im
 
 @each_alone
 def test_a_row_becomes_the_same_whatever_batch_it_is_in(augmentation: ImageAugmentation) -> None:
-    together, alone = changed(augmentation, batch_of(ROWS)).images, changed(augmentation, batch_of([41, 5])).images
+    together, alone = (
+        changed(augmentation, batch_of(ROWS)).images,
+        changed(augmentation, batch_of([41, 5])).images,
+    )
     assert torch.allclose(together[[3, 0]], alone, atol=1e-5)
 
 
@@ -188,8 +191,8 @@ def test_colours_change_one_after_another_as_pillow_would() -> None:
     drawn = Draws(batch.rows.numpy(), 7, 2).uniform(4)
     for row, image in enumerate(levels_of(batch).round()):
         expected = picture(image)
-        for place, enhance in enumerate((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)):
-            expected = enhance(expected).enhance(0.7 + 0.6 * drawn[row, place])
+        for position, enhance in enumerate((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)):
+            expected = enhance(expected).enhance(0.7 + 0.6 * drawn[row, position])
         assert float((result[row] - levels(expected)).abs().max()) < 5
 
 
@@ -223,8 +226,8 @@ def test_magnitude_zero_changes_no_more_than_the_contrast_of_an_image() -> None:
     for name, change in CHANGES.items():
         if name not in ("autocontrast", "equalise"):
             moved = 255 - images if name == "solarise" else images
-            kept = (change(images, none) - images).abs() < 1e-2
-            assert bool((kept | (images == 255) & (change(images, none) == moved)).all()), name
+            saved = (change(images, none) - images).abs() < 1e-2
+            assert bool((saved | (images == 255) & (change(images, none) == moved)).all()), name
 
 
 def test_erased_rectangles_have_the_area_and_shape_requested() -> None:
@@ -284,10 +287,10 @@ def test_cutmix_lays_a_rectangle_of_the_neighbour_and_counts_its_pixels() -> Non
     areas = []
     for row in range(200):
         partner = row ^ 1
-        foreign = (after.images[row] != batch.images[row]).any(0).numpy()
-        rows, columns = np.flatnonzero(foreign.any(1)), np.flatnonzero(foreign.any(0))
+        external = (after.images[row] != batch.images[row]).any(0).numpy()
+        rows, columns = np.flatnonzero(external.any(1)), np.flatnonzero(external.any(0))
         if len(rows):
-            box = np.zeros_like(foreign)
+            box = np.zeros_like(external)
             box[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True
             assert torch.equal(after.images[row][:, box], batch.images[partner][:, box])
             assert torch.equal(after.images[row][:, ~box], batch.images[row][:, ~box])
@@ -319,9 +322,9 @@ def test_parts_of_even_size_are_mixed_as_the_whole_batch_is(augmentation: Augmen
 def test_mixing_twice_mixes_the_classes_twice() -> None:
     batch = batch_of(ROWS[:2])
     once = changed(Mixup(1.0), batch)
-    twice = changed(CutMix(), once, place=1)
+    twice = changed(CutMix(), once, position=1)
     # The rectangle's share comes from a batch with certain classes.
-    certain = changed(CutMix(), batch, place=1).soft_targets
+    certain = changed(CutMix(), batch, position=1).soft_targets
     own = torch.tensor([float(certain[row, ROWS[row] % 5]) for row in (0, 1)])
     expected = own[:, None] * once.soft_targets + (1 - own[:, None]) * once.soft_targets.flip(0)
     assert torch.allclose(twice.soft_targets, expected, atol=1e-6)

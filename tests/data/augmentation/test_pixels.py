@@ -55,9 +55,9 @@ def test_equalise_and_autocontrast_are_pillows(shape: tuple[int, int, int]) -> N
 def test_posterise_and_solarise_are_pillows(shape: tuple[int, int, int]) -> None:
     images = photographs(shape)
     bits, thresholds = [8, 7, 6, 5, 4, 1], [0, 256, 128, 50, 200, 255]
-    posterised = one_by_one(images, lambda image, place: ImageOps.posterize(image, bits[place]))
+    posterised = one_by_one(images, lambda image, position: ImageOps.posterize(image, bits[position]))
     assert torch.equal(colour_operations.posterised(images, torch.tensor(bits)), posterised)
-    solarised = one_by_one(images, lambda image, place: ImageOps.solarize(image, thresholds[place]))
+    solarised = one_by_one(images, lambda image, position: ImageOps.solarize(image, thresholds[position]))
     assert torch.equal(colour_operations.inverted_above(images, torch.tensor(thresholds).float()), solarised)
 
 
@@ -76,7 +76,7 @@ def test_enhancements_are_pillows_to_the_level_that_it_rounds_to(
 ) -> None:
     images = photographs(shape)
     factors = [0.1, 1.9, 0.0, 1.0, 0.5, 1.4]
-    expected = one_by_one(images, lambda image, place: theirs(image).enhance(factors[place]))
+    expected = one_by_one(images, lambda image, position: theirs(image).enhance(factors[position]))
     # Pillow leaves out what lies behind the point, after blending with a grey that it has rounded.
     assert float((ours(images, torch.tensor(factors)) - expected).abs().max()) <= 2.01
 
@@ -92,8 +92,8 @@ def test_hue_turns_as_the_colour_circle_does() -> None:
                 assert torch.allclose(result[:, y, x], expected, atol=1e-2)
 
 
-def changed_where(which: Tensor, change: Callable, image: Image.Image, place: int) -> Image.Image:
-    return change(image) if which[place] else image
+def changed_where(which: Tensor, change: Callable, image: Image.Image, position: int) -> Image.Image:
+    return change(image) if which[position] else image
 
 
 @pytest.mark.parametrize("shape", SIZES)
@@ -107,10 +107,10 @@ def test_some_images_are_mirrored_and_others_stay(shape: tuple[int, int, int]) -
 @pytest.mark.parametrize("shape", SIZES)
 def test_each_image_is_cut_at_its_own_position(shape: tuple[int, int, int]) -> None:
     images = photographs(shape)
-    tops, lefts = torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([4, 3, 2, 1, 0, 2])
-    cut = geometry.cut_out(images, tops, lefts, height=4, width=3)
-    boxes = [(left, top, left + 3, top + 4) for top, left in zip(tops.tolist(), lefts.tolist(), strict=True)]
-    assert torch.equal(cut, one_by_one(images, lambda image, place: image.crop(boxes[place])))
+    tops, columns_left = torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([4, 3, 2, 1, 0, 2])
+    cut = geometry.cut_out(images, tops, columns_left, height=4, width=3)
+    boxes = [(left, top, left + 3, top + 4) for top, left in zip(tops.tolist(), columns_left.tolist(), strict=True)]
+    assert torch.equal(cut, one_by_one(images, lambda image, position: image.crop(boxes[position])))
 
 
 def test_margins_hold_one_value_or_what_the_image_mirrors() -> None:
@@ -168,7 +168,7 @@ def test_affine_changes_are_pillows_inside_the_image(
     options = {"resample": Image.Resampling.BILINEAR, "fillcolor": (128, 128, 128)}
     expected = one_by_one(
         images,
-        lambda image, place: image.transform((32, 32), Image.Transform.AFFINE, numbers[place], **options),
+        lambda image, position: image.transform((32, 32), Image.Transform.AFFINE, numbers[position], **options),
     )
     # At the edges we go over into the fill, and Pillow stays with the last pixel; inside, it rounds.
     marks = geometry.transformed(torch.ones(6, 1, 32, 32), ours(values), fill=0) > 0.999

@@ -27,7 +27,7 @@ from headtohead.data.row_formats.text_pairs import PairFormat
 from headtohead.data.row_formats.text_source import RowFormat
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-TEXTS = [("".join(LETTERS[(row + place) % 26] for place in range(100)), str(row % 2)) for row in range(40)]
+TEXTS = [("".join(LETTERS[(row + position) % 26] for position in range(100)), str(row % 2)) for row in range(40)]
 SENTENCES = [
     (["the", "queen", "Ada", "of", "New", "York", "saw", "it"], ["O", "O", "B-PER", "O", "B-LOC", "I-LOC", "O", "O"]),
     (["Bob", "sleeps", "in", "the", "north"], ["B-PER", "O", "O", "O", "O"]),
@@ -214,10 +214,10 @@ def test_a_word_keeps_its_tag_whatever_becomes_of_its_pieces(tokenizer: str, tab
     def tagged(batch: Batch) -> list[list[tuple[str, str]]]:
         result = []
         for tokens, tags, valid in zip(batch.tokens, batch.targets, batch.valid, strict=True):
-            firsts = [index for index, tag in enumerate(tags.tolist()) if tag != IGNORED]
-            ends = [*firsts[1:], int(valid.sum()) - 1]
-            words = [source.decode(tokens[a:b].tolist()).strip() for a, b in zip(firsts, ends, strict=True)]
-            result.append([(word, names[tags[index]]) for word, index in zip(words, firsts, strict=True)])
+            first_ones = [index for index, tag in enumerate(tags.tolist()) if tag != IGNORED]
+            ends = [*first_ones[1:], int(valid.sum()) - 1]
+            words = [source.decode(tokens[a:b].tolist()).strip() for a, b in zip(first_ones, ends, strict=True)]
+            result.append([(word, names[tags[index]]) for word, index in zip(words, first_ones, strict=True)])
         return result
 
     before = tagged(rows_of(source))
@@ -238,8 +238,8 @@ def test_of_tagged_words_whole_ones_outside_of_entities_are_dropped_at_the_rate(
     source = source_of(TagFormat(), SENTENCES)
     outside = source.spec().class_names.index("O")
     before, after = rows_of(source), changed(TokenDropping(0.3), source)
-    kept, had = (int((batch.targets == outside).sum()) for batch in (after, before))
-    assert likely(had - kept, had, 0.3)
+    saved, had = (int((batch.targets == outside).sum()) for batch in (after, before))
+    assert likely(had - saved, had, 0.3)
     for row, (words, tags) in enumerate(SENTENCES):
         entities = [tag for tag in after.targets[row].tolist() if tag not in (IGNORED, outside)]
         assert entities == [source.spec().class_names.index(tag) for tag in tags if tag != "O"]

@@ -20,7 +20,7 @@ class Row:
     """The tokens that a model reads, and its target at each position ("" where there is none)."""
 
     read: list[str]
-    asked: list[str]
+    requested: list[str]
 
 
 def language_rows(source: ProceduralSource, name: SplitName) -> list[Row]:
@@ -31,21 +31,21 @@ def language_rows(source: ProceduralSource, name: SplitName) -> list[Row]:
     rows = []
     for length, tokens, targets in zip(lengths, batch.tokens.tolist(), batch.targets.tolist(), strict=True):
         assert not any(tokens[length:]) and set(targets[length:]) <= {IGNORED}
-        asked = ["" if target == IGNORED else source.decode([target]) for target in targets[:length]]
-        rows.append(Row([source.decode([token]) for token in tokens[:length]], asked))
+        options = ["" if target == IGNORED else source.decode([target]) for target in targets[:length]]
+        rows.append(Row([source.decode([token]) for token in tokens[:length]], options))
     return rows
 
 
-def asked_after(source: ProceduralSource, name: SplitName) -> list[tuple[list[str], list[str]]]:
+def requested_after(source: ProceduralSource, name: SplitName) -> list[tuple[list[str], list[str]]]:
     """Return prompts and answers of rows in which the answer follows the prompt, after checking its positions."""
     result = []
     for row in language_rows(source, name):
         start = row.read.index(source.separator)
-        prompt, answer = row.read[:start], row.asked[start:]
+        prompt, answer = row.read[:start], row.requested[start:]
         written = [source.separator] * len(answer)
         if source.form == "language":
             written = [source.separator, *answer[:-1]]
-        assert row.read[start:] == written and row.asked[:start] == [""] * start and all(answer)
+        assert row.read[start:] == written and row.requested[:start] == [""] * start and all(answer)
         result.append((prompt, answer))
     return result
 

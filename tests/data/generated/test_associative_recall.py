@@ -30,12 +30,12 @@ def test_every_key_is_queried_once_and_answered_with_its_value(
     source = from_fields(AssociativeRecall, **SIZES, length=length, num_pairs=num_pairs, vocab_size=vocab_size)
     for tokens, targets in zip(*rows_of(source, name), strict=True):
         values = {int(tokens[2 * pair]): int(tokens[2 * pair + 1]) for pair in range(num_pairs)}
-        asked = [index for index in range(length) if targets[index] != IGNORED]
+        options = [index for index in range(length) if targets[index] != IGNORED]
         assert len(values) == num_pairs
-        assert sorted(int(tokens[index]) for index in asked) == sorted(values)
-        assert all(targets[index] == values[int(tokens[index])] for index in asked)
-        assert min(asked) >= 2 * num_pairs
-        assert len(asked) == source.spec().num_scored
+        assert sorted(int(tokens[index]) for index in options) == sorted(values)
+        assert all(targets[index] == values[int(tokens[index])] for index in options)
+        assert min(options) >= 2 * num_pairs
+        assert len(options) == source.spec().num_scored
 
 
 def test_keys_and_values_are_two_halves_of_the_vocabulary() -> None:

@@ -10,7 +10,7 @@ import pytest
 from from_fields import from_fields
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.generated.number_words import LARGEST, NumberWords, digit_groups, in_words, shared_out
+from headtohead.data.generated.number_words import LARGEST, NumberWords, allocate, digit_groups, in_words
 
 ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
@@ -65,9 +65,9 @@ def decoded(source: NumberWords, name: SplitName) -> list[tuple[str, str]]:
     batch = split.batch(np.arange(len(split)))
     assert batch.tokens is not None and batch.targets is not None and batch.decoder_tokens is not None
     pairs = []
-    for tokens, targets, given in zip(batch.tokens, batch.targets, batch.decoder_tokens, strict=True):
+    for tokens, targets, provided in zip(batch.tokens, batch.targets, batch.decoder_tokens, strict=True):
         written = targets[targets != IGNORED].tolist()
-        assert written[-1] == 2 and given.tolist()[: len(written)] == [1, *written[:-1]]
+        assert written[-1] == 2 and provided.tolist()[: len(written)] == [1, *written[:-1]]
         pairs.append((source.decode(tokens.tolist()), source.decode(written)))
     return pairs
 
@@ -80,15 +80,18 @@ FEW = {"num_train": 300, "num_validation": 40, "num_test": 50}
 def test_targets_are_right_answers(direction: Any, tokenizer: Any) -> None:
     source = from_fields(NumberWords, **FEW, direction=direction, tokenizer=tokenizer)
     for name in SPLIT_NAMES:
-        for given, written in decoded(source, name):
-            number, words = (given, written) if given.isdigit() else (written, given)
+        for provided, written in decoded(source, name):
+            number, words = (provided, written) if provided.isdigit() else (written, provided)
             assert slowly(int(number)) == words
 
 
 def test_directions_are_as_requested() -> None:
     shares = [
         np.mean(
-            [given.isdigit() for given, _ in decoded(from_fields(NumberWords, **FEW, direction=direction), "train")]
+            [
+                provided.isdigit()
+                for provided, _ in decoded(from_fields(NumberWords, **FEW, direction=direction), "train")
+            ]
         )
         for direction in ("to_words", "to_digits", "both")
     ]
@@ -98,29 +101,29 @@ def test_directions_are_as_requested() -> None:
 @pytest.mark.parametrize("max_number", [450, 999, 999_999, LARGEST])
 def test_no_number_comes_twice(max_number: int) -> None:
     source = from_fields(NumberWords, **FEW, max_number=max_number)
-    numbers = [int(given) for name in SPLIT_NAMES for given, _ in decoded(source, name)]
+    numbers = [int(provided) for name in SPLIT_NAMES for provided, _ in decoded(source, name)]
     assert len(set(numbers)) == len(numbers) == 390 and max(numbers) <= max_number
 
 
 def test_all_numbers_can_be_drawn() -> None:
     source = from_fields(NumberWords, num_train=80, num_validation=10, num_test=10, max_number=99)
-    assert sorted(int(given) for name in SPLIT_NAMES for given, _ in decoded(source, name)) == list(range(100))
+    assert sorted(int(provided) for name in SPLIT_NAMES for provided, _ in decoded(source, name)) == list(range(100))
 
 
 def test_every_number_of_digits_is_as_common_as_it_can_be() -> None:
     source = from_fields(NumberWords, num_train=4_000, num_validation=50, num_test=50)
-    widths = np.bincount([len(given) for given, _ in decoded(source, "train")])[1:]
+    widths = np.bincount([len(provided) for provided, _ in decoded(source, "train")])[1:]
     assert widths[0] == 9 and widths[1] == 81
     assert widths[3:].max() - widths[3:].min() <= 1
-    assert set(range(10)) - {int(given) for given, _ in decoded(source, "train")} != set(range(10))
+    assert set(range(10)) - {int(provided) for provided, _ in decoded(source, "train")} != set(range(10))
 
 
 def test_shares_use_all_that_is_requested_and_no_more_than_there_is() -> None:
     available = np.array([10, 90, 900, 9000])
     for size in (0, 3, 100, 395, 2000, 10_000):
-        shares = shared_out(size, available)
+        shares = allocate(size, available)
         assert shares.sum() == size and (shares <= available).all()
-    assert shared_out(400, available).tolist() == [10, 90, 150, 150]
+    assert allocate(400, available).tolist() == [10, 90, 150, 150]
 
 
 def test_groups_of_digits_cover_all_numbers() -> None:

@@ -12,7 +12,7 @@ from headtohead.data.data_source import DataError
 from headtohead.data.generated.pair_grammar import CONTRADICTION, ENTAILMENT, NEUTRAL, SCENES, PairGrammar, Relation
 from headtohead.data.generated.stories import NEXT, PEOPLE, RANDOM, TOPICS
 
-PLACES = [place for _, places in SCENES for place in places.split(" / ")]
+PLACES = [position for _, positions in SCENES for position in positions.split(" / ")]
 Pair = tuple[str, str, str]
 every_relation = pytest.mark.parametrize("relation", get_args(Relation))
 
@@ -20,18 +20,20 @@ every_relation = pytest.mark.parametrize("relation", get_args(Relation))
 def relation_of(report: str, claim: str) -> str:
     """Derive the relation from the person meant, and whether the place belongs to the deed."""
     (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {report} ")
-    (places,) = (places for deeds, places in SCENES if any(f"{deed} ." in report for deed in deeds.split(" / ")))
+    (positions,) = (
+        positions for actions, positions in SCENES if any(f"{action} ." in report for action in actions.split(" / "))
+    )
     if f" {pronoun} was " not in f" {claim}":
         return NEUTRAL
-    there = any(f" {place} ." in claim for place in places.split(" / "))
+    there = any(f" {position} ." in claim for position in positions.split(" / "))
     return ENTAILMENT if there != (" was not " in claim) else CONTRADICTION
 
 
 def follows(first: str, second: str) -> str:
     """Return whether the pronoun fits the name, and both sentences belong to one topic."""
     (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {first} ")
-    (topic,) = (ends for begins, ends in TOPICS if any(f"{told} ." in first for told in begins.split(" / ")))
-    fits = f" {pronoun} " in f" {second} " and any(f"{told} ." in second for told in topic.split(" / "))
+    (topic,) = (ends for begins, ends in TOPICS if any(f"{message} ." in first for message in begins.split(" / ")))
+    fits = f" {pronoun} " in f" {second} " and any(f"{message} ." in second for message in topic.split(" / "))
     return NEXT if fits else RANDOM
 
 
@@ -71,7 +73,12 @@ def test_bag_of_words_tells_little(relation: Any, most: float) -> None:
 
 
 def test_every_place_is_claimed_with_every_label() -> None:
-    result = {(place, label) for _, claim, label in pairs("entailment")["train"] for place in PLACES if place in claim}
+    result = {
+        (position, label)
+        for _, claim, label in pairs("entailment")["train"]
+        for position in PLACES
+        if position in claim
+    }
     assert len(result) == 3 * len(PLACES)
 
 

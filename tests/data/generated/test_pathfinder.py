@@ -36,7 +36,7 @@ def simple_facts(picture: np.ndarray) -> list[float]:
     """Return where the dots are and how far apart, and the amount of ink by region."""
     first, second = (np.array(ndimage.center_of_mass(dot)) for dot in dots_of(picture))
     distance = float(np.hypot(*(first - second)))
-    near = sorted(float(np.minimum(place, 31 - place).min()) for place in (first, second))
+    near = sorted(float(np.minimum(position, 31 - position).min()) for position in (first, second))
     quarters = [float(part.sum()) for half in np.split(picture, 2) for part in np.split(half, 2, axis=1)]
     return [
         distance,
@@ -72,8 +72,8 @@ def test_nothing_simple_tells_the_class() -> None:
     others, expected = pictures(seed=1)
     facts, other_facts = (np.array([simple_facts(picture) for picture in some]) for some in (images, others))
     middle, width = facts.mean(0), facts.std(0)
-    told = LogisticRegression().fit((facts - middle) / width, labels).score((other_facts - middle) / width, expected)
-    assert abs(told - 0.5) < 3 * 0.5 / len(expected) ** 0.5
+    message = LogisticRegression().fit((facts - middle) / width, labels).score((other_facts - middle) / width, expected)
+    assert abs(message - 0.5) < 3 * 0.5 / len(expected) ** 0.5
     distances = [facts[labels == label, 0] for label in (0, 1)]
     error = np.sqrt(sum(part.var() / len(part) for part in distances))
     assert abs(distances[0].mean() - distances[1].mean()) < 3 * error

@@ -66,28 +66,28 @@ def test_kind_and_counts_are_those_of_the_rows(made: Made, form: dict[str, str])
     assert (
         spec.kind == KINDS[source.form] and spec.decode is not None and spec.decode([0, 1, 2, 5]) == source.decode([5])
     )
-    asked = []
+    options = []
     for split in SPLIT_NAMES:
         rows = source.split(split)
         batch = rows.batch(np.arange(len(rows)))
         assert batch.targets is not None and batch.tokens is not None
         assert batch.tokens.shape[1] <= spec.max_length
         if spec.kind == "language":
-            asked.append(int((batch.targets != IGNORED).sum(1).max()))
+            options.append(int((batch.targets != IGNORED).sum(1).max()))
         if spec.kind == "labelled_text" and split == "train":
             counts = np.bincount(batch.targets.numpy(), minlength=spec.num_classes)
             assert np.allclose(spec.class_shares, counts / counts.sum())
             assert len(spec.class_names) == spec.num_classes
-    assert spec.num_scored == (max(asked) if asked else None)
+    assert spec.num_scored == (max(options) if options else None)
 
 
 def test_shares_of_answers_are_those_of_the_train_rows() -> None:
     source = SOURCES["sort"]()
-    spec, answers = source.spec(), [row.asked for row in language_rows(source, "train")]
-    asked = [[symbol for symbol in row if symbol] for row in answers]
+    spec, answers = source.spec(), [row.requested for row in language_rows(source, "train")]
+    options = [[symbol for symbol in row if symbol] for row in answers]
     for shares, counts in (
-        (spec.answer_shares, Counter(itertools.chain.from_iterable(asked))),
-        (spec.last_answer_shares, Counter(row[-1] for row in asked)),
+        (spec.answer_shares, Counter(itertools.chain.from_iterable(options))),
+        (spec.last_answer_shares, Counter(row[-1] for row in options)),
     ):
         assert shares == pytest.approx([count / counts.total() for _, count in counts.most_common()])
     assert spec.last_answer_shares[0] > 0.25, "the largest of many numbers is mostly a large one"

@@ -11,13 +11,13 @@ import pytest
 
 from data.generated.slow_answers import (
     CLOSES,
-    asked_after,
     described,
     expected_closings,
     is_balanced,
     language_rows,
     listops_value,
     product,
+    requested_after,
 )
 from from_fields import from_fields
 from headtohead.data.data_source import SPLIT_NAMES, SplitName
@@ -37,7 +37,7 @@ WritingForm = Literal["language", "slots", "pairs"]
 
 
 def written(source: ProceduralSource, split: SplitName) -> list[tuple[list[str], list[str]]]:
-    return described(source, split, "target") if source.form == "pairs" else asked_after(source, split)
+    return described(source, split, "target") if source.form == "pairs" else requested_after(source, split)
 
 
 @every_split
@@ -72,7 +72,7 @@ def test_what_followed_the_trigger_is_the_target_at_the_end(split: SplitName) ->
     for row in language_rows(from_fields(Induction, **FEW, **VARYING), split):
         first = row.read.index("trigger")
         assert row.read[-1] == "trigger" and row.read.count("trigger") == 2
-        assert row.asked == [""] * (len(row.read) - 1) + [row.read[first + 1]]
+        assert row.requested == [""] * (len(row.read) - 1) + [row.read[first + 1]]
 
 
 @every_split
@@ -80,7 +80,7 @@ def test_second_half_of_a_repetition_is_predicted_symbol_by_symbol(split: SplitN
     for row in language_rows(from_fields(Induction, **FEW, **VARYING, pattern="repeat"), split):
         period = len(row.read) // 2 + 1
         assert row.read[period:] == row.read[: len(row.read) - period]
-        assert row.asked == [""] * period + row.read[1 : len(row.read) - period + 1]
+        assert row.requested == [""] * period + row.read[1 : len(row.read) - period + 1]
 
 
 @every_split
@@ -89,7 +89,7 @@ def test_word_problems_ask_for_the_product_so_far(group: str, split: SplitName) 
     modulus = int(group[2:]) if group[0] == "Z" else None
     for row in language_rows(from_fields(WordProblem, **FEW, **VARYING, group=group), split):
         running = itertools.accumulate(row.read, lambda a, b: product(a, b, modulus=modulus))
-        assert row.asked == list(running)
+        assert row.requested == list(running)
 
 
 @every_split
@@ -126,7 +126,7 @@ def test_every_sum_is_in_one_split(form: Literal["language", "labelled"], pairs:
     source = ModularAddition(form=form, modulus=23, pairs=pairs, train_fraction=0.6)
     result: dict[tuple[int, int], SplitName] = {}
     for split in SPLIT_NAMES:
-        rows = described(source, split, "label") if form == "labelled" else asked_after(source, split)
+        rows = described(source, split, "label") if form == "labelled" else requested_after(source, split)
         for (first, plus, second), (answer,) in rows:
             assert plus == "+" and int(answer) == (int(first) + int(second)) % 23
             assert (int(first), int(second)) not in result
@@ -148,9 +148,9 @@ def test_closing_brackets_are_the_only_targets(num_types: int, max_depth: int, s
     for row in rows:
         expected = expected_closings(row.read)
         following = [*row.read[1:], expected[-1]]
-        assert row.asked == ["" if place in CLOSES else place for place in following]
-        assert all(asked in ("", sure) for asked, sure in zip(row.asked, expected, strict=True))
-        assert is_balanced([*row.read, row.asked[-1]])
+        assert row.requested == ["" if position in CLOSES else position for position in following]
+        assert all(options in ("", sure) for options, sure in zip(row.requested, expected, strict=True))
+        assert is_balanced([*row.read, row.requested[-1]])
         depths = list(itertools.accumulate(1 if bracket in CLOSES else -1 for bracket in row.read))
         assert max(depths) <= max_depth
     assert {len(row.read) + 1 for row in rows} == ({30} if split == "test" else {10, 12, 14, 16})
@@ -191,7 +191,7 @@ def test_expressions_have_the_value_that_recursion_finds(
     form: Literal["labelled", "language"], split: SplitName
 ) -> None:
     source = from_fields(ListOps, **FEW, form=form, length=24, min_length=8, test_length=40, max_depth=3, max_args=4)
-    rows = described(source, split, "label") if form == "labelled" else asked_after(source, split)
+    rows = described(source, split, "label") if form == "labelled" else requested_after(source, split)
     for tokens, (answer,) in rows:
         value = listops_value(tokens, most=4)
         assert value.end == len(tokens) and 1 <= value.depth <= 3

@@ -42,39 +42,39 @@ def samples() -> list[Question]:
 
 
 def test_answers_are_those_of_a_reader(samples: list[Question]) -> None:
-    for asked in samples:
-        assert answer_of(asked.question, asked.context) == asked.answer
-        assert asked.start is not None and asked.context.startswith(asked.answer, asked.start)
+    for options in samples:
+        assert answer_of(options.question, options.context) == options.answer
+        assert options.start is not None and options.context.startswith(options.answer, options.start)
 
 
 def test_contexts_have_facts_of_different_people_things_and_places(samples: list[Question]) -> None:
-    for asked in samples:
-        facts = facts_of(asked.context)
+    for options in samples:
+        facts = facts_of(options.context)
         assert 2 <= len(facts) <= 3
         assert all(len({fact[part] for fact in facts}) == len(facts) for part in ("who", "what", "where"))
 
 
 def test_answers_stand_anywhere_and_have_one_to_three_words(samples: list[Question]) -> None:
-    assert {len(asked.answer.split()) for asked in samples} == {1, 2, 3}
-    places = Counter(asked.context[: asked.start].count(" .") for asked in samples)
-    assert set(places) == {0, 1, 2} and min(places.values()) > 100
+    assert {len(options.answer.split()) for options in samples} == {1, 2, 3}
+    positions = Counter(options.context[: options.start].count(" .") for options in samples)
+    assert set(positions) == {0, 1, 2} and min(positions.values()) > 100
 
 
 def test_question_alone_does_not_tell_the_answer(samples: list[Question]) -> None:
     """The baseline is the most common answer to each question, chosen on the very questions it is measured on."""
     answers: dict[str, Counter[str]] = {}
-    for asked in samples:
-        answers.setdefault(" ".join(asked.question.split()[:2]), Counter())[asked.answer] += 1
+    for options in samples:
+        answers.setdefault(" ".join(options.question.split()[:2]), Counter())[options.answer] += 1
     assert sum(max(counts.values()) for counts in answers.values()) / len(samples) < 0.15
 
 
 def test_context_alone_does_not_tell_the_answer(samples: list[Question]) -> None:
     """Even one who knows the requested kind of answer must choose among the facts."""
-    assert np.mean([1 / len(facts_of(asked.context)) for asked in samples]) < 0.43
+    assert np.mean([1 / len(facts_of(options.context)) for options in samples]) < 0.43
 
 
 def test_all_words_are_used(samples: list[Question]) -> None:
-    answers = {asked.answer for asked in samples}
+    answers = {options.answer for options in samples}
     assert answers == {*PEOPLE, *THINGS, *PLACES}
 
 
@@ -84,10 +84,10 @@ def test_a_share_of_questions_joins_what_two_facts_tell_apart(samples: list[Ques
             "train"
         ]
     )
-    without = [asked for asked in doubtful if asked.answer is None]
+    without = [options for options in doubtful if options.answer is None]
     assert 0.27 < len(without) / 3_000 < 0.33
-    for asked in without:
-        words, facts = asked.question.removesuffix(" ?"), facts_of(asked.context)
+    for options in without:
+        words, facts = options.question.removesuffix(" ?"), facts_of(options.context)
         named = [
             {part for part, is_named in parts.items() if is_named}
             for fact in facts
@@ -99,11 +99,11 @@ def test_a_share_of_questions_joins_what_two_facts_tell_apart(samples: list[Ques
                 }
             )
         ]
-        assert max(map(len, named)) == 1 and sum(map(len, named)) == 2, asked
-    contexts = {asked.context for asked in samples}
-    assert sum(asked.context in contexts for asked in doubtful) > 2_900, "the contexts are the same"
-    for asked in doubtful:
-        assert asked.answer is None or answer_of(asked.question, asked.context) == asked.answer
+        assert max(map(len, named)) == 1 and sum(map(len, named)) == 2, options
+    contexts = {options.context for options in samples}
+    assert sum(options.context in contexts for options in doubtful) > 2_900, "the contexts are the same"
+    for options in doubtful:
+        assert options.answer is None or answer_of(options.question, options.context) == options.answer
 
 
 def test_senseless_share_of_unanswerable_questions_is_refused() -> None:

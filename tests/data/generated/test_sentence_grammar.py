@@ -21,9 +21,9 @@ TURNING = ("not", "never", "hardly", "far from", "anything but")
 
 
 def verdict_of(clause: str) -> int:
-    (said,) = [word for word in clause.split() if word in GOOD | BAD]
+    (message,) = [word for word in clause.split() if word in GOOD | BAD]
     turned = any(f" {turning} " in clause for turning in TURNING)
-    return int((said in GOOD) != turned)
+    return int((message in GOOD) != turned)
 
 
 def label_of(sentence: str) -> int:

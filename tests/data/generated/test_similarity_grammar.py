@@ -14,7 +14,9 @@ from headtohead.data.data_source import SPLIT_NAMES, DataError
 from headtohead.data.generated.pair_grammar import PARTS, SimilarityGrammar
 from headtohead.data.row_formats.labelled_text import ScoredPair, ScoreFormat
 
-MEANING = {word: (part, place) for part, all_ in PARTS.items() for place, ways in enumerate(all_) for word in ways}
+MEANING = {
+    word: (part, position) for part, all_ in PARTS.items() for position, ways in enumerate(all_) for word in ways
+}
 
 
 @pytest.fixture(scope="module")

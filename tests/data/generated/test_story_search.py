@@ -11,9 +11,9 @@ from headtohead.data.data_source import DataError
 from headtohead.data.generated.stories import PEOPLE, TOPICS, story_search
 
 
-def story_of(text: str, told: tuple[str, ...]) -> tuple[str, int]:
+def story_of(text: str, message: tuple[str, ...]) -> tuple[str, int]:
     """Return the person, as a name or pronoun, and the topic, found by the words alone."""
-    [topic] = [number for number, ways in enumerate(told) if any(way in text for way in ways.split(" / "))]
+    [topic] = [number for number, ways in enumerate(message) if any(way in text for way in ways.split(" / "))]
     [who] = [name for name in (*dict(PEOPLE), "she", "he") if name in text.split()]
     return who, topic
 
@@ -25,8 +25,8 @@ def test_a_paraphrase_tells_the_same_of_the_same_person() -> None:
     result = story_search("paraphrases", num_queries=50)
     documents = [story_of(text, BEGINNINGS) for text in result.documents]
     for query, relevant in zip(result.queries, result.relevant, strict=True):
-        wanted = [number for number, story in enumerate(documents) if story == story_of(query, BEGINNINGS)]
-        assert relevant == dict.fromkeys(wanted, 1) and len(wanted) == 6
+        expected = [number for number, story in enumerate(documents) if story == story_of(query, BEGINNINGS)]
+        assert relevant == dict.fromkeys(expected, 1) and len(expected) == 6
     assert len(set(result.documents)) == 192 and not set(result.queries) & set(result.documents)
 
 

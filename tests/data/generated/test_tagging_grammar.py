@@ -80,9 +80,9 @@ def test_a_tagger_that_sees_two_neighbours_on_each_side_errs_often(samples: dict
         features, kinds = [], []
         for words, tags in sentences:
             padded = ["", "", *words, "", ""]
-            for place, tag in enumerate(tags):
+            for position, tag in enumerate(tags):
                 if tag != "O":
-                    features.append({str(step): padded[place + step] for step in range(5)})
+                    features.append({str(step): padded[position + step] for step in range(5)})
                     kinds.append(str(tag)[2:])
         return features, kinds
 
@@ -97,7 +97,7 @@ def test_a_tagger_that_sees_two_neighbours_on_each_side_errs_often(samples: dict
 def test_rows_say_what_the_samples_say(tokenizer: TokenizerName, name: SplitName) -> None:
     source = from_fields(TaggingGrammar, num_train=200, num_validation=20, num_test=20, tokenizer=tokenizer)
     described = source.describe(source.split(name).batch(np.arange(20)))
-    for told, (words, tags) in zip(described, source.samples()[name], strict=False):
-        assert told["text"] == " ".join(words)
+    for message, (words, tags) in zip(described, source.samples()[name], strict=False):
+        assert message["text"] == " ".join(words)
         marked = [word if tag == "O" else f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
-        assert told["tags"] == " ".join(marked)
+        assert message["tags"] == " ".join(marked)

@@ -82,12 +82,12 @@ def test_a_set_is_fetched_once_and_read_without_a_network_afterwards(
     expected = first.spec()
     assert expected.class_names == ("negative", "positive")
     assert len(hub.requests_of("GET", "train-")) == 1 and not hub.requests_of("GET", "test-")
-    hub.asked.clear()
+    hub.requested.clear()
     assert sst2().spec() == expected
     assert sst2(max_length=8).spec().max_length == 8
-    assert hub.asked == []
+    assert hub.requested == []
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert sst2(max_length=9).spec().max_length == 9 and hub.asked == []
+    assert sst2(max_length=9).spec().max_length == 9 and hub.requested == []
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def test_files_of_a_commit_are_not_read_again_once_their_rows_are_cached(
 
     opens = Path.open
 
-    def refuse(path: Any, *given: Any, **named: Any) -> Any:
+    def refuse(path: Any, *provided: Any, **named: Any) -> Any:
         if isinstance(path, Path) and "snapshots" not in path.parts:
-            return opens(path, *given, **named)
+            return opens(path, *provided, **named)
         raise AssertionError(f"{path} is read")
 
     monkeypatch.setattr(Path, "open", refuse)
@@ -151,10 +151,10 @@ def test_a_file_of_a_folder_that_changes_without_changing_its_size_is_other_data
     before = from_fields(HubTables, folder=str(lines), tokenizer="char").spec().data_hash
     assert from_fields(HubTables, folder=str(lines), tokenizer="char").spec().data_hash == before
     file = lines / "train.jsonl"
-    kept = file.stat()
+    saved = file.stat()
     file.write_text(file.read_text().replace("it was", "it is!"))
-    os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-    assert file.stat().st_size == kept.st_size
+    os.utime(file, ns=(saved.st_atime_ns, saved.st_mtime_ns))
+    assert file.stat().st_size == saved.st_size
     assert from_fields(HubTables, folder=str(lines), tokenizer="char").spec().data_hash != before
 
 
@@ -176,8 +176,8 @@ def test_a_revision_that_was_not_given_is_resolved_once_and_a_branch_each_time(
     write_card(newer, {"license": ["mit"]})
     new = commit_of(newer)
     hub.folders[NAME], hub.commits[NAME] = newer, new
-    kept = sst2()
-    assert kept.provenance()["revision"] == old and kept.spec().data_hash == old_hash
+    saved = sst2()
+    assert saved.provenance()["revision"] == old and saved.spec().data_hash == old_hash
     on_branch = sst2(revision="main")
     assert on_branch.provenance() == {"set": NAME, "revision": new, "licence": "mit"}
     assert on_branch.spec().data_hash != old_hash, "rows of another revision are other rows"
@@ -207,7 +207,7 @@ def test_an_environment_that_is_offline_is_not_asked_to_connect(
     hub: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert "HF_HUB_OFFLINE is set" in refusal() and hub.asked == []
+    assert "HF_HUB_OFFLINE is set" in refusal() and hub.requested == []
 
 
 @pytest.mark.parametrize("token", [None, "hf_wrong"])

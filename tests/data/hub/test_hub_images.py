@@ -25,7 +25,7 @@ REVISION = "0b2714987fa478483af9968de7c934580d0bb9a2"
 
 
 def two_kinds(folder: Path, **chosen: Any) -> Path:
-    given: dict[str, Any] = {
+    provided: dict[str, Any] = {
         "image": "image",
         "labels": {"label": ("cat", "dog")},
         "shape": (8, 8, 3),
@@ -34,7 +34,7 @@ def two_kinds(folder: Path, **chosen: Any) -> Path:
         "inside": "data",
         "licence": "mit",
     }
-    write_pictures(folder, **{**given, **chosen})
+    write_pictures(folder, **{**provided, **chosen})
     return folder
 
 
@@ -117,9 +117,9 @@ def test_set_comes_over_the_network_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     with hub_of({name: tmp_path / "set"}, monkeypatch, cache, commits={name: REVISION}) as hub:
         first = build_data(compose("train", overrides)).spec()
-        asked = len(hub.asked)
+        options = len(hub.requested)
         again = build_data(compose("train", overrides)).spec()
-        assert asked and len(hub.asked) == asked
+        assert options and len(hub.requested) == options
     assert first == again and first.class_names[:2] == ("airplane", "automobile")
 
 
@@ -172,9 +172,9 @@ def test_changed_schema_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_senseless_choices_are_refused(tmp_path: Path, chosen: dict[str, Any], expected: str) -> None:
-    given = {"folder": str(two_kinds(tmp_path)), "image_size": 8, **chosen}
+    provided = {"folder": str(two_kinds(tmp_path)), "image_size": 8, **chosen}
     with pytest.raises(DataError, match=expected):
-        from_fields(HubImages, **given).prepare()
+        from_fields(HubImages, **provided).prepare()
 
 
 def test_several_columns_of_labels_are_requested_by_name(tmp_path: Path) -> None:

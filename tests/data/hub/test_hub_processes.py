@@ -65,9 +65,9 @@ def unfinished(cache: Path) -> list[Path]:
 
 def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubServer, tmp_path: Path) -> None:
     both = [started(PREPARE) for _ in range(2)]
-    told = [process.communicate(timeout=PATIENCE)[0].strip() for process in both]
+    message = [process.communicate(timeout=PATIENCE)[0].strip() for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert told[0] == told[1] == prepared()
+    assert message[0] == message[1] == prepared()
     assert len(hub.requests_of("GET", TRAIN)) == 1 and unfinished(tmp_path / "caches") == []
 
 

@@ -36,8 +36,8 @@ def refusal(folder: Path, **chosen: Any) -> str:
     return message
 
 
-def samples(found: HubTables) -> Mapping[SplitName, Sequence[Any]]:
-    return found.samples()
+def samples(result: HubTables) -> Mapping[SplitName, Sequence[Any]]:
+    return result.samples()
 
 
 def numbered(size: int, **columns: Any) -> list[dict[str, Any]]:
@@ -47,8 +47,8 @@ def numbered(size: int, **columns: Any) -> list[dict[str, Any]]:
 
 def splits_in(paths: Sequence[str], card: Mapping[str, Any] | None = None, subset: str | None = None) -> dict[str, Any]:
     listing = Listing("", tuple(RepositoryFile(path) for path in paths), card or {})
-    found = splits_of(DatasetReference(folder="F", subset=subset), listing)
-    return {split: [file.path for file in files] for split, files in found.items()}
+    result = splits_of(DatasetReference(folder="F", subset=subset), listing)
+    return {split: [file.path for file in files] for split, files in result.items()}
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_glue_by_its_name_alone_says_what_to_type(tmp_path: Path) -> None:
 
 def test_rows_keep_their_texts_and_labels(tmp_path: Path) -> None:
     write_sst2(tmp_path)
-    found = samples(source(tmp_path, test_split="validation", validation_split="share"))["test"]
+    result = samples(source(tmp_path, test_split="validation", validation_split="share"))["test"]
     import pyarrow.parquet as parquet
 
     raw = parquet.read_table(tmp_path / "data" / "validation-00000-of-00001.parquet").to_pylist()
-    assert found == [(row["sentence"], ("negative", "positive")[row["label"]]) for row in raw]
+    assert result == [(row["sentence"], ("negative", "positive")[row["label"]]) for row in raw]
 
 
 def test_a_share_is_drawn_from_train_though_the_set_has_a_split_of_that_name(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_no_row_of_training_is_in_another_split_of_a_set_that_has_one_alone(
 ) -> None:
     rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2)
     write_parquet(tmp_path / file, rows)
-    found = samples(source(tmp_path, **chosen))
-    assert sorted(chain.from_iterable(found.values())) == sorted((f"text {row}", str(row % 2)) for row in range(60))
+    result = samples(source(tmp_path, **chosen))
+    assert sorted(chain.from_iterable(result.values())) == sorted((f"text {row}", str(row % 2)) for row in range(60))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_split_that_another_reads_already_is_refused(tmp_path: Path, chosen: d
 
 def test_a_set_with_one_split_is_shared_out_and_no_split_is_all_of_it(tmp_path: Path) -> None:
     write_parquet(tmp_path / "train.parquet", numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2))
-    assert sum(len(found) for found in samples(source(tmp_path)).values()) == 60
+    assert sum(len(result) for result in samples(source(tmp_path)).values()) == 60
     assert "give data.test_split=share." in refusal(tmp_path, test_split="train")
 
 
@@ -193,9 +193,9 @@ def test_rows_without_a_label_or_a_text_are_left_out_and_counted(tmp_path: Path)
     rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2)
     rows[3]["label"], rows[5]["text"], rows[7]["text"] = -1, " ", None
     write_parquet(tmp_path / "train.parquet", rows, features)
-    found = source(tmp_path, validation_share=0.1, test_share=0.1)
-    assert sum(len(of) for of in samples(found).values()) == 57
-    assert found.provenance() == {"rows left out": {"train.parquet": 3}}
+    result = source(tmp_path, validation_share=0.1, test_share=0.1)
+    assert sum(len(of) for of in samples(result).values()) == 57
+    assert result.provenance() == {"rows left out": {"train.parquet": 3}}
 
 
 @pytest.mark.parametrize("label", [Value("int64"), ClassLabel(names=["-1", "0", "1"])])
@@ -206,19 +206,19 @@ def test_minus_one_is_a_class_by_its_name_or_among_numbers_without_names(
     first = 0 if isinstance(label, ClassLabel) else -1
     rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: first + row % 3)
     write_parquet(tmp_path / "train.parquet", rows, Features({"text": TEXT, "label": label}))
-    found = source(tmp_path, class_names=names)
-    assert found.spec().class_names == ("-1", "0", "1")
-    said = dict(chain.from_iterable(samples(found).values()))
-    assert said == {f"text {row}": str(row % 3 - 1) for row in range(60)}
+    result = source(tmp_path, class_names=names)
+    assert result.spec().class_names == ("-1", "0", "1")
+    message = dict(chain.from_iterable(samples(result).values()))
+    assert message == {f"text {row}": str(row % 3 - 1) for row in range(60)}
 
 
 def test_columns_are_known_by_their_types_where_names_say_nothing(tmp_path: Path) -> None:
     features = Features({"id": Value("int32"), "body": TEXT, "mood": ClassLabel(names=["low", "high"])})
     rows = numbered(40, id=lambda row: row, body=lambda row: f"body {row}", mood=lambda row: row % 2)
     write_parquet(tmp_path / "train.parquet", rows, features)
-    found = source(tmp_path)
-    assert found.chosen == ("labelled_text", {"text": "body", "label": "mood"})
-    assert found.spec().class_names == ("low", "high")
+    result = source(tmp_path)
+    assert result.chosen == ("labelled_text", {"text": "body", "label": "mood"})
+    assert result.spec().class_names == ("low", "high")
     plain = Features({"id": Value("int32"), "body": TEXT})
     write_parquet(tmp_path / "train.parquet", [{"id": row["id"], "body": row["body"]} for row in rows], plain)
     assert source(tmp_path).chosen == ("language", {"text": "body"})
@@ -259,8 +259,8 @@ def test_nested_columns_have_dotted_names_in_parquet_and_json(tmp_path: Path) ->
     write_jsonl(tmp_path / "jsonl" / "train.jsonl", rows)
     write_jsonl(tmp_path / "packed" / "train.jsonl.gz", rows)
     for name in ("parquet", "jsonl", "packed"):
-        found = source(tmp_path / name, source_column="translation.de", target_column="translation.en")
-        pairs = sorted(chain.from_iterable(samples(found).values()))
+        result = source(tmp_path / name, source_column="translation.de", target_column="translation.en")
+        pairs = sorted(chain.from_iterable(samples(result).values()))
         assert pairs == sorted((f"Zeile {row}", f"line {row}") for row in range(40))
         message = refusal(tmp_path / name, source_column="translation.fr", target_column="translation.en")
         assert "no column 'translation.fr'" in message and "translation.de" in message
@@ -275,18 +275,18 @@ def test_lists_of_answers_are_read_by_dotted_names(tmp_path: Path) -> None:
     )
     write_parquet(tmp_path / "train.parquet", rows)
     chosen = {"question_column": "question", "context_column": "context", "answer_column": "found.text"}
-    found = source(tmp_path, **chosen, answer_start_column="found.start")
-    assert found.spec().kind == "questions"
-    assert {sample.context for sample in samples(found)["train"]} <= {f"it is {row}" for row in range(30)}
+    result = source(tmp_path, **chosen, answer_start_column="found.start")
+    assert result.spec().kind == "questions"
+    assert {sample.context for sample in samples(result)["train"]} <= {f"it is {row}" for row in range(30)}
 
 
 def test_lists_of_numbered_tags_get_their_names(tmp_path: Path) -> None:
     features = Features({"tokens": List(TEXT), "ner_tags": List(ClassLabel(names=["O", "B-PER", "I-PER"]))})
     rows = numbered(40, tokens=lambda row: ["in", f"name{row}"], ner_tags=[0, 1])
     write_parquet(tmp_path / "train.parquet", rows, features)
-    found = source(tmp_path)
-    assert found.spec().class_names == ("O", "B-PER", "I-PER")
-    assert {sample[1] for sample in samples(found)["train"]} == {("O", "B-PER")}
+    result = source(tmp_path)
+    assert result.spec().class_names == ("O", "B-PER", "I-PER")
+    assert {sample[1] for sample in samples(result)["train"]} == {("O", "B-PER")}
 
 
 def test_given_class_names_reorder_the_published_ones_or_rename_them(tmp_path: Path) -> None:
@@ -297,8 +297,8 @@ def test_given_class_names_reorder_the_published_ones_or_rename_them(tmp_path: P
         for names in (None, ["positive", "negative"], ["thumbs down", "thumbs up"])
     )
     labels = [
-        [found.split("test").batch(np.arange(24)).targets.tolist(), found.spec().class_names]
-        for found in (as_published, turned, renamed)
+        [result.split("test").batch(np.arange(24)).targets.tolist(), result.spec().class_names]
+        for result in (as_published, turned, renamed)
     ]
     assert labels[1] == [[1 - label for label in labels[0][0]], ("positive", "negative")]
     assert labels[2] == [labels[0][0], ("thumbs down", "thumbs up")]

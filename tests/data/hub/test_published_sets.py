@@ -59,8 +59,8 @@ def rewrite(file: Path, column: str, alike: int) -> Any:
     from pyarrow import parquet
 
     table = parquet.read_table(file)
-    told = pa.array([f"{column} {row // alike}" for row in range(len(table))])
-    table = table.set_column(table.schema.get_field_index(column), column, told)
+    message = pa.array([f"{column} {row // alike}" for row in range(len(table))])
+    table = table.set_column(table.schema.get_field_index(column), column, message)
     parquet.write_table(table, file)
     return table
 
@@ -114,6 +114,6 @@ def test_set_is_read_from_files_of_its_schema(name: str, repository: Any) -> Non
         assert len(rows) > 0
         batch = rows.batch(np.arange(min(4, len(rows))))
         assert batch.num_samples == min(4, len(rows))
-    told, content = source.provenance(), PUBLISHED[name]
-    assert (told["set"], told["revision"]) == (content["name"], content["revision"])
+    message, content = source.provenance(), PUBLISHED[name]
+    assert (message["set"], message["revision"]) == (content["name"], content["revision"])
     assert spec.data_hash

@@ -12,15 +12,15 @@ from headtohead.data.sources.hub.repository_listing import RepositoryFile
 from headtohead.data.sources.hub.split_choice import chosen_splits
 
 
-def chosen(names: str, **given: str) -> dict[str, str | None]:
+def chosen(names: str, **provided: str) -> dict[str, str | None]:
     splits = {name: (RepositoryFile(f"{name}.parquet"),) for name in names.split()}
-    asked = {name: given.get(name) for name in SPLIT_NAMES}
-    result = chosen_splits(DatasetReference("any/set", None, None, None), asked, splits)
+    options = {name: provided.get(name) for name in SPLIT_NAMES}
+    result = chosen_splits(DatasetReference("any/set", None, None, None), options, splits)
     return cast("dict[str, str | None]", result)
 
 
 @pytest.mark.parametrize(
-    ("names", "given", "expected"),
+    ("names", "provided", "expected"),
     [
         ("train validation test", {}, ("train", "validation", "test")),
         ("train validation test", {"test": "validation"}, ("train", None, "validation")),
@@ -33,9 +33,9 @@ def chosen(names: str, **given: str) -> dict[str, str | None]:
     ],
 )
 def test_what_is_given_to_one_is_no_guess_for_another(
-    names: str, given: dict[SplitName, str], expected: tuple[str | None, ...]
+    names: str, provided: dict[SplitName, str], expected: tuple[str | None, ...]
 ) -> None:
-    assert chosen(names, **given) == dict(zip(("train", "validation", "test"), expected, strict=True))
+    assert chosen(names, **provided) == dict(zip(("train", "validation", "test"), expected, strict=True))
 
 
 def test_what_is_given_to_two_is_refused() -> None:

@@ -103,12 +103,14 @@ def test_names_of_classes_and_splits_follow_the_card_though_the_files_stay(tmp_p
     card, small = tmp_path / "README.md", {"image_size": 4, "num_validation": 6}
     first = source_of(tmp_path, **small)
     assert first.spec().class_names[1] == "goldfish, Carassius auratus" and len(first.split("train")) == 114
-    told = card.read_text(encoding="utf-8").replace("goldfish, Carassius auratus", "not a fish")
-    card.write_text(told, encoding="utf-8")
+    message = card.read_text(encoding="utf-8").replace("goldfish, Carassius auratus", "not a fish")
+    card.write_text(message, encoding="utf-8")
     assert source_of(tmp_path, **small).spec().class_names[1] == "not a fish"
     halves = [f"data/train-0000{half}-of-00002.parquet" for half in range(2)]
-    told = told.replace("path: data/train-*", f"path: {halves[0]}").replace("path: data/validation-*", "path: [OTHERS]")
-    card.write_text(told.replace("[OTHERS]", f"[{halves[1]}, 'data/validation-*']"), encoding="utf-8")
+    message = message.replace("path: data/train-*", f"path: {halves[0]}").replace(
+        "path: data/validation-*", "path: [OTHERS]"
+    )
+    card.write_text(message.replace("[OTHERS]", f"[{halves[1]}, 'data/validation-*']"), encoding="utf-8")
     moved = source_of(tmp_path, **small)
     assert len(moved.split("train")) == 54 and len(moved.split("test")) == 80
 
@@ -151,7 +153,7 @@ def test_stream_comes_over_the_network_and_what_is_on_disk_is_not_fetched_again(
         assert source.spec().class_names[0] == "tench, Tinca tinca"
         rows = order(source).step(0)[1]  # type: ignore[arg-type]
         first = source.split("train").batch(rows)
-    assert hub.asked
+    assert hub.requested
     again = build_data(compose("train", overrides)).split("train").batch(rows)
     assert first.images is not None and again.images is not None and torch.equal(first.images, again.images)
 

@@ -105,8 +105,8 @@ def same(first: Batch, second: Batch) -> bool:
 
 def all_rows(source: StreamedCorpus) -> np.ndarray:
     split = rows_of(source)
-    units = range(NUM_FILES * NUM_GROUPS)
-    return np.concatenate([(unit << 32) + np.arange(split.num_rows(unit)) for unit in units])
+    shards = range(NUM_FILES * NUM_GROUPS)
+    return np.concatenate([(shard << 32) + np.arange(split.num_rows(shard)) for shard in shards])
 
 
 def test_every_byte_of_every_train_document_is_in_exactly_one_row(corpus: Make) -> None:
@@ -137,13 +137,13 @@ def test_first_documents_are_held_out_and_none_of_their_texts_is_trained_on(corp
     texts = [text_of(number) for number in [*range(30), 3, 12, 5, 40]]
     parquet.write_table(pa.table({"text": texts}), folder / "train.parquet", row_group_size=10)
     doubled = corpus(folder=str(folder))
-    shelf = doubled._shelf()
-    kept: Counter[str] = Counter()
-    for unit in range(3):  # the first is held out as a whole
-        if shelf.size(unit):
-            documents = ragged(shelf.table(unit), "tokens")
-            kept.update(doubled.decode(documents[row].tolist()) for row in range(len(documents)))
-    assert kept == Counter(text_of(number) for number in [*range(16, 30), 40])
+    cache = doubled._cache()
+    saved: Counter[str] = Counter()
+    for shard in range(3):  # the first is held out as a whole
+        if cache.size(shard):
+            documents = ragged(cache.table(shard), "tokens")
+            saved.update(doubled.decode(documents[row].tolist()) for row in range(len(documents)))
+    assert saved == Counter(text_of(number) for number in [*range(16, 30), 40])
 
 
 def test_one_pass_brings_every_row_once_in_every_lane(corpus: Make) -> None:
@@ -154,7 +154,7 @@ def test_one_pass_brings_every_row_once_in_every_lane(corpus: Make) -> None:
     for lane in range(3):
         own = set(range(lane, NUM_FILES * NUM_GROUPS, 3))
         rows = [row & FIRST_PASS for _, result in steps for row in result.tolist() if (row & FIRST_PASS) >> 32 in own]
-        size = sum(rows_of(source).num_rows(unit) for unit in own)
+        size = sum(rows_of(source).num_rows(shard) for shard in own)
         assert len(set(rows[:size])) == size and set(rows[:size]) == set(rows[size : 2 * size])
         assert rows[:size] != rows[size : 2 * size]
         first.update(rows[:size])
@@ -165,7 +165,7 @@ def test_epoch_counts_the_passes_of_the_lane_that_is_least_far(corpus: Make) -> 
     source = corpus()
     order = order_of(rows_of(source), batch_size=12, seed=0)
     epochs = [order.step(step)[0] for step in range(400)]
-    sizes = [sum(rows_of(source).num_rows(unit) for unit in range(lane, 12, 3)) for lane in range(3)]
+    sizes = [sum(rows_of(source).num_rows(shard) for shard in range(lane, 12, 3)) for lane in range(3)]
     assert epochs == [step * 4 // max(sizes) for step in range(400)]
 
 
@@ -187,8 +187,8 @@ def test_a_device_reads_the_units_of_its_own_lanes_alone(
     order = order_of(split, batch_size=12, seed=0)
     for step in range(30):
         split.batch(order.step(step, rank=1, world_size=2)[1])
-    made = set(split._shelf.known_sizes())
-    assert made and {unit % 4 for unit in made} == {2, 3}
+    made = set(split._cache.known_sizes())
+    assert made and {shard % 4 for shard in made} == {2, 3}
 
 
 def test_order_follows_from_the_seed_and_rows_do_not(corpus: Make) -> None:
@@ -205,16 +205,16 @@ def test_rows_of_a_window_come_in_random_order_and_from_every_lane(corpus: Make)
     rows = order.step(0)[1]
     assert Counter((rows >> 32) % 3) == {0: 4, 1: 4, 2: 4}
     of_first_lane = np.concatenate([order.step(step)[1][:4] for step in range(10)])
-    units = of_first_lane >> 32
-    assert len(set(units.tolist())) == 2  # forty documents are two units
-    assert (np.diff(of_first_lane) < 0).any() and np.count_nonzero(np.diff(units)) > 5
+    shards = of_first_lane >> 32
+    assert len(set(shards.tolist())) == 2  # forty documents are two units
+    assert (np.diff(of_first_lane) < 0).any() and np.count_nonzero(np.diff(shards)) > 5
 
 
 def test_any_step_is_reached_at_once_with_the_tokens_of_none_before_it(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
-    monkeypatch.setattr(ShardCache, "want", lambda *_: None)
+    monkeypatch.setattr(ShardCache, "prefetch", lambda *_: None)
     walked = corpus()
     expected = read(walked, order_of(rows_of(walked), batch_size=12, seed=5), range(40))
     for path in tmp_path.glob("stream_units/*/*.arrow"):
@@ -304,13 +304,13 @@ def test_disk_holds_as_much_as_was_requested(corpus: Make, tmp_path: Path, monke
     tight = corpus(keep_gigabytes=room / 1e9)
     split = rows_of(tight)
     monkeypatch.setattr("headtohead.data.streaming.shard_cache._OPEN", 2)
-    monkeypatch.setattr(ShardCache, "want", lambda *_: None)
+    monkeypatch.setattr(ShardCache, "prefetch", lambda *_: None)
     order = order_of(split, batch_size=12, seed=0)
     texts = []
     for step in range(40):
         texts += read(tight, order, range(step, step + 1))
-        kept = [path.stat().st_size for path in (tmp_path / "tight").glob("stream_units/*/*.arrow")]
-        assert sum(kept) <= room
+        saved = [path.stat().st_size for path in (tmp_path / "tight").glob("stream_units/*/*.arrow")]
+        assert sum(saved) <= room
     assert texts == expected
 
 
@@ -363,19 +363,19 @@ def test_what_a_killed_process_left_of_a_unit_is_removed_and_the_unit_made(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
-    folder = rows_of(corpus())._shelf._folder
+    folder = rows_of(corpus())._cache._folder
     (folder / "0000003.unfinished").write_bytes(b"half")
     (folder / "sizes").write_bytes(b"3 12")  # a line that was not written to its end
-    shelf = rows_of(corpus())._shelf
+    cache = rows_of(corpus())._cache
     assert not list(folder.glob("*.unfinished"))
-    assert shelf.size(3) == len(ragged(shelf.table(3), "tokens").values) > 12
+    assert cache.size(3) == len(ragged(cache.table(3), "tokens").values) > 12
 
 
 def test_a_full_disk_is_reported_and_keeps_no_half_of_a_unit(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
-    shelf = rows_of(corpus())._shelf
+    cache = rows_of(corpus())._cache
 
     def full(path: Path, table: object) -> None:
         path.write_bytes(b"half")
@@ -384,6 +384,6 @@ def test_a_full_disk_is_reported_and_keeps_no_half_of_a_unit(
     with monkeypatch.context() as patch:
         patch.setattr("headtohead.data.streaming.shard_cache.write_table", full)
         with pytest.raises(DataError, match=r"the disk is full .* set HEADTOHEAD_CACHE to a folder on a larger disk"):
-            shelf.table(3)
-    assert not list(shelf._folder.glob("0000003.*"))
-    assert len(shelf.table(3)) == 2
+            cache.table(3)
+    assert not list(cache._folder.glob("0000003.*"))
+    assert len(cache.table(3)) == 2

@@ -60,8 +60,8 @@ def test_files_of_a_folder_are_splits(tmp_path: Path) -> None:
 )
 def test_bad_line_is_named_with_its_file(tmp_path: Path, text: str, chosen: dict[str, Any], message: str) -> None:
     path = written(tmp_path / "a.conll", "\n".join([text] * 20))
-    said = refusal(lambda: from_fields(ConllFiles, path=str(path), **chosen))
-    assert str(path) in said and message in said
+    sentence = refusal(lambda: from_fields(ConllFiles, path=str(path), **chosen))
+    assert str(path) in sentence and message in sentence
 
 
 def test_tag_that_training_does_not_have_is_named_with_its_own_file(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_column_that_shares_nothing_out_is_refused(tmp_path: Path) -> None:
 def test_questions_of_one_context_are_drawn_for_the_same_split(tmp_path: Path) -> None:
     rows = [{"question": f"q{row}", "context": f"{row // 5} is it", "answer": "is"} for row in range(200)]
     samples = source_of(write(tmp_path / "data.jsonl", rows), validation_share=0.11).samples()
-    contexts = [{asked.context for asked in samples[name]} for name in SPLIT_NAMES]
+    contexts = [{options.context for options in samples[name]} for name in SPLIT_NAMES]
     assert sum(map(len, contexts)) == len(set.union(*contexts)) == 40
     assert [len(samples[name]) for name in SPLIT_NAMES] == [165, 25, 10], "22 and 10 rows, rounded up to whole contexts"
 

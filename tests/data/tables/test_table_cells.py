@@ -25,14 +25,14 @@ from headtohead.data.sources.json_files import JsonFiles
 def test_bad_cell_is_named_with_file_and_line(tmp_path: Path, column: str, value: str, message: str) -> None:
     rows = [*LABELLED[:2], {**LABELLED[2], column: value}, *LABELLED[3:]]
     path = write(tmp_path / "data.csv", rows)
-    said = refusal(lambda: source_of(path, class_names=["no", "yes"]))
-    assert said.startswith(f"{path}, ") and message in said
+    sentence = refusal(lambda: source_of(path, class_names=["no", "yes"]))
+    assert sentence.startswith(f"{path}, ") and message in sentence
 
 
-@pytest.mark.parametrize(("given", "part"), [("half of one: \ud83d", "text"), (["a", "\ud83d"], "words")])
-def test_half_a_sign_of_json_is_named_with_its_line(tmp_path: Path, given: Any, part: str) -> None:
+@pytest.mark.parametrize(("provided", "part"), [("half of one: \ud83d", "text"), (["a", "\ud83d"], "words")])
+def test_half_a_sign_of_json_is_named_with_its_line(tmp_path: Path, provided: Any, part: str) -> None:
     other: dict = {"text": {"label": "good"}, "words": {"tags": ["O", "O"]}}[part]
-    lines = [json.dumps({part: own, **other}) for own in ("fine rows", "two words", given)]
+    lines = [json.dumps({part: own, **other}) for own in ("fine rows", "two words", provided)]
     (tmp_path / "train.jsonl").write_text("\n".join(lines), encoding="ascii")
     message = refusal(lambda: from_fields(JsonFiles, path=str(tmp_path / "train.jsonl")))
     assert f"train.jsonl, line 3: its {part} ha" in message and "(\\ud83d)" in message

@@ -28,8 +28,8 @@ def test_nested_answers_are_read_the_first_is_learned_and_all_count(
     tmp_path: Path, answers: Any, others: tuple[str, ...]
 ) -> None:
     path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)
-    (asked,) = set(source_of(path).samples()["train"])
-    assert asked.answer == "b" and asked.start in (2, None) and asked.answers == ("b", *others)
+    (options,) = set(source_of(path).samples()["train"])
+    assert options.answer == "b" and options.start in (2, None) and options.answers == ("b", *others)
 
 
 def test_nested_answers_are_read_from_parquet_too(tmp_path: Path) -> None:
@@ -74,10 +74,12 @@ def test_questions_of_an_article_stand_in_the_same_split_where_they_share_its_ti
     for seed in range(3):
         samples = source_of(path, share_by="title", seed=seed, **shares).samples()
         assert [len(samples[name]) for name in SPLIT_NAMES] == [30, 12, 18]
-        articles = [{asked.id for asked in samples[name]} for name in SPLIT_NAMES]
+        articles = [{options.id for options in samples[name]} for name in SPLIT_NAMES]
         assert sum(map(len, articles)) == len(set.union(*articles)) == 10
     apart = source_of(path, **shares).samples()
-    assert sum(len({asked.id for asked in apart[name]}) for name in SPLIT_NAMES) > 10, "paragraphs fall on all sides"
+    assert sum(len({options.id for options in apart[name]}) for name in SPLIT_NAMES) > 10, (
+        "paragraphs fall on all sides"
+    )
 
 
 def test_titles_change_nothing_but_by_what_rows_can_be_shared_out(tmp_path: Path) -> None:
@@ -91,8 +93,8 @@ def test_titles_change_nothing_but_by_what_rows_can_be_shared_out(tmp_path: Path
 @pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, []])
 def test_question_with_an_empty_list_of_answers_has_none_in_its_context(tmp_path: Path, answers: Any) -> None:
     path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)
-    (asked,) = set(source_of(path).samples()["train"])
-    assert asked.answer is None and asked.answers == () and source_of(path).spec().has_unanswerable
+    (options,) = set(source_of(path).samples()["train"])
+    assert options.answer is None and options.answers == () and source_of(path).spec().has_unanswerable
 
 
 @pytest.mark.parametrize("answers", [None, {"text": None, "answer_start": None}])

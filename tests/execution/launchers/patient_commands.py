@@ -34,8 +34,8 @@ def waits_once(folder: Path, code: int = 0) -> Command:
 
 
 def all_ended(launcher: Launcher) -> list[EndedCommand]:
-    found: list[EndedCommand] = []
+    result: list[EndedCommand] = []
     while launcher.is_busy:
-        found += launcher.ended()
+        result += launcher.ended()
         time.sleep(0.05)
-    return found
+    return result

@@ -29,9 +29,9 @@ class Mine(LocalProcesses):
 
 
 def test_the_launcher_belongs_to_no_run() -> None:
-    found = launcher_choice(["seed=0,1", "launcher=slurm", "launcher.partition=gpu", "model/norm=rms_norm"])
-    assert found.of_runs == ("seed=0,1", "model/norm=rms_norm")
-    launcher = found.make()
+    result = launcher_choice(["seed=0,1", "launcher=slurm", "launcher.partition=gpu", "model/norm=rms_norm"])
+    assert result.of_runs == ("seed=0,1", "model/norm=rms_norm")
+    launcher = result.make()
     assert isinstance(launcher, Slurm) and launcher.parameters["slurm_partition"] == "gpu"
     assert launcher.threads(8) == launcher.parameters["cpus_per_task"]
 
@@ -42,7 +42,7 @@ def test_unless_one_is_named_runs_are_processes_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "made", "workers"),
+    ("provided", "made", "workers"),
     [
         (["hydra/launcher=joblib"], LocalProcesses, processors()),
         (["hydra/launcher=joblib", "hydra.launcher.n_jobs=3"], LocalProcesses, 3),
@@ -52,9 +52,9 @@ def test_unless_one_is_named_runs_are_processes_of_this_machine() -> None:
         (["hydra/launcher=ray"], RayTasks, None),
     ],
 )
-def test_hydras_own_names_mean_what_does_the_same_here(given: list[str], made: type, workers: int | None) -> None:
-    found = launcher_choice(given)
-    assert isinstance(found.make(), made) and found.workers == workers and not found.of_runs
+def test_hydras_own_names_mean_what_does_the_same_here(provided: list[str], made: type, workers: int | None) -> None:
+    result = launcher_choice(provided)
+    assert isinstance(result.make(), made) and result.workers == workers and not result.of_runs
 
 
 def test_a_cluster_of_ones_own_is_a_yaml_file(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_launcher_of_ones_own_is_a_class_and_a_yaml_file(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("provided", "message"),
     [
         (["launcher=slrm"], r"launcher=slrm does not exist: did you mean slurm\?"),
         (["launcher=slurm", "launcher.partiton=x"], r"did you mean launcher.partition\?"),
@@ -96,6 +96,6 @@ def test_a_launcher_of_ones_own_is_a_class_and_a_yaml_file(tmp_path: Path, monke
         (["hydra/launcher=joblib", "hydra.launcher.backend=loky"], "launcher.backend is not a field of launcher=local"),
     ],
 )
-def test_what_launches_nothing_is_refused(given: list[str], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        launcher_choice(given).make()
+def test_what_launches_nothing_is_refused(provided: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        launcher_choice(provided).make()

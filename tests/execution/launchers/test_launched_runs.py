@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import find_runs
+from headtohead.records.run_folder import find_runs
 from slurm_cluster import Cluster
 from studies.small_studies import TINY
 from waiting import PATIENCE, until
@@ -27,8 +27,8 @@ def test_a_run_on_slurm_whose_job_is_taken_back_goes_on_in_the_requeued_job(tmp_
     environment = {**os.environ, **cluster.environment, "HEADTOHEAD_CACHE": str(tmp_path / "cache")}
     command = [*PROGRAM, "train", *TINY, *options]
     try:
-        with (tmp_path / "said").open("wb") as said:
-            conductor = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=said, stderr=said)
+        with (tmp_path / "said").open("wb") as message:
+            conductor = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=message, stderr=message)
         outputs = tmp_path / "outputs"
         until(lambda: any(run.metrics_file.path.exists() for run in find_runs(outputs)))
         (job,) = cluster.jobs

@@ -34,8 +34,8 @@ def test_tasks_run_in_the_folder_of_the_command_and_end_gently_when_they_are_sto
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     launcher = RayTasks()
     try:
-        says = "import os, sys; print(os.getcwd(), os.environ['OMP_NUM_THREADS']); sys.exit({})"
-        launcher.submit([python(says.format(code), tmp_path / "logs" / f"{code}.log") for code in (0, 3)])
+        sentence = "import os, sys; print(os.getcwd(), os.environ['OMP_NUM_THREADS']); sys.exit({})"
+        launcher.submit([python(sentence.format(code), tmp_path / "logs" / f"{code}.log") for code in (0, 3)])
         ended = []
         while launcher.is_busy:
             ended += launcher.ended()

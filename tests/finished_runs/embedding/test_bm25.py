@@ -41,8 +41,8 @@ def test_scores_are_those_worked_out_by_hand() -> None:
 
 
 def test_what_shares_no_word_is_not_found_and_ties_keep_the_order_of_the_texts() -> None:
-    found = Bm25(["x y", "z", "y x", "x y"]).rank("y", 10)
-    assert found.documents.tolist() == [0, 2, 3]
+    result = Bm25(["x y", "z", "y x", "x y"]).rank("y", 10)
+    assert result.documents.tolist() == [0, 2, 3]
     assert len(Bm25(["x"]).rank("nothing", 3)) == 0
 
 
@@ -53,9 +53,9 @@ def test_random_texts_rank_as_by_the_formula() -> None:
     index = Bm25(texts)
     for _ in range(20):
         query = " ".join(draw.choice(words, 3))
-        wanted = np.array(by_the_formula(texts, query, 1.2, 0.75))
-        found = index.rank(query, 7)
-        assert wanted[found.documents] == pytest.approx(np.sort(wanted)[::-1][:7], rel=1e-6)
+        expected = np.array(by_the_formula(texts, query, 1.2, 0.75))
+        result = index.rank(query, 7)
+        assert expected[result.documents] == pytest.approx(np.sort(expected)[::-1][:7], rel=1e-6)
 
 
 def test_bytes_grow_with_words_and_texts() -> None:

@@ -23,7 +23,7 @@ def folder(at: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("unit", "wanted"),
+    ("unit", "expected"),
     [
         (None, {"b.txt": "one\ntwo\n\n \nthree", "deep/a.md": "# Head\nbody\n\nmore"}),
         (
@@ -39,9 +39,9 @@ def folder(at: Path) -> Path:
         ),
     ],
 )  # fmt: skip
-def test_a_folder_is_read_by_file_paragraph_or_line(tmp_path: Path, unit: str | None, wanted: dict[str, str]) -> None:
-    found = read_collection(str(folder(tmp_path)), ReadOptions(unit=unit))
-    assert dict(zip(found.ids, found.texts, strict=True)) == wanted
+def test_a_folder_is_read_by_file_paragraph_or_line(tmp_path: Path, unit: str | None, expected: dict[str, str]) -> None:
+    result = read_collection(str(folder(tmp_path)), ReadOptions(unit=unit))
+    assert dict(zip(result.ids, result.texts, strict=True)) == expected
 
 
 def test_a_file_by_itself_is_read_by_lines(tmp_path: Path) -> None:
@@ -53,13 +53,13 @@ def test_a_file_by_itself_is_read_by_lines(tmp_path: Path) -> None:
 def test_columns_of_tables_are_joined_and_ids_are_found(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"_id": "x", "title": "Birds", "text": "sleep"}\n{"_id": 7, "title": "", "text": "wake"}\n')
-    found = read_collection(str(corpus), ReadOptions(text_columns=("title", "text")))
-    assert (found.ids, found.texts) == (("x", "7"), ("Birds sleep", "wake"))
+    result = read_collection(str(corpus), ReadOptions(text_columns=("title", "text")))
+    assert (result.ids, result.texts) == (("x", "7"), ("Birds sleep", "wake"))
     assert read_collection(str(corpus), ReadOptions()).texts == ("sleep", "wake")
     table = tmp_path / "table.csv"
     table.write_text('name,words\nq,"a, b"\nr,c\n')
-    found = read_collection(str(table), ReadOptions(text_columns=("words",)))
-    assert (found.ids, found.texts) == (("2", "3"), ("a, b", "c"))
+    result = read_collection(str(table), ReadOptions(text_columns=("words",)))
+    assert (result.ids, result.texts) == (("2", "3"), ("a, b", "c"))
     assert read_collection(str(table), ReadOptions(text_columns=("words",), id_column="name")).ids == ("q", "r")
 
 
@@ -71,7 +71,7 @@ def test_the_digest_is_of_every_id_and_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "reading", "says"),
+    ("name", "content", "reading", "sentence"),
     [
         ("a.txt", " ", ReadOptions(), "holds no text"),
         ("a.pdf", "x", ReadOptions(), "no kind of file that is read"),
@@ -84,10 +84,10 @@ def test_the_digest_is_of_every_id_and_text() -> None:
     ],
 )
 def test_texts_that_cannot_be_read_are_refused(
-    tmp_path: Path, name: str, content: str, reading: ReadOptions, says: str
+    tmp_path: Path, name: str, content: str, reading: ReadOptions, sentence: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=sentence):
         read_collection(str(tmp_path / name), reading)
     with pytest.raises(DataError, match="--unit word is unknown"):
         ReadOptions(unit="word")  # type: ignore[arg-type]
@@ -119,9 +119,9 @@ def test_judgements_come_from_any_of_the_usual_files(tmp_path: Path, content: st
     (tmp_path / "queries.txt").write_text("birds\nfish\nunjudged\n")
     (tmp_path / "qrels").write_text(content)
     texts = Collection(("d2", "d1"), ("x", "y"))
-    found = read_judged(str(tmp_path / "queries.txt"), str(tmp_path / "qrels"), texts)
-    assert found.ids == ("1", "2") and found.grades == ({1: 1.0}, {1: 2.0})
-    assert found.remarks == ("1 of 3 queries have no relevant document, and are left out",)
+    result = read_judged(str(tmp_path / "queries.txt"), str(tmp_path / "qrels"), texts)
+    assert result.ids == ("1", "2") and result.grades == ({1: 1.0}, {1: 2.0})
+    assert result.remarks == ("1 of 3 queries have no relevant document, and are left out",)
 
 
 def test_ids_with_blanks_stand_between_tabs(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_ids_with_blanks_stand_between_tabs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("queries", "qrels", "says"),
+    ("queries", "qrels", "sentence"),
     [
         ("birds\n", "1\td9\t1\n", "line 1: there is no document 'd9' in the collection, whose ids are such as 'd1'"),
         ("birds\n", "7\td1\t1\n", "names no relevant document of any query"),
@@ -142,8 +142,8 @@ def test_ids_with_blanks_stand_between_tabs(tmp_path: Path) -> None:
         ("a\tbirds\na\tfish\n", "a\td1\t1\n", "two queries have the id 'a'"),
     ],
 )
-def test_judgements_that_cannot_be_read_are_refused(tmp_path: Path, queries: str, qrels: str, says: str) -> None:
+def test_judgements_that_cannot_be_read_are_refused(tmp_path: Path, queries: str, qrels: str, sentence: str) -> None:
     (tmp_path / "queries.txt").write_text(queries)
     (tmp_path / "qrels").write_text(qrels)
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=sentence):
         read_judged(str(tmp_path / "queries.txt"), str(tmp_path / "qrels"), TWO)

@@ -17,7 +17,7 @@ from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.embedding.vector_index import build
 from headtohead.finished_runs.finished_run import open_run
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.training.checkpoints import BEST, load, save
 
 SET = story_search("paraphrases", num_queries=12, per_story=3)
@@ -47,29 +47,29 @@ def test_the_nearest_are_those_of_brute_force_however_many_are_looked_at_at_once
     index = build(Embedder(run), TEXTS)
     queries = run.embed(SET.queries)
     cosines = queries @ run.embed(TEXTS.texts).T
-    wanted = [sorted(range(len(TEXTS)), key=lambda number: -row[number])[:7] for row in cosines.round(5)]
+    expected = [sorted(range(len(TEXTS)), key=lambda number: -row[number])[:7] for row in cosines.round(5)]
     for at_once in (10**6, 17, 5):
         monkeypatch.setattr(indexing, "_TEXTS_AT_ONCE", at_once)
         monkeypatch.setattr(indexing, "_QUERIES_AT_ONCE", 5)
-        found = index.search(queries, 7)
-        for row, ranking, own in zip(cosines, found, wanted, strict=True):
+        result = index.search(queries, 7)
+        for row, ranking, own in zip(cosines, result, expected, strict=True):
             assert ranking.scores == pytest.approx(np.sort(row)[::-1][:7], abs=1e-5)
             assert row[ranking.documents] == pytest.approx(row[own], abs=1e-4)
 
 
 def test_an_index_is_mapped_and_made_once_for_its_weights_pooling_and_texts(run: LoadedRun, cache: Path) -> None:
     first = build(Embedder(run), TEXTS)
-    assert not first.kept.was_there and isinstance(first.vectors, np.memmap) and not first.vectors.flags.writeable
+    assert not first.stored.was_there and isinstance(first.vectors, np.memmap) and not first.vectors.flags.writeable
     assert first.vectors == pytest.approx(run.embed(TEXTS.texts), abs=1e-6)
     again = build(Embedder(run, batch_size=7), TEXTS)
-    assert again.kept.was_there and again.kept.folder == first.kept.folder
+    assert again.stored.was_there and again.stored.folder == first.stored.folder
     renamed = Collection(tuple(reversed(TEXTS.ids)), TEXTS.texts)
-    assert build(Embedder(run), renamed).kept.was_there, "vectors do not depend on names"
+    assert build(Embedder(run), renamed).stored.was_there, "vectors do not depend on names"
     others = [
         build(Embedder(run, "last"), TEXTS),
         build(Embedder(run), Collection(TEXTS.ids, (*TEXTS.texts[:-1], "another text ."))),
     ]
-    assert not any(other.kept.was_there for other in others) and len(list(cache.iterdir())) == 3
+    assert not any(other.stored.was_there for other in others) and len(list(cache.iterdir())) == 3
 
 
 def test_other_weights_make_another_index(run: LoadedRun) -> None:
@@ -79,7 +79,7 @@ def test_other_weights_make_another_index(run: LoadedRun) -> None:
     save({**before, "model": changed}, path)
     try:
         other = build(Embedder(open_run(run.folder)), TEXTS)
-        assert not other.kept.was_there and not np.allclose(other.vectors, first.vectors, atol=1e-3)
+        assert not other.stored.was_there and not np.allclose(other.vectors, first.vectors, atol=1e-3)
     finally:
         save(before, path)
 
@@ -103,11 +103,11 @@ def test_what_fails_half_way_leaves_nothing_behind(
 
 
 def test_what_a_killed_process_left_is_removed_and_a_damaged_index_is_told(run: LoadedRun, cache: Path) -> None:
-    folder = build(Embedder(run), TEXTS).kept.folder
+    folder = build(Embedder(run), TEXTS).stored.folder
     left = folder.with_name(f".unfinished-{folder.name}")
     folder.rename(left)
     (left / "vectors.npy").write_bytes(b"half")
-    assert not build(Embedder(run), TEXTS).kept.was_there and [one.name for one in cache.iterdir()] == [folder.name]
+    assert not build(Embedder(run), TEXTS).stored.was_there and [one.name for one in cache.iterdir()] == [folder.name]
     (folder / "vectors.npy").write_bytes(b"half")
     with pytest.raises(DataError, match=r"is damaged .*: delete it, and it is created again"):
         build(Embedder(run), TEXTS)

@@ -13,7 +13,7 @@ from fresh_runs import ROWS, fresh_run
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.embedding.embedder import Embedder
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 
 PAIRS = ["data=pair_grammar", "data.relation=next", *ROWS]
 KINDS = {
@@ -77,14 +77,14 @@ def test_a_vector_is_the_mean_the_first_or_the_last_of_the_features_of_one_row(
 ) -> None:
     run = runs[kind]
     spec = run.data.spec()
-    for text, found in zip(texts_of(kind), run.embed(texts_of(kind), pooling=pooling), strict=True):
+    for text, result in zip(texts_of(kind), run.embed(texts_of(kind), pooling=pooling), strict=True):
         assert isinstance(run.data, TextSource)
         tokens = run.data.tokenizer.encode([text])[0].tolist()
         tokens = {"both": [spec.bos_id, *tokens, spec.eos_id], "start": [spec.bos_id, *tokens], "none": tokens}[frame]
         row = torch.tensor([tokens])
         features = (run.model.encode(row) if kind == "source" else run.model.features(row))[0].double().numpy()
-        wanted = {"mean": features.mean(0), "cls": features[0], "last": features[-1]}[pooling]
-        assert found == pytest.approx(wanted / np.linalg.norm(wanted), abs=2e-5)
+        expected = {"mean": features.mean(0), "cls": features[0], "last": features[-1]}[pooling]
+        assert result == pytest.approx(expected / np.linalg.norm(expected), abs=2e-5)
 
 
 def test_the_pooling_is_that_of_the_head_else_the_mean_or_a_decoders_last_token(
@@ -110,7 +110,7 @@ def test_a_text_that_is_too_long_is_cut_and_counted(runs: dict[str, LoadedRun]) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "pooling", "texts", "says"),
+    ("kind", "pooling", "texts", "sentence"),
     [
         ("decoder", "cls", TEXTS, "--pooling cls: model=decoder_only of this run reads one way"),
         ("source", "cls", NUMBERS, "reads texts without a start token; choose mean or last"),
@@ -121,9 +121,9 @@ def test_a_text_that_is_too_long_is_cut_and_counted(runs: dict[str, LoadedRun]) 
     ],
 )
 def test_what_has_no_vector_is_refused(
-    runs: dict[str, LoadedRun], kind: str, pooling: str | None, texts: list[str], says: str
+    runs: dict[str, LoadedRun], kind: str, pooling: str | None, texts: list[str], sentence: str
 ) -> None:
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=sentence):
         runs[kind].embed(texts, pooling=pooling)
 
 
@@ -131,8 +131,8 @@ def test_a_module_of_ones_own_and_data_without_text_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
-    given = ["model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=999"]
+    provided = ["model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=999"]
     with pytest.raises(ConfigurationError, match="exposes no features: embed with a run of model=encoder_only"):
-        fresh_run(tmp_path, *given, "data.context_length=16", "data.packing=stream", *ROWS).embed("a")
+        fresh_run(tmp_path, *provided, "data.context_length=16", "data.packing=stream", *ROWS).embed("a")
     with pytest.raises(ValueError, match="this run's data contains no text"):
         h2h.load_run(fresh_run(tmp_path, "data=copy", *ROWS).folder).embed("1 2")

@@ -14,11 +14,11 @@ import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.attention_page import attention_content, half_floats
-from headtohead.finished_runs.probe.attention_probe import Attention, attend
+from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
 from headtohead.finished_runs.probe.probe_files import folder_for, write_attention
 from headtohead.finished_runs.probe.probe_input import of_rows
-from headtohead.probing.map_archive import read_maps
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.map_archive import read_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedRun
 
 @pytest.fixture(scope="module")
 def attention(translator: FinishedRun) -> Attention:
-    return attend(translator, of_rows(translator, "test", [0, 1, 2]))
+    return attention_of(translator, of_rows(translator, "test", [0, 1, 2]))
 
 
 def test_every_kind_is_there_and_only_a_memory_has_no_other_mask(attention: Attention) -> None:
@@ -52,8 +52,8 @@ def test_other_mask_shows_the_same_head_with_and_without_the_future(attention: A
         masked, free = (pair.trained, pair.changed) if causal else (pair.changed, pair.trained)
         assert masked.weights.triu(1).abs().max() == 0 < free.weights.triu(1).max()
         # With the future hidden, what is left keeps its proportions: the scores are the same.
-        kept = free.weights.tril()
-        share = kept / kept.sum(-1, keepdim=True).clamp(min=1e-9)
+        saved = free.weights.tril()
+        share = saved / saved.sum(-1, keepdim=True).clamp(min=1e-9)
         assert torch.allclose(share, masked.weights, atol=1e-5)
 
 
@@ -123,4 +123,4 @@ def test_python_opens_a_run_and_asks_for_its_attention(translator: FinishedRun) 
 def test_a_model_with_nothing_to_show_says_so(translator: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headtohead.finished_runs.probe.attention_probe.all_maps", lambda *_, **__: [])
     with pytest.raises(ValueError, match="has nothing to show"):
-        attend(translator, of_rows(translator, "test", [0]))
+        attention_of(translator, of_rows(translator, "test", [0]))

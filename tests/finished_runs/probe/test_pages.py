@@ -14,7 +14,7 @@ from fresh_runs import ROWS, fresh_run
 from headtohead.comparison.report.page import as_script
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.attention_page import attention_content
-from headtohead.finished_runs.probe.attention_probe import Attention, attend
+from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
 from headtohead.finished_runs.probe.data_seen import see
 from headtohead.finished_runs.probe.position_encodings import position_encodings
 from headtohead.finished_runs.probe.probe_files import page, write_attention, write_data, write_page, write_positions
@@ -52,14 +52,14 @@ def run(folder: Path) -> FinishedRun:
 
 @pytest.fixture(scope="module")
 def attention(run: FinishedRun) -> Attention:
-    return attend(run, of_text(run, "a <b>&</script>\n ok"))
+    return attention_of(run, of_text(run, "a <b>&</script>\n ok"))
 
 
 @pytest.fixture(scope="module")
 def translated(folder: Path) -> Path:
     """The page of an encoder-decoder, of two rows that differ in length."""
     run = fresh_run(folder, "model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS)
-    return write_attention(run, attend(run, of_rows(run, "test", [0, 1])), folder / "translated")[-1]
+    return write_attention(run, attention_of(run, of_rows(run, "test", [0, 1])), folder / "translated")[-1]
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_hovering_reads_query_key_and_weight(
     assert float(browser.run("document.getElementById('weight').textContent")) == pytest.approx(weight, abs=1e-3)
     assert browser.run("document.getElementById('query').textContent") == labels[9]
     assert browser.run("document.getElementById('key').textContent") == labels[2]
-    told = browser.run("document.querySelector('.tip').innerText")
-    assert f"query 9: {labels[9]}" in told and f"key 2: {labels[2]}" in told
+    message = browser.run("document.querySelector('.tip').innerText")
+    assert f"query 9: {labels[9]}" in message and f"key 2: {labels[2]}" in message
     _hover(browser, row=2, column=9)
     assert "hidden by the causal mask" in browser.run("document.querySelector('.tip').innerText")
     _nothing_amiss(browser)
@@ -140,7 +140,7 @@ def test_keys_and_clicks_switch_head_layer_and_mask(
 
 @needs_a_browser
 def test_tokens_that_look_like_markup_stay_text(run: FinishedRun, folder: Path, browser: Browser) -> None:
-    attention = attend(run, of_text(run, NASTY[:46]))
+    attention = attention_of(run, of_text(run, NASTY[:46]))
     browser.open(write_attention(run, attention, folder / "nasty")[-1])
     shown = browser.run("Array.from(document.querySelectorAll('.heat-left span'), (node) => node.textContent)")
     assert shown == attention.pairs[0].queries[0]
@@ -158,7 +158,7 @@ def test_kinds_and_samples_can_be_switched(translated: Path, browser: Browser) -
         "const select = document.querySelector('select'); select.selectedIndex = 1; "
         "select.dispatchEvent(new Event('change'))"
     )
-    browser.settle()
+    browser.wait_until_idle()
     assert browser.run("state.sample") == 1
     _nothing_amiss(browser)
 
@@ -180,7 +180,7 @@ def test_no_page_is_wider_than_its_window(
 
 
 def _other_pages(folder: Path, run: FinishedRun) -> list[Path]:
-    hundred = write_attention(run, attend(run, of_text(run, "x" * 47)), folder / "hundred")[-1]
+    hundred = write_attention(run, attention_of(run, of_text(run, "x" * 47)), folder / "hundred")[-1]
     seen = write_data(see(run.data, run.task, 0), run.config, folder / "data")[-1]
     positions = write_positions(position_encodings(run.model, 48), run.config, folder / "positions")[-1]
     empty = write_page(

@@ -39,14 +39,14 @@ def of_choice(name: str, *overrides: str) -> tuple[list[PositionEncoding], torch
 
 @pytest.mark.parametrize("name", [name for name in choice_names("model/position") if name != "none"])
 def test_every_encoding_is_pictured(name: str) -> None:
-    found, _ = of_choice(name)
-    assert found
-    for placing in found:
-        assert all(panel.values.isfinite().all() for panel in placing.panels)
+    result, _ = of_choice(name)
+    assert result
+    for encoding in result:
+        assert all(panel.values.isfinite().all() for panel in encoding.panels)
         assert all(
-            curves.values.isfinite().all() and len(curves.names) == len(curves.values) for curves in placing.curves
+            curves.values.isfinite().all() and len(curves.names) == len(curves.values) for curves in encoding.curves
         )
-    assert len(positions_data(found)) == len(found) == show_positions(found).row_count
+    assert len(positions_data(result)) == len(result) == show_positions(result).row_count
 
 
 @pytest.mark.parametrize("name", ["rotary", "alibi"])
@@ -63,46 +63,46 @@ def test_no_encoding_is_refused_with_a_way_out() -> None:
 
 
 def test_sinusoids_are_the_papers() -> None:
-    [placing] = of_choice("sinusoidal")[0]
-    table = placing.panels[0].values
-    for place, channel in ((0, 1), (7, 0), (13, 6), (19, 31)):
-        angle = place / 10000 ** (2 * (channel // 2) / 32)
-        assert table[place, channel] == pytest.approx(math.cos(angle) if channel % 2 else math.sin(angle), abs=1e-5)
-    assert placing.panels[1].values.diagonal().tolist() == pytest.approx([1.0] * LENGTH, abs=1e-5)
+    [encoding] = of_choice("sinusoidal")[0]
+    table = encoding.panels[0].values
+    for position, channel in ((0, 1), (7, 0), (13, 6), (19, 31)):
+        angle = position / 10000 ** (2 * (channel // 2) / 32)
+        assert table[position, channel] == pytest.approx(math.cos(angle) if channel % 2 else math.sin(angle), abs=1e-5)
+    assert encoding.panels[1].values.diagonal().tolist() == pytest.approx([1.0] * LENGTH, abs=1e-5)
 
 
 def test_rotary_pairs_turn_at_their_own_speed() -> None:
     for pairing in ("half", "interleaved"):
-        [placing] = of_choice("rotary", f"model.position.pairing={pairing}")[0]
-        by_pair, alike = (panel.values for panel in placing.panels)
+        [encoding] = of_choice("rotary", f"model.position.pairing={pairing}")[0]
+        by_pair, alike = (panel.values for panel in encoding.panels)
         assert by_pair.shape == (8, LENGTH)
-        expected = [[math.cos(place / 10000 ** (pair / 8)) for place in range(LENGTH)] for pair in range(8)]
+        expected = [[math.cos(position / 10000 ** (pair / 8)) for position in range(LENGTH)] for pair in range(8)]
         assert np.allclose(by_pair, expected, atol=1e-5)
         assert np.allclose(alike[:, 0], np.mean(expected, axis=0), atol=1e-5)
 
 
 def test_alibi_falls_with_distance_at_each_heads_slope() -> None:
-    [placing] = of_choice("alibi")[0]
-    curves = placing.curves[0]
+    [encoding] = of_choice("alibi")[0]
+    curves = encoding.curves[0]
     assert curves.first == 1 - LENGTH and curves.values.shape == (2, LENGTH)
     expected = [[-slope * distance for distance in range(LENGTH - 1, -1, -1)] for slope in head_slopes(2)]
     assert np.allclose(curves.values, expected, atol=1e-6)
-    assert all(panel.causal for panel in placing.panels)
+    assert all(panel.causal for panel in encoding.panels)
 
 
 def test_learned_tables_are_shown_as_they_are() -> None:
-    [placing], model = of_choice("learned")
+    [encoding], model = of_choice("learned")
     stack = next(part for part in model.modules() if isinstance(part, Stack))
     table = stack.get_parameter("positions.0.table.weight")
-    assert torch.equal(placing.panels[0].values, table.detach()) and len(table) == LENGTH
+    assert torch.equal(encoding.panels[0].values, table.detach()) and len(table) == LENGTH
 
 
 def test_shaws_vectors_are_shown_layer_by_layer() -> None:
-    found, model = of_choice("shaw")
+    result, model = of_choice("shaw")
     tables = [part.table for part in model.modules() if isinstance(part, Shaw)]
-    assert [placing.name for placing in found] == ["stack, layer 0", "stack, layer 1"]
-    for placing, table in zip(found, tables, strict=True):
-        assert torch.equal(placing.panels[0].values, table) and placing.panels[0].first_row == -16
+    assert [encoding.name for encoding in result] == ["stack, layer 0", "stack, layer 1"]
+    for encoding, table in zip(result, tables, strict=True):
+        assert torch.equal(encoding.panels[0].values, table) and encoding.panels[0].first_row == -16
 
 
 def test_fresh_model_is_the_one_that_training_starts_from() -> None:

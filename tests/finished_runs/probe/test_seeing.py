@@ -81,13 +81,13 @@ def test_tokens_and_targets_are_those_of_the_batch(name: str) -> None:
     seen = see(data, task, 0, split="test", rows=[1, 4])
     batch = task.view(data.split("test").batch(np.array([1, 4])), seed=0, epoch=0)
     assert batch.tokens is not None and batch.targets is not None
-    for place, sample in enumerate(seen.samples):
+    for position, sample in enumerate(seen.samples):
         assert len(sample.sides["tokens"]) == batch.tokens.shape[1]
         if batch.valid is not None:
-            assert [not token.padding for token in sample.sides["tokens"]] == batch.valid[place].tolist()
+            assert [not token.padding for token in sample.sides["tokens"]] == batch.valid[position].tolist()
         scored = [token.target is not None for token in list(sample.sides.values())[-1]]
         if batch.targets.dim() == 2 and task.head != "span":
-            assert scored == (batch.targets[place] != IGNORED).tolist()
+            assert scored == (batch.targets[position] != IGNORED).tolist()
         else:
             assert not any(scored)
 
@@ -114,7 +114,7 @@ def test_borders_of_packed_documents_are_where_positions_start_again() -> None:
     batch = data.split("train").batch(np.array([7]))
     assert batch.positions is not None
     documents = [token.document for token in sample.sides["tokens"]]
-    borders = [place for place in range(1, len(documents)) if documents[place] != documents[place - 1]]
+    borders = [position for position in range(1, len(documents)) if documents[position] != documents[position - 1]]
     assert borders == (batch.positions[0, 1:-1] == 0).nonzero().flatten().add(1).tolist()
 
 
@@ -126,7 +126,7 @@ def test_answer_of_a_question_is_marked_and_sentences_are_told_apart() -> None:
     assert batch.targets is not None
     first, last = batch.targets[0].tolist()
     row = sample.sides["tokens"]
-    assert [place for place, token in enumerate(row) if token.answer] == list(range(first, last + 1))
+    assert [position for position, token in enumerate(row) if token.answer] == list(range(first, last + 1))
     assert all(token.sentence == 1 for token in row if token.answer) and row[0].sentence == 0
 
 
@@ -151,8 +151,8 @@ def test_lengths_and_padding_are_those_of_the_batches_read() -> None:
     assert batch.valid is not None and batch.decoder_valid is not None
     assert test.lengths["tokens of a row"].tolist() == batch.valid.sum(1).tolist()
     assert test.lengths["tokens of a target"].tolist() == batch.decoder_valid.sum(1).tolist()
-    places = torch.cat((batch.valid, batch.decoder_valid), dim=1)
-    assert test.padding == pytest.approx(1 - places.float().mean().item())
+    positions = torch.cat((batch.valid, batch.decoder_valid), dim=1)
+    assert test.padding == pytest.approx(1 - positions.float().mean().item())
 
 
 @pytest.mark.usefixtures("cache")

@@ -47,9 +47,9 @@ def test_pictures_are_those_that_training_reads_in_its_first_epoch(tmp_path: Pat
     batch = data.split("train").batch(rows)
     after = build_augmentation(config, data).on_device(batch, seed=seeds_of(3).data_order, epoch=0)
     scale = PixelScale.of(data.spec())
-    for images, found in ((batch.images, [sample.original for sample in seen.samples]), (after.images, seen.samples)):
+    for images, result in ((batch.images, [sample.original for sample in seen.samples]), (after.images, seen.samples)):
         assert images is not None
-        assert torch.equal(scale.as_shown(images), torch.stack([sample.image for sample in found]))  # type: ignore[union-attr, misc]
+        assert torch.equal(scale.as_shown(images), torch.stack([sample.image for sample in result]))  # type: ignore[union-attr, misc]
     assert seen.augmented_by == ("horizontal_flip", "mixup")
     assert any(" + " in (sample.label or "") for sample in seen.samples)
     assert all(sample.original is not None and " + " not in (sample.original.label or "") for sample in seen.samples)

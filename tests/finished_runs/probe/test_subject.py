@@ -13,7 +13,7 @@ from PIL import Image
 from fresh_runs import ROWS, fresh_run
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.finished_run import FinishedRun
-from headtohead.finished_runs.probe.attention_probe import attend
+from headtohead.finished_runs.probe.attention_probe import attention_of
 from headtohead.finished_runs.probe.probe_input import ProbeInput, of_image, of_rows, of_text
 from headtohead.finished_runs.probe.small_images import over_images, pixels_of
 
@@ -77,10 +77,10 @@ def test_unknown_characters_are_named(decoder: FinishedRun) -> None:
 
 
 def test_decoder_reads_the_target_or_what_it_writes_itself(translator: FinishedRun) -> None:
-    given = of_text(translator, "12", target="six").batch
-    assert given.decoder_tokens is not None
-    assert given.decoder_tokens[0, 0] == translator.data.spec().bos_id
-    assert decoded(translator, given.decoder_tokens[0].tolist()) == "six"
+    provided = of_text(translator, "12", target="six").batch
+    assert provided.decoder_tokens is not None
+    assert provided.decoder_tokens[0, 0] == translator.data.spec().bos_id
+    assert decoded(translator, provided.decoder_tokens[0].tolist()) == "six"
     free = of_text(translator, "12")
     assert free.remarks[0].startswith("no --target: the decoder reads its own output")
     model, spec = translator.model, translator.data.spec()
@@ -112,7 +112,7 @@ def test_texts_become_rows_as_those_of_the_data(data: str, task: str, outputs: P
 
 
 def _parts(ids: list[int], end: int) -> list[list[int]]:
-    ends = [place for place, token in enumerate(ids) if token == end]
+    ends = [position for position, token in enumerate(ids) if token == end]
     return [ids[start + 1 : stop] for start, stop in zip([0, *ends], ends, strict=False)]
 
 
@@ -130,7 +130,7 @@ def test_image_is_resized_and_as_bright_as_the_data(vision: FinishedRun, tmp_pat
     assert subject.batch.images is not None and subject.batch.images.shape == (1, 1, 8, 8)
     assert subject.batch.images[0, 0, 0, 0] == -1 and subject.batch.images.max() == pytest.approx(252 / 127.5 - 1)
     assert np.array_equal(pixels_of(subject.batch.images[0])[..., 0], levels[::5, ::5])
-    attention = attend(vision, subject)
+    attention = attention_of(vision, subject)
     assert attention.images is not None
     drawn = over_images(attention.maps[0], attention.images)
     assert drawn.dtype == np.uint8 and drawn.shape[2] == 3 and len(np.unique(drawn)) > 20
@@ -195,4 +195,4 @@ def test_a_model_of_one_side_reads_source_and_target_in_one_row(
     source = run.data.tokenizer.encode(["12"])[0].tolist()
     following = [spec.bos_id, *run.data.tokenizer.encode([after])[0].tolist()] if after else []
     assert ids == [*source, *(following or [spec.mask_id] * spec.max_target_length)]
-    attend(run, subject)
+    attention_of(run, subject)

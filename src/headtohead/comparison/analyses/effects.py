@@ -293,8 +293,8 @@ def _remarks(
         elif not runs:
             yield f"{arm} is left out of the effects: none of its runs has a value"
     for seed in incomplete:
-        lacking = ", ".join(arm for arm in complete_arms if seed not in data[arm])
-        yield f"seed {seed} is left out of the effects: it has no value of {lacking}"
+        without_name = ", ".join(arm for arm in complete_arms if seed not in data[arm])
+        yield f"seed {seed} is left out of the effects: it has no value of {without_name}"
     for arm in complete_arms:
         shape = shape_of([value for value in data[arm].values() if value is not None], reading.scale)
         if shape != "ordinary":

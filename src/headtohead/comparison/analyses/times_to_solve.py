@@ -9,7 +9,7 @@ from headtohead.comparison.contrasts import TimeUnit, Values
 from headtohead.comparison.tables.run_table import GIVEN
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 Run = tuple[str, int, RunRecord]
 """The arm it belongs to, and the seed that pairs it."""
@@ -38,7 +38,7 @@ class TimesToSolve:
         """`curves` of runs without a folder of their own, by run id; others are read when they are asked for."""
         self._stage, _, self._name = metric.partition("/")
         self._sign = 1 if direction == "max" else -1
-        self._given, self._unit = curves or {}, unit
+        self._curves_by_run, self._unit = curves or {}, unit
         self._runs = [run for run in runs if run[2].status == "finished"] if self._stage in _VALIDATED else []
         self._read: dict[str, dict[int, Curve]] | None = None
 
@@ -61,8 +61,8 @@ class TimesToSolve:
         return self._read
 
     def _curve(self, record: RunRecord) -> Curve | None:
-        if record.id in self._given or record.path is None:
-            return self._given.get(record.id)
+        if record.id in self._curves_by_run or record.path is None:
+            return self._curves_by_run.get(record.id)
         name = f"validation/{self._name}"
         return RunFolder(record.path).metrics({name}).get(name)
 

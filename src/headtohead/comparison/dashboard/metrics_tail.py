@@ -38,7 +38,7 @@ class LoggedPoint:
 class MetricsChunk:
     """Whole lines of the file, from one place to the next."""
 
-    place: ReadPosition
+    position: ReadPosition
     """Where to go on."""
     anew: bool
     """These lines are the file's first: what was read before no longer holds."""

@@ -37,7 +37,7 @@ class DashboardRoutes:
         self._own = {"/": _PAGES / "page.html"}
         self._own |= {f"/{file.name}": file for file in _PAGES.iterdir() if file.suffix in (".js", ".css", ".svg")}
         self._own |= {f"/{name}": _SHARED / name for name in ("theme.css", "page_kit.js")} | {"/plotly.js": _plotly()}
-        self._asked: dict[str, Callable[[Query], HttpResponse]] = {
+        self._requested: dict[str, Callable[[Query], HttpResponse]] = {
             "/api/runs": self._runs,
             "/api/curves": self._curves,
             "/api/run": self._run,
@@ -52,7 +52,7 @@ class DashboardRoutes:
         path, _, query = address.partition("?")
         if path in self._own:
             return as_file(self._own[path])
-        handler = self._asked.get(path)
+        handler = self._requested.get(path)
         if handler is None:
             return refusal(404, "no such page: open / for the start")
         try:
@@ -77,7 +77,7 @@ class DashboardRoutes:
             return None
         piece = read_on(entry.folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
-        data = {"file": str(piece.place.file), "offset": piece.place.offset, "anew": piece.anew}
+        data = {"file": str(piece.position.file), "offset": piece.position.offset, "anew": piece.anew}
         return {**data, **_columns(list(piece.points(metric)))}
 
     def _run(self, query: Query) -> HttpResponse:

@@ -14,7 +14,7 @@ CHOICES = "choices"
 """Their names hold no dots: model/mixer stands for itself."""
 
 
-def lasting(record: RunRecord) -> dict[str, Any]:
+def fixed_facts(record: RunRecord) -> dict[str, Any]:
     """Return the facts that do not change until the record is written again."""
     line = line_of(record)
     position = record.place
@@ -53,7 +53,7 @@ def lasting(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def passing(
+def current_facts(
     status: Status, reason: str | None, progress: Progress, latest: Mapping[str, float | None]
 ) -> dict[str, Any]:
     """Return the facts that change while a run trains."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.comparison.dashboard.metrics_tail import ReadPosition, read_on
-from headtohead.comparison.dashboard.run_facts import lasting, passing
+from headtohead.comparison.dashboard.run_facts import current_facts, fixed_facts
 from headtohead.errors import UsageError
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RECORD, RunFolder, find_runs
+from headtohead.records.run_folder import RECORD, RunFolder, find_runs
 from headtohead.records.strict_json import RecordError
 
 _SHORTEST = 0.5
@@ -31,12 +31,12 @@ class RunEntry:
     seen: tuple[int, int, int] | None = None
     """Of record.json: another one means that it was written anew."""
     record: RunRecord | None = None
-    lasting: dict[str, Any] = field(default_factory=dict)
-    passing: dict[str, Any] = field(default_factory=dict)
-    lasts_since: int = 0
+    fixed_facts: dict[str, Any] = field(default_factory=dict)
+    current_facts: dict[str, Any] = field(default_factory=dict)
+    fixed_since: int = 0
     """The version at which each part became what it is."""
-    passes_since: int = 0
-    place: ReadPosition = field(default_factory=ReadPosition)
+    current_since: int = 0
+    position: ReadPosition = field(default_factory=ReadPosition)
     progress: Progress | None = None
     latest: dict[str, float | None] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class RunIndex:
             name, _, version = since.partition(".")
             known = int(version) if name == self._name and version.isdigit() else -1
             changed = {
-                key: _changes(entry, known) for key, entry in self._entries.items() if entry.passes_since > known
+                key: _changes(entry, known) for key, entry in self._entries.items() if entry.current_since > known
             }
             return {"now": f"{self._name}.{self._version}", "keys": list(self._entries), "changed": changed}
 
@@ -99,12 +99,12 @@ class RunIndex:
             return  # taken away at this moment: the next look misses it
         seen = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         if seen != entry.seen:
-            entry.seen, entry.lasts_since = seen, self._version
+            entry.seen, entry.fixed_since = seen, self._version
             self._read_record(entry)
         self._read_on(entry)
-        now = self._passing(entry)
-        if now != entry.passing or entry.lasts_since == self._version:
-            entry.passing, entry.passes_since = now, self._version
+        now = self._current_facts(entry)
+        if now != entry.current_facts or entry.fixed_since == self._version:
+            entry.current_facts, entry.current_since = now, self._version
 
     def _read_record(self, entry: RunEntry) -> None:
         name = entry.folder.id
@@ -112,10 +112,10 @@ class RunIndex:
             if not is_inside(self.root, entry.folder.path / RECORD):
                 raise RecordError(f"{RECORD} is a link that leads out of the folder: it is not read")
             entry.record = entry.folder.read_record_as_written()
-            entry.lasting = lasting(entry.record)
+            entry.fixed_facts = fixed_facts(entry.record)
         except (UsageError, OSError) as error:
             entry.record = None
-            entry.lasting = {**lasting(RunRecord(id=name)), "unreadable": str(error)}
+            entry.fixed_facts = {**fixed_facts(RunRecord(id=name)), "unreadable": str(error)}
 
     def _read_on(self, entry: RunEntry) -> None:
         path = entry.folder.metrics_file.path
@@ -123,27 +123,29 @@ class RunIndex:
             facts = path.stat()
         except OSError:
             return
-        if (facts.st_ino, facts.st_size) == (entry.place.file, entry.place.offset) or not is_inside(self.root, path):
+        if (facts.st_ino, facts.st_size) == (entry.position.file, entry.position.offset) or not is_inside(
+            self.root, path
+        ):
             return
-        piece = read_on(path, entry.place)
+        piece = read_on(path, entry.position)
         if piece.anew:
             entry.latest, entry.progress = {}, None
-        entry.place = piece.place
+        entry.position = piece.position
         for point in piece.latest():
             entry.latest[point.name] = point.value
             entry.progress = point.progress
 
-    def _passing(self, entry: RunEntry) -> dict[str, Any]:
+    def _current_facts(self, entry: RunEntry) -> dict[str, Any]:
         record = entry.record
         if record is None:
-            return {**passing("failed", entry.lasting["unreadable"], Progress(), {}), "status": "unreadable"}
-        status, reason = entry.folder.standing(record)
+            return {**current_facts("failed", entry.fixed_facts["unreadable"], Progress(), {}), "status": "unreadable"}
+        status, reason = entry.folder.current_status(record)
         progress = record.progress if entry.progress is None or status == "finished" else entry.progress
-        return passing(status, reason, progress, entry.latest)
+        return current_facts(status, reason, progress, entry.latest)
 
 
 def _changes(entry: RunEntry, known: int) -> dict[str, Any]:
-    return {**entry.passing, **(entry.lasting if entry.lasts_since > known else {})}
+    return {**entry.current_facts, **(entry.fixed_facts if entry.fixed_since > known else {})}
 
 
 def is_inside(root: Path, path: Path) -> bool:

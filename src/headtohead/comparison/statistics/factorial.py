@@ -55,7 +55,7 @@ class Design:
 
     def __init__(self, factors: Mapping[str, Sequence[str]], cells: Sequence[Cell]) -> None:
         self.factors, self.cells = factors, cells
-        self.mains = [Effect(((f, level),)) for f, levels in factors.items() for level in levels[1:]]
+        self.main_effects = [Effect(((f, level),)) for f, levels in factors.items() for level in levels[1:]]
         self.interactions = [
             Effect(((f, one), (g, other)))
             for f, g in combinations(factors, 2)
@@ -66,7 +66,7 @@ class Design:
         """Main effects, then interactions; interactions that a main effect hides behind are taken to be zero."""
         pairs = {frozenset(effect.factors) for effect in self.interactions} if interactions else set()
         whole = _Model(self, pairs)
-        effects = [*self.mains, *(self.interactions if interactions else ())]
+        effects = [*self.main_effects, *(self.interactions if interactions else ())]
         return [self._estimator(whole, effect) for effect in effects]
 
     def _estimator(self, whole: _Model, effect: Effect) -> Estimator:
@@ -88,7 +88,7 @@ class _Model:
 
     def __init__(self, design: Design, pairs: Collection[Pair]) -> None:
         self.pairs = set(pairs)
-        self._effects = [*design.mains, *(e for e in design.interactions if frozenset(e.factors) in self.pairs)]
+        self._effects = [*design.main_effects, *(e for e in design.interactions if frozenset(e.factors) in self.pairs)]
         self._factors = design.factors
         rows = np.array([[1.0, *(self._coded(effect, cell) for effect in self._effects)] for cell in design.cells])
         self._inverse = np.linalg.pinv(rows)

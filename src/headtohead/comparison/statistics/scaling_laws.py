@@ -197,19 +197,19 @@ class _Redrawn:
 
 
 def _terms(x: ArrayLike, fewest: int) -> Floats:
-    given = np.asarray(x, dtype=np.float64)
-    if (given <= 0).any() or len(np.unique(given)) < fewest:
+    provided = np.asarray(x, dtype=np.float64)
+    if (provided <= 0).any() or len(np.unique(provided)) < fewest:
         raise UsageError(f"this law needs sizes above 0, at least {fewest} different ones on each axis")
-    return np.log(given)[None]
+    return np.log(provided)[None]
 
 
 def _losses(loss: ArrayLike, free: int) -> Floats:
-    given = np.asarray(loss, dtype=np.float64)
-    if len(given) <= free:
-        raise UsageError(f"{len(given)} points for {free} free numbers: give {free + 1} runs or more")
-    if not (np.isfinite(given) & (given > 0)).all():
+    provided = np.asarray(loss, dtype=np.float64)
+    if len(provided) <= free:
+        raise UsageError(f"{len(provided)} points for {free} free numbers: give {free + 1} runs or more")
+    if not (np.isfinite(provided) & (provided > 0)).all():
         raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is no point of a law")
-    return np.log(given)
+    return np.log(provided)
 
 
 def _fit(log_x: Floats, log_loss: Floats, redrawn: _Redrawn) -> Floats:

@@ -150,7 +150,7 @@ def _lines_table(lines: Sequence[TableLine], columns: Sequence[str], title: str 
     return table
 
 
-def whereabouts(lines: Iterable[TableLine]) -> Iterator[str]:
+def run_paths(lines: Iterable[TableLine]) -> Iterator[str]:
     """Yield where each run's record is, and where W&B has it: a page, or the folder to upload. Lines and no table, so
     that paths can be copied however narrow the terminal is."""
     for line in lines:

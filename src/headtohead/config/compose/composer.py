@@ -64,10 +64,10 @@ class Composer:
         config, chosen = self._composed(self._prepared(overrides))
         if _EXPERIMENT in config:
             raise ConfigurationError(self._without_header(chosen.get(_EXPERIMENT)))
-        found = self._replaced(tuple(chosen.items()))
+        replaced = self._replaced(tuple(chosen.items()))
         size = chosen.get(SIZE)
         used = without_unused_fields(config, {} if size is None else self._of_size(size))
-        return {**used, "choices": chosen, **({REPLACED: found} if found else {})}
+        return {**used, "choices": chosen, **({REPLACED: replaced} if replaced else {})}
 
     def _composed(self, overrides: Sequence[str]) -> tuple[Config, dict[str, str | None]]:
         choices, values = choices_and_values(overrides)

@@ -105,7 +105,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
 
 
 def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config]) -> Config:
-    from headtohead.config.compose.epochs import settled_length
+    from headtohead.config.compose.epochs import resolved_length
     from headtohead.config.rules import compatibility
     from headtohead.config.schema import key_checks
 
@@ -114,7 +114,7 @@ def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config
     if starts_published(composed):
         composed = with_its_choices(composed, overrides, compose)
     config = key_checks.check(continued(composed, overrides, lambda override: compose([override])) or composed)
-    config = settled_length(config, overrides, compatibility.check)
+    config = resolved_length(config, overrides, compatibility.check)
     if config.get("name") is None:
         config["name"] = run_name(config, overrides, config_folder())
     return config

@@ -17,9 +17,11 @@ _UNKNOWN = 2**62
 
 def refuse_both(overrides: Sequence[str]) -> None:
     """Refuse a length that is given twice."""
-    given = {key_of(override): override for override in overrides}
-    if EPOCHS in given and STEPS in given and not given[EPOCHS].endswith("=null"):
-        raise ConfigurationError(f"{given[EPOCHS]} and {given[STEPS]} both say how long to train: give one of them")
+    provided = {key_of(override): override for override in overrides}
+    if EPOCHS in provided and STEPS in provided and not provided[EPOCHS].endswith("=null"):
+        raise ConfigurationError(
+            f"{provided[EPOCHS]} and {provided[STEPS]} both say how long to train: give one of them"
+        )
 
 
 def in_epochs(config: Mapping[str, Any]) -> int | None:
@@ -28,15 +30,15 @@ def in_epochs(config: Mapping[str, Any]) -> int | None:
     return epochs
 
 
-def settled_length(
+def resolved_length(
     config: Mapping[str, Any], overrides: Sequence[str], check: Callable[[Mapping[str, Any]], None]
 ) -> dict[str, Any]:
     """Return the configuration in steps, checked; where rows have to be counted, all that can be is checked before."""
     if in_epochs(config) is not None:
         check({**config, "trainer": {**config["trainer"], "max_steps": _UNKNOWN}})
-    settled = in_steps(config, overrides)
-    check(settled)
-    return settled
+    in_steps_config = in_steps(config, overrides)
+    check(in_steps_config)
+    return in_steps_config
 
 
 def in_steps(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def _steps_of_epoch(config: str, train_rows: int | None) -> int:
     """Return how many full batches the run's training rows make."""
     from headtohead.config.origins.from_weights import build_data
     from headtohead.data.batches.row_order import EpochOrder, OrderedSplit
-    from headtohead.data.splits.sample_splits import learned_rows
+    from headtohead.data.splits.sample_splits import train_subset
 
     data = build_data(json.loads(config))
     train = data.split("train")
@@ -66,4 +68,4 @@ def _steps_of_epoch(config: str, train_rows: int | None) -> int:
             f"{EPOCHS} counts how often all rows are read, and this data streams them, so that nobody knows how many "
             f"there are: give {STEPS}"
         )
-    return EpochOrder(learned_rows(train, train_rows, 0), batch_size=data.batch_size, seed=0).steps_per_epoch
+    return EpochOrder(train_subset(train, train_rows, 0), batch_size=data.batch_size, seed=0).steps_per_epoch

@@ -81,7 +81,7 @@ def _refusal(key: str, value: Any, before: Any, run: str) -> ConfigurationError:
 
 def _recorded(run: Path) -> dict[str, Any] | None:
     """Return None where there is no record, which a rule refuses."""
-    from headtohead.records.store import RECORD, RunFolder
+    from headtohead.records.run_folder import RECORD, RunFolder
 
     folder = run if run.is_dir() else run.parent
     if not os.path.lexists(folder / RECORD):

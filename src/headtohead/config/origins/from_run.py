@@ -12,7 +12,7 @@ from typing import Any
 from headtohead.config.compose.by_hydra import Config
 from headtohead.config.compose.choices import config_folders
 from headtohead.config.compose.composition import compose, renamed
-from headtohead.config.compose.epochs import settled_length
+from headtohead.config.compose.epochs import resolved_length
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import fields_of_size
@@ -50,7 +50,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
         _ConfigRevision(config, overrides, config_dir).apply()
     _refuse_masked(config, "")
     checked = key_checks.check(config)
-    checked = settled_length(checked, overrides, compatibility.check)
+    checked = resolved_length(checked, overrides, compatibility.check)
     if checked.get("name") is None or (overrides and "name" not in map(key_of, overrides)):
         checked["name"] = renamed(recorded, checked, overrides)
     return checked
@@ -58,7 +58,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
 
 def _read(path: Path) -> Config:
     """A file is read as what it is; of a folder, config.yaml is what was meant to be run again."""
-    from headtohead.records.store import RECORD
+    from headtohead.records.run_folder import RECORD
 
     file = next((path / name for name in ("config.yaml", RECORD) if (path / name).is_file()), path)
     if not file.is_file():

@@ -12,7 +12,7 @@ from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules.parametrisation_rules import scaling
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 _MAY_DIFFER = (
     "vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "pooling", "dropout", "drop_path",

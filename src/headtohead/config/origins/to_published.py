@@ -99,12 +99,12 @@ def _difference(
     composed = compose("train", overrides)
     node = composed["model"]
     filled = {name: config["model"].get(name) for name in _FROM_DATA if node.get(name, 0) is None}
-    twin = make_model({**composed, "task": config["task"], "model": {**node, **filled}}, "meta")
-    ours, theirs = dict(model.named_modules()), dict(twin.named_modules())
+    counterpart = make_model({**composed, "task": config["task"], "model": {**node, **filled}}, "meta")
+    ours, theirs = dict(model.named_modules()), dict(counterpart.named_modules())
     for path in ours.keys() | theirs.keys():
         if path not in ours or path not in theirs:
             return f"{path} is in one of the two only"
-    shapes, others = ({name: tensor.shape for name, tensor in one.state_dict().items()} for one in (model, twin))
+    shapes, others = ({name: tensor.shape for name, tensor in one.state_dict().items()} for one in (model, counterpart))
     for name in shapes.keys() | others.keys():
         if shapes.get(name) != others.get(name):
             return f"{name} has another shape, or is in one of the two only"

@@ -265,13 +265,13 @@ def _starting_points(view: ConfigView) -> Iterator[str]:
     init, resume = view.config.get("init_from"), view.config.get("resume_from")
     if init and resume and not _is_run(resume):  # a run that is continued may have begun with init_from
         yield f"init_from={init} starts a run and resume_from={resume} continues one: give one of them"
-    for field, given in (("init_from", init), ("resume_from", resume)):
-        if given and not given.startswith(PREFIX) and not _is_run(given.removeprefix("run:")):
-            yield f"{field}={given} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
+    for field, provided in (("init_from", init), ("resume_from", resume)):
+        if provided and not provided.startswith(PREFIX) and not _is_run(provided.removeprefix("run:")):
+            yield f"{field}={provided} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
 
 
-def _is_run(given: str) -> bool:
-    folder = Path(given)
+def _is_run(provided: str) -> bool:
+    folder = Path(provided)
     return ((folder if folder.is_dir() else folder.parent) / "record.json").is_file()
 
 

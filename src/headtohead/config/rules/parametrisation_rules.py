@@ -119,10 +119,10 @@ def _optimizer(view: ConfigView) -> Iterator[str]:
 
 
 def _start(view: ConfigView) -> Iterator[str]:
-    given = view.config.get("init_from")
-    if given and given.startswith(PREFIX):
+    provided = view.config.get("init_from")
+    if provided and provided.startswith(PREFIX):
         yield (
-            f"init_from={given} has weights made for multipliers other than those of "
+            f"init_from={provided} has weights made for multipliers other than those of "
             f"{view.chosen('parametrisation')}: leave init_from out, {_OTHERWISE}"
         )
 

@@ -92,8 +92,8 @@ def _fields(target: str, slot: Slot) -> KnownKeys | None:
         return None
     kinds = {item.name: kind_of(item.module, item.annotation) for item in taken if item.name not in passed}
     kinds |= {name: Either((kinds[name], NullKind())) for name in slot.filled & kinds.keys()}
-    settled = passed | slot.filled
-    required = frozenset(item.name for item in taken if item.default is None and item.name not in settled)
+    given_by_others = passed | slot.filled
+    required = frozenset(item.name for item in taken if item.default is None and item.name not in given_by_others)
     examples = {item.name: text for item in taken if (text := _example(item.default))}
     return KnownKeys(target.rpartition(".")[2], kinds, passed & {item.name for item in taken}, required, examples)
 
@@ -173,8 +173,8 @@ class _Checker:
         nearest anywhere is a guess only where no group was named."""
         prefix = f"{path}." if path else ""
         refused = f"{prefix}{key} is not a field of {owner}"
-        if takers := _choices_with(path.replace(".", "/"), key) if path else []:
-            return ConfigurationError(f"{refused}: {path}={'|'.join(takers)} has it")
+        if groups_with_key := _choices_with(path.replace(".", "/"), key) if path else []:
+            return ConfigurationError(f"{refused}: {path}={'|'.join(groups_with_key)} has it")
         legal = list(self._legal_paths())
         by_leaf = {name.rpartition(".")[2]: name for name in reversed(legal)}
         same = [name for name in legal if name.rpartition(".")[2] == key]
@@ -230,9 +230,9 @@ def _check_target(path: str, group: str, target: Any) -> None:
 
 
 def _given_by_parent(path: str, group: str, key: str) -> str:
-    giver = slot_of(group).giver
-    instead = f"set model.{key} instead" if giver == "the model" else "leave it out"
-    return f"{path}.{key} is refused: {giver} gives it; {instead}"
+    filled_by = slot_of(group).filled_by
+    instead = f"set model.{key} instead" if filled_by == "the model" else "leave it out"
+    return f"{path}.{key} is refused: {filled_by} gives it; {instead}"
 
 
 def _record_of(kind: Kind) -> RecordKind | None:

@@ -18,7 +18,7 @@ class Slot:
     passed: frozenset[str] = frozenset()
     filled: frozenset[str] = frozenset()
     """What may stay null, to be taken from the data."""
-    giver: str = "the model"
+    filled_by: str = "the model"
     """Who passes it."""
 
 
@@ -27,7 +27,7 @@ SLOTS: dict[str, Slot] = {
         ("headtohead.architectures",),
         frozenset({"head"}),
         frozenset({"vocab_size", "max_length", "max_target_length", "num_classes", "image_shape"}),
-        giver="the task",
+        filled_by="the task",
     ),
     "model/mixer": Slot(("headtohead.components",), _DIMENSIONS),
     "model/mixers": Slot(("headtohead.components",), _DIMENSIONS),
@@ -44,9 +44,9 @@ SLOTS: dict[str, Slot] = {
     "task": Slot(("headtohead.tasks",)),
     "data": Slot(("headtohead.data",)),
     "augmentation": Slot(("headtohead.data.augmentation",)),
-    "optimizer": Slot(("headtohead.training",), frozenset({"model", "params"}), giver="the run"),
+    "optimizer": Slot(("headtohead.training",), frozenset({"model", "params"}), filled_by="the run"),
     "parametrisation": Slot(("headtohead.training",)),
-    "schedule": Slot(("headtohead.training",), frozenset({"total_steps"}), giver="the run"),
+    "schedule": Slot(("headtohead.training",), frozenset({"total_steps"}), filled_by="the run"),
     "finetuning": Slot(("headtohead.training",)),
     "precision": Slot(("headtohead.training",)),
     "checkpointing": Slot(("headtohead.components",)),

@@ -17,8 +17,8 @@ from headtohead.data.augmentation.augmentation import checked_rate
 from headtohead.data.augmentation.text_rewriting import TextRewriting
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.cache.arrow_columns import Ragged, Table, digest_of, ragged, slices
+from headtohead.data.cache.parallel_map import progress_bar
 from headtohead.data.cache.prepared_content import PreparedContent, prepared
-from headtohead.data.cache.worker_processes import progress_bar
 from headtohead.data.data_source import DataError, DataSource, Split
 from headtohead.data.splits.sample_splits import numbers_of
 from headtohead.ranges import Beams, Probability
@@ -66,12 +66,12 @@ class BackTranslation(TextRewriting):
             raise DataError(f"{_FIELD}.run is missing: give the folder of a finished run that translates.")
         self.run, self.back, self.beams = run, back, beams
         self._open: OpenTranslators | None = None
-        self._open_learned: Callable[[], Split] | None = None
+        self._open_training_rows: Callable[[], Split] | None = None
 
-    def take(self, open_translators: OpenTranslators, open_learned: Callable[[], Split]) -> None:
+    def take(self, open_translators: OpenTranslators, open_training_rows: Callable[[], Split]) -> None:
         """Receive the function that opens runs as translators, and the train rows that the run learns from; called
         before `bind`."""
-        self._open, self._open_learned = open_translators, open_learned
+        self._open, self._open_training_rows = open_translators, open_training_rows
 
     def bind(self, source: DataSource) -> None:
         super().bind(source)
@@ -107,8 +107,8 @@ class BackTranslation(TextRewriting):
     @cached_property
     def _translations(self) -> _Translations:
         """Return the translations, from the cache if the same rows were translated by the same runs before."""
-        assert self._open_learned is not None, "take is called first"
-        split = self._open_learned()
+        assert self._open_training_rows is not None, "take is called first"
+        split = self._open_training_rows()
         rows = numbers_of(split)
         key = {
             "data": self.spec.data_hash,

@@ -52,9 +52,9 @@ class TokenDropping(AugmentedTokens):
         """Return a mask of all tokens of each word whose first token was chosen, outside of entities."""
         assert batch.targets is not None
         tags = batch.targets.numpy()
-        firsts = np.maximum.accumulate(np.where(tags != IGNORED, np.arange(tags.shape[1]), 0), axis=1)
+        first_tokens = np.maximum.accumulate(np.where(tags != IGNORED, np.arange(tags.shape[1]), 0), axis=1)
         out = chosen & (tags == self.spec.class_names.index(OUTSIDE))
-        words: np.ndarray = np.take_along_axis(out, firsts, axis=1)
+        words: np.ndarray = np.take_along_axis(out, first_tokens, axis=1)
         return words
 
 

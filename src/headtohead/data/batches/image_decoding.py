@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from headtohead.data.cache.worker_processes import num_processes
+from headtohead.data.cache.parallel_map import num_processes
 from headtohead.data.data_source import DataError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Length

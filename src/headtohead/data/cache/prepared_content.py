@@ -23,7 +23,7 @@ from headtohead.data.cache.arrow_columns import (
 from headtohead.data.cache.paths import cache_root
 from headtohead.data.data_source import DataError
 from headtohead.data.splits.leaks import LEAKS
-from headtohead.files.atomic_write import put_in_place
+from headtohead.files.atomic_write import move_into_place
 from headtohead.files.disk_operations import is_full
 from headtohead.files.safe_read import read_json
 
@@ -63,14 +63,14 @@ def prepared(name: str, parameters: Mapping[str, Any], make: Callable[[], Prepar
     """
     folder = cache_root() / name / fingerprint(parameters)
     if not folder.exists():
-        with alone(folder):
+        with exclusive_lock(folder):
             if not folder.exists():
                 _write(folder, make, parameters)
     return _read(folder)
 
 
 @contextmanager
-def alone(index: Path, *, wait: bool = True) -> Iterator[None]:
+def exclusive_lock(index: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold a lock of this path, one process at a time; the system releases it when a process dies. Without `wait`,
     raise TimeoutError where another process holds it."""
     from filelock import FileLock, Timeout
@@ -129,7 +129,7 @@ def disk_full_message(index: Path) -> Iterator[None]:
 
 def _move(unfinished: Path, folder: Path) -> None:
     try:
-        put_in_place(unfinished, folder)
+        move_into_place(unfinished, folder)
     except OSError:
         if not folder.exists():
             raise

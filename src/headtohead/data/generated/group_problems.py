@@ -179,12 +179,12 @@ class ModularAddition(ProceduralSource):
         return {"modulus": self.modulus, "train_fraction": self.train_fraction, "pairs": self.pairs}
 
     def problems(self, name: SplitName) -> Problems:
-        first, second = self._dealt(name)
+        first, second = self._split_pairs(name)
         sums = (first + second) % self.modulus
         prompts = np.stack([FIRST_ID + first, np.full_like(first, FIRST_ID + self.modulus), FIRST_ID + second], axis=1)
         return Problems.of(prompts, FIRST_ID + sums[:, None], sums)
 
-    def _dealt(self, name: SplitName) -> tuple[np.ndarray, np.ndarray]:
+    def _split_pairs(self, name: SplitName) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs of a split, in both orders where they are unordered."""
         first, second = np.divmod(np.arange(self.modulus**2), self.modulus)
         if self.pairs == "unordered":

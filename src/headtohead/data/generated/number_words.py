@@ -104,9 +104,9 @@ class NumberWords(PairSource):
         starts, counts = digit_groups(self.max_number)
         num_held = self.sizes["validation"] + self.sizes["test"]
         share = max(_HELD_SHARE, num_held / int(counts.sum()))
-        taken = shared_out(num_held, np.ceil(counts * share).astype(np.int64))
+        taken = allocate(num_held, np.ceil(counts * share).astype(np.int64))
         held = _drawn(starts, counts, taken, np.random.default_rng([self.seed, 0]))
-        train_counts = shared_out(self.sizes["train"], counts - taken)
+        train_counts = allocate(self.sizes["train"], counts - taken)
         generator = np.random.default_rng([self.seed, 1])
         train = _drawn(starts, counts, train_counts, generator, without=held)
         return {"train": train, "validation": held[self.sizes["test"] :], "test": held[: self.sizes["test"]]}
@@ -126,7 +126,7 @@ def digit_groups(max_number: int) -> tuple[np.ndarray, np.ndarray]:
     return starts, np.diff(np.append(starts, max_number + 1))
 
 
-def shared_out(size: int, available: np.ndarray) -> np.ndarray:
+def allocate(size: int, available: np.ndarray) -> np.ndarray:
     """Divide `size` into equal shares, none above what is available; what the small ones lack goes to the others."""
     shares = np.zeros_like(available)
     for done, index in enumerate(np.argsort(available, kind="stable")):

@@ -26,7 +26,7 @@ SCENES = (
     ("sang before the king / played to a full house", "on stage / in front of an audience"),
 )
 """What someone may do, and where that is; nobody is in two of these places."""
-_DEEDS, _PLACES = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*SCENES, strict=True))
+_ACTIONS, _PLACES = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*SCENES, strict=True))
 _NUM_WAYS = 2
 """The number of wordings of each."""
 OPENINGS = (
@@ -56,10 +56,10 @@ def claim_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
             name, pronoun = PEOPLE[people[row]]
             if LABELS[labels[row]] == NEUTRAL:
                 pronoun = "he" if pronoun == "she" else "she"
-            deed = _DEEDS[scenes[row]][ways[row, 0]]
+            action = _ACTIONS[scenes[row]][ways[row, 0]]
             index = _PLACES[scenes[row] if there[row] else elsewhere[row]][ways[row, 1]]
             was = "was not" if negated[row] else "was"
-            report, claim = f"{WHEN[when[row]]}{name} {deed} .", f"{OPENINGS[openings[row]]}{pronoun} {was} {index} ."
+            report, claim = f"{WHEN[when[row]]}{name} {action} .", f"{OPENINGS[openings[row]]}{pronoun} {was} {index} ."
             yield report, claim, LABELS[labels[row]]
 
 

@@ -98,7 +98,7 @@ class ProceduralSource(CachedSource):
             return PairRows(self, name, ragged(table, "source"), ragged(table, "target"), bucket_by_length=True)
         if self.form == "labelled":
             return LabelledTextRows(self, name, ragged(table, "tokens"), numbers(table, "label"), bucket_by_length=True)
-        return AskedRows(self, name, ragged(table, "tokens"), ragged(table, "targets"))
+        return ProceduralRows(self, name, ragged(table, "tokens"), ragged(table, "targets"))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return symbols with spaces between; no padding, no start, no end."""
@@ -124,7 +124,7 @@ class ProceduralSource(CachedSource):
         return self.symbols[index] if index < len(self.symbols) else f"<{token}>"
 
 
-class AskedRows(CachedSplit):
+class ProceduralRows(CachedSplit):
     """Rows with targets of their own, padded to the longest of the batch where their lengths differ."""
 
     def __init__(self, source: CachedSource, name: SplitName, tokens: Ragged, targets: Ragged) -> None:

@@ -19,30 +19,30 @@ class Classes:
     """A label is the name of a class, or its number, which is the index of the name."""
 
     names: tuple[str, ...]
-    given: bool = True
+    are_given: bool = True
     """Whether the user or the source named them; else they are those of the train split."""
 
     @classmethod
-    def learned(cls, labels: Iterable[Label]) -> Classes:
+    def from_labels(cls, labels: Iterable[Label]) -> Classes:
         """Collect the classes of the labels: integers in numerical order, everything else alphabetically."""
-        return cls(tuple(sorted({str(label) for label in labels}, key=_by_number_then_name)), given=False)
+        return cls(tuple(sorted({str(label) for label in labels}, key=_by_number_then_name)), are_given=False)
 
     def number_of(self, label: Label, what: str, where: Callable[[], str]) -> int:
         """Return the number of a label; `what` is label or tag, and `where` locates the row."""
         if isinstance(label, str) and (number := self._numbers.get(label)) is not None:
             return number
-        if self.given and is_whole(label) and 0 <= int(label) < len(self.names):
+        if self.are_given and is_whole(label) and 0 <= int(label) < len(self.names):
             return int(label)
         raise self._refusal(label, what, where())
 
     def _refusal(self, label: Label, what: str, where: str) -> DataError:
-        if self.given and is_whole(label):
+        if self.are_given and is_whole(label):
             return DataError(
                 f"{where} has {what} {label}, and its {len(self.names)} classes are numbered from 0 to "
                 f"{len(self.names) - 1}: correct the {what}, or name more classes."
             )
         known = ", ".join(self.names[:20]) + (" ..." if len(self.names) > 20 else "")
-        if self.given:
+        if self.are_given:
             return DataError(f"{where} has {what} {label!r}, which is none of data.class_names ({known}).")
         is_grade = what == "label" and _is_broken(label)
         graded = "; grades are no classes: give data.score_column and task=similarity" if is_grade else ""

@@ -29,18 +29,18 @@ class LabelledTextFormat(RowFormat[LabelledText]):
     """A row is a start token, the text and an end token: the first can be pooled, and so can the last. In a pair, each
     text has its end token, and token types distinguish them."""
 
-    judgment: ClassVar[str]
+    target_name: ClassVar[str]
     """Its name, in tables and for people."""
     max_length: int | None
 
     @abstractmethod
-    def judgments(
+    def targets(
         self, samples: Mapping[SplitName, Sequence[LabelledText]], index: SampleOrigin
     ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, Any]]:
         """Return the judgments of all samples as checked numbers, and facts that give the numbers their meaning."""
 
     @abstractmethod
-    def describe_judgment(self, judgment: float, facts: Mapping[str, Any]) -> Any:
+    def describe_target(self, target_name: float, facts: Mapping[str, Any]) -> Any:
         """Return a judgment as a person would write it."""
 
     def parameters(self) -> Mapping[str, Any]:
@@ -52,7 +52,7 @@ class LabelledTextFormat(RowFormat[LabelledText]):
     def prepared(
         self, samples: Mapping[SplitName, Sequence[LabelledText]], tokenizer: Tokenizer, index: SampleOrigin
     ) -> PreparedContent:
-        judgments, facts = self.judgments(samples, index)
+        targets, facts = self.targets(samples, index)
         tables: dict[str, Table] = {}
         cut: dict[str, float] = {}
         for name in SPLIT_NAMES:
@@ -64,25 +64,25 @@ class LabelledTextFormat(RowFormat[LabelledText]):
             parts = shortened(untruncated, self.max_length)
             cut[name] = share_cut(untruncated, parts)
             first = {"first": parts[0].lengths + 2} if len(parts) == 2 else {}
-            tables[name] = {"tokens": tokenizer.framed(*parts), self.judgment: judgments[name], **first}
+            tables[name] = {"tokens": tokenizer.framed(*parts), self.target_name: targets[name], **first}
         return PreparedContent(tables, {**facts, **cutting_facts(self.max_length, cut)})
 
     def rows(self, source: TextSource, name: SplitName, table: Table) -> LabelledTextRows:
         first = numbers(table, "first") if "first" in table else None
-        judgments = numbers(table, self.judgment)
-        return LabelledTextRows(source, name, ragged(table, "tokens"), judgments, source.bucket_by_length, first)
+        targets = numbers(table, self.target_name)
+        return LabelledTextRows(source, name, ragged(table, "tokens"), targets, source.bucket_by_length, first)
 
     def described(self, batch: Batch, content: PreparedContent, decode: Decode) -> list[dict[str, Any]]:
         assert batch.tokens is not None and batch.targets is not None
         samples = []
-        for index, (row, judgment) in enumerate(zip(batch.rows, batch.targets, strict=True)):
+        for index, (row, target_name) in enumerate(zip(batch.rows, batch.targets, strict=True)):
             tokens = batch.tokens[index].numpy()
             texts = {"text": decode(tokens.tolist())}
             if batch.token_types is not None:
                 end = SpecialIds.of(content.facts.get("tokenizer", {})).border(tokens)
                 texts = {"text": decode(tokens[:end].tolist()), "second text": decode(tokens[end:].tolist())}
             samples.append(
-                {"row": int(row), **texts, self.judgment: self.describe_judgment(judgment.item(), content.facts)}
+                {"row": int(row), **texts, self.target_name: self.describe_target(target_name.item(), content.facts)}
             )
         return samples
 
@@ -95,13 +95,13 @@ class LabelledTextRows(CachedSplit):
         source: CachedSource,
         name: SplitName,
         tokens: Ragged,
-        judgments: np.ndarray,
+        targets: np.ndarray,
         bucket_by_length: bool,
         first: np.ndarray | None = None,
     ) -> None:
         """Set up the rows; `first` holds the lengths of the first texts of pairs, with start and end."""
         super().__init__(source, name)
-        self._tokens, self._judgments, self._first, self._bucket_by_length = tokens, judgments, first, bucket_by_length
+        self._tokens, self._judgments, self._first, self._bucket_by_length = tokens, targets, first, bucket_by_length
 
     def __len__(self) -> int:
         return len(self._judgments)
@@ -111,13 +111,13 @@ class LabelledTextRows(CachedSplit):
 
     def batch(self, rows: np.ndarray) -> Batch:
         tokens, valid = padded(self._tokens.values, self._tokens.offsets[rows], self._tokens.lengths[rows])
-        judgments = self._judgments[rows]
+        targets = self._judgments[rows]
         return Batch(
             rows=as_tensor(rows),
             tokens=as_tensor(tokens),
             valid=torch.from_numpy(valid),
             token_types=None if self._first is None else second_segment(valid, self._first[rows]),
-            targets=torch.tensor(judgments) if judgments.dtype.kind == "f" else as_tensor(judgments),
+            targets=torch.tensor(targets) if targets.dtype.kind == "f" else as_tensor(targets),
         )
 
 
@@ -138,20 +138,20 @@ class ScoreFormat(LabelledTextFormat[Scored | ScoredPair]):
     """Each text has a grade, any number."""
 
     kind = "scored_text"
-    judgment = "score"
+    target_name = "score"
 
     def __init__(self, max_length: int | None = None) -> None:
         self.max_length = max_length
 
-    def judgments(
+    def targets(
         self, samples: Mapping[SplitName, Sequence[Scored | ScoredPair]], index: SampleOrigin
     ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, Any]]:
         del index
         return {name: np.array([one[-1] for one in own], dtype=np.float64) for name, own in samples.items()}, {}
 
-    def describe_judgment(self, judgment: float, facts: Mapping[str, Any]) -> Any:
+    def describe_target(self, target_name: float, facts: Mapping[str, Any]) -> Any:
         del facts
-        return judgment
+        return target_name
 
     def spec(self, content: PreparedContent) -> DataSpec:
         scores = numbers(content.tables["train"], "score")
@@ -173,7 +173,7 @@ class ClassFormat(LabelledTextFormat[Labelled | LabelledPair]):
     """Each text is of a class."""
 
     kind = "labelled_text"
-    judgment = "label"
+    target_name = "label"
 
     def __init__(self, class_names: Sequence[str] | None = None, max_length: int | None = None) -> None:
         """Set up the format; without names, the classes are the labels of the train split."""
@@ -182,12 +182,14 @@ class ClassFormat(LabelledTextFormat[Labelled | LabelledPair]):
     def parameters(self) -> Mapping[str, Any]:
         return {"class_names": self.class_names, **super().parameters()}
 
-    def judgments(
+    def targets(
         self, samples: Mapping[SplitName, Sequence[Labelled | LabelledPair]], index: SampleOrigin
     ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, Any]]:
         class_names = self.class_names
         classes = (
-            Classes(tuple(class_names)) if class_names else Classes.learned(sample[-1] for sample in samples["train"])
+            Classes(tuple(class_names))
+            if class_names
+            else Classes.from_labels(sample[-1] for sample in samples["train"])
         )
         dtype = smallest_integer(len(classes.names))
         labels = {
@@ -199,8 +201,8 @@ class ClassFormat(LabelledTextFormat[Labelled | LabelledPair]):
         }
         return labels, {"class_names": classes.names}
 
-    def describe_judgment(self, judgment: float, facts: Mapping[str, Any]) -> Any:
-        return facts["class_names"][int(judgment)]
+    def describe_target(self, target_name: float, facts: Mapping[str, Any]) -> Any:
+        return facts["class_names"][int(target_name)]
 
     def spec(self, content: PreparedContent) -> DataSpec:
         names = tuple(content.facts["class_names"])

@@ -15,8 +15,8 @@ from jaxtyping import Int
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.disk_backed_texts import DiskBackedSequence, DiskBackedTexts
 from headtohead.data.cache.arrow_columns import Ragged, Table, numbers, ragged
+from headtohead.data.cache.parallel_map import parallel_map
 from headtohead.data.cache.prepared_content import PreparedContent
-from headtohead.data.cache.worker_processes import shared_out
 from headtohead.data.data_source import DataError, DataSpec, Split, SplitName
 from headtohead.data.row_formats.text_source import Decode, RowFormat, SampleOrigin, TextSource, TokenizedRows
 from headtohead.data.row_formats.token_rows import (
@@ -216,8 +216,8 @@ def _with_borders(tokens: np.ndarray, special: SpecialIds, decode: Decode) -> st
 def tokenized(tokenizer: Tokenizer, texts: Sequence[str], *, doing: str) -> Table:
     """Tokenize with several processes, which share a single long text too."""
     if not tokenizer.is_exact:
-        return shared_out(partial(framed_with_bytes, tokenizer), texts, doing=doing)
-    table = shared_out(partial(_encoded_pieces, tokenizer), _DocumentPieces(texts), doing=doing, size_of=_size)
+        return parallel_map(partial(framed_with_bytes, tokenizer), texts, doing=doing)
+    table = parallel_map(partial(_encoded_pieces, tokenizer), _DocumentPieces(texts), doing=doing, size_of=_size)
     ends = np.append(0, np.flatnonzero(numbers(table, "is_last")) + 1)
     columns = {name: ragged(table, name) for name in ("tokens", "unknown_bytes")}
     return {name: Ragged(rows.values, rows.offsets[ends]) for name, rows in columns.items()}

@@ -63,11 +63,11 @@ class TagFormat(RowFormat[Tagged]):
         ends_of_sentences = np.cumsum([0, *(len(words) for words in sentences)])
         tokens = Ragged(by_word.values, by_word.offsets[ends_of_sentences])
         # A space that is a token of its own belongs to no word: the tag goes to the first token with text.
-        says = ~tokenizer.blank[by_word.values]
-        indices = np.where(says, np.arange(len(says)), len(says))
-        firsts = np.minimum.reduceat(indices, by_word.offsets[:-1])
+        has_text = ~tokenizer.blank[by_word.values]
+        indices = np.where(has_text, np.arange(len(has_text)), len(has_text))
+        first_tokens = np.minimum.reduceat(indices, by_word.offsets[:-1])
         tags = np.full(len(by_word.values), IGNORED, dtype=np.int32)
-        tags[firsts] = numbers
+        tags[first_tokens] = numbers
         tags_by_sentence = Ragged(tags, tokens.offsets)
         lost = Ragged(tags[:0], np.zeros(len(tokens) + 1, dtype=np.int64))
         if self.max_length is not None:
@@ -96,11 +96,14 @@ class TagFormat(RowFormat[Tagged]):
         assert batch.tokens is not None and batch.targets is not None
         samples: list[dict[str, Any]] = []
         for row, tokens, tags in zip(batch.rows, batch.tokens.numpy(), batch.targets.numpy(), strict=True):
-            firsts = np.flatnonzero(tags != IGNORED)
+            first_tokens = np.flatnonzero(tags != IGNORED)
             real = len(tokens) if batch.valid is None else int(batch.valid[len(samples)].sum())
             last = real - 1  # the end token
-            words = [decode(tokens[start:end].tolist()) for start, end in zip(firsts, [*firsts[1:], last], strict=True)]
-            names = [content.facts["class_names"][tag] for tag in tags[firsts]]
+            words = [
+                decode(tokens[start:end].tolist())
+                for start, end in zip(first_tokens, [*first_tokens[1:], last], strict=True)
+            ]
+            names = [content.facts["class_names"][tag] for tag in tags[first_tokens]]
             tagged_words = [
                 word.strip() + ("" if tag == OUTSIDE else f"/{tag}") for word, tag in zip(words, names, strict=True)
             ]
@@ -168,14 +171,14 @@ def _truncated_tags(tags: Ragged, room: np.ndarray) -> Ragged:
 
 def _tag_classes(sentences: Sequence[Tagged]) -> Classes:
     """Return the tags of the train split: O first, then one entity after another, its B before its I."""
-    names = Classes.learned(chain.from_iterable(tags for _, tags in sentences)).names
+    names = Classes.from_labels(chain.from_iterable(tags for _, tags in sentences)).names
     if names and all(is_whole(name) for name in names):
         raise DataError(
             f"the tags are numbers ({', '.join(names[:5])} ...), which do not say where an entity begins: name them in "
             f"their order, data.class_names=[O,B-PER,I-PER]."
         )
     by_entity = sorted(names, key=lambda name: (name != OUTSIDE, name.partition("-")[2] or name, name))
-    return Classes(tuple(by_entity), given=False)
+    return Classes(tuple(by_entity), are_given=False)
 
 
 def _check_words(words: Sequence[str], tags: Sequence[Label], index: SampleOrigin, name: SplitName, row: int) -> None:

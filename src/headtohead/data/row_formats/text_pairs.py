@@ -13,8 +13,8 @@ from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.disk_backed_texts import DiskBackedPairs, DiskBackedSequence
 from headtohead.data.cache.arrow_columns import Ragged, Table, numbers, ragged
 from headtohead.data.cache.cached_source import CachedSource, CachedSplit
+from headtohead.data.cache.parallel_map import parallel_map
 from headtohead.data.cache.prepared_content import PreparedContent
-from headtohead.data.cache.worker_processes import shared_out
 from headtohead.data.data_source import DataSpec, SplitName
 from headtohead.data.row_formats.text_source import Decode, RowFormat, SampleOrigin, TextSource, check_text, longest
 from headtohead.data.row_formats.token_rows import as_tensor, padded
@@ -51,7 +51,7 @@ class PairFormat(RowFormat[Pair]):
                 for what, text in zip(("source", "target"), pair, strict=True):
                     check_text(text, what, index, name, row)
             work = partial(tokenized_pairs, tokenizer, self.max_length)
-            table = shared_out(work, pairs, doing=f"tokenizing {name}", size_of=_size)
+            table = parallel_map(work, pairs, doing=f"tokenizing {name}", size_of=_size)
             cut[name] = float(np.mean(numbers(table, "is_cut")))
             tables[str(name)] = {side: table[side] for side in ("source", "target")}
         return PreparedContent(tables, cutting_facts(self.max_length, cut))

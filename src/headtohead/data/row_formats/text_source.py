@@ -30,8 +30,8 @@ from headtohead.data.tokenizers import (
     TokenizerName,
     check_tokenizer,
     is_named,
-    learned_tokenizer,
     named_tokenizer,
+    trained_tokenizer,
 )
 from headtohead.data.tokenizers.tokenization_facts import facts_for_record, reading_facts
 from headtohead.field_group import FieldGroup
@@ -208,7 +208,7 @@ class TextSource(CachedSource):
         for name in SPLIT_NAMES:
             if not samples[name]:
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
-        tokenizer = self._known() or self._learned(samples["train"])
+        tokenizer = self._known() or self._train_tokenizer(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.origin_of)
         reading = reading_facts(tokenizer, {name: SplitTexts(self.form, samples[name]) for name in SPLIT_NAMES})
         return PreparedContent(
@@ -221,8 +221,8 @@ class TextSource(CachedSource):
             self._taken = named_tokenizer(self.tokenizer_name)
         return self._taken
 
-    def _learned(self, samples: Sequence[Any]) -> Tokenizer:
-        return learned_tokenizer(self.tokenizer_name, SplitTexts(self.form, samples), self.vocab_size)
+    def _train_tokenizer(self, samples: Sequence[Any]) -> Tokenizer:
+        return trained_tokenizer(self.tokenizer_name, SplitTexts(self.form, samples), self.vocab_size)
 
     def reading(self) -> Mapping[str, Any]:
         facts, cutting = self.content.facts.get("reading"), self.content.facts.get("cutting", {})

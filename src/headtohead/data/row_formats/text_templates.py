@@ -87,7 +87,9 @@ class LabelTemplate(TextTemplate):
         super().__init__(template, usual, fields)
         class_names = form.class_names
         self.fields, self.origin = fields, origin
-        self.classes = Classes(tuple(class_names)) if class_names else Classes.learned(sample[-1] for sample in train)
+        self.classes = (
+            Classes(tuple(class_names)) if class_names else Classes.from_labels(sample[-1] for sample in train)
+        )
         self.label_words = _checked_words(label_words, self.classes.names)
 
     def pair(self, sample: Any, name: SplitName, row: int) -> tuple[str, str]:

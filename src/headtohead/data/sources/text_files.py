@@ -22,7 +22,7 @@ from headtohead.ranges import Count, Length, Seed
 
 Unit = Literal["file", "paragraph", "line"]
 """What a document is; a paragraph goes up to a blank line."""
-_ENOUGH_TO_DEAL = 20
+_ENOUGH_TO_SPLIT = 20
 """Documents from which on whole ones are dealt to the splits; fewer are each cut in three."""
 
 
@@ -80,7 +80,7 @@ class Documents:
         documents = [document for text in texts for document in self._cut_up(text)]
         if not documents:
             raise DataError(f"data.path={self.path} holds no text: all of it is empty, or only blanks.")
-        splits = self._dealt(documents) if len(documents) >= _ENOUGH_TO_DEAL else self._each_cut(documents)
+        splits = self._by_split(documents) if len(documents) >= _ENOUGH_TO_SPLIT else self._each_cut(documents)
         for name in SPLIT_NAMES:
             if not splits[name]:
                 raise DataError(
@@ -99,7 +99,7 @@ class Documents:
             parts = "\n".join(text.splitlines()).split("\n\n")
         return [part.strip("\r\n") if self.unit != "file" else part for part in parts if part.strip()]
 
-    def _dealt(self, documents: Sequence[str]) -> dict[SplitName, list[str]]:
+    def _by_split(self, documents: Sequence[str]) -> dict[SplitName, list[str]]:
         order = np.random.default_rng(self.seed).permutation(len(documents))
         splits: dict[SplitName, list[str]] = {}
         start = 0
@@ -217,27 +217,30 @@ class NextSentence(TextSource):
     def _pairs(self, name: SplitName, documents: Sequence[Sequence[str]]) -> list[LabelledPair]:
         sides = [side for document in documents for side in document]
         owner = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
-        firsts = np.flatnonzero(owner[:-1] == owner[1:])
-        if len(sides) < _FEWEST_SIDES or not len(firsts):
+        first_sentences = np.flatnonzero(owner[:-1] == owner[1:])
+        if len(sides) < _FEWEST_SIDES or not len(first_sentences):
             raise DataError(
                 f"data.path={self.documents.path} has no two sentences in a row for the {name} split and one from "
                 f"elsewhere: give more text, larger shares, or other data.documents and data.sentences."
             )
         generator = np.random.default_rng([self.seed, SPLIT_NAMES.index(name)])
-        follows = generator.permutation(len(firsts)) < (len(firsts) + 1) // 2
-        seconds = np.where(follows, firsts + 1, _elsewhere(firsts, owner, generator))
+        follows = generator.permutation(len(first_sentences)) < (len(first_sentences) + 1) // 2
+        seconds = np.where(follows, first_sentences + 1, _elsewhere(first_sentences, owner, generator))
         return [
             (sides[first], sides[second], NEXT if true else RANDOM)
-            for first, second, true in zip(firsts.tolist(), seconds.tolist(), follows.tolist(), strict=True)
+            for first, second, true in zip(first_sentences.tolist(), seconds.tolist(), follows.tolist(), strict=True)
         ]
 
 
-def _elsewhere(firsts: np.ndarray, owner: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _elsewhere(first_sentences: np.ndarray, owner: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return, for each first side, one of another document; for a single document, neither itself nor the next."""
     if owner[-1] == 0:
-        drawn = generator.integers(len(owner) - 2, size=len(firsts))
-        return drawn + 2 * (drawn >= firsts)
-    begins, ends = np.searchsorted(owner, owner[firsts]), np.searchsorted(owner, owner[firsts], side="right")
-    drawn = (generator.random(len(firsts)) * (len(owner) - (ends - begins))).astype(np.int64)
+        drawn = generator.integers(len(owner) - 2, size=len(first_sentences))
+        return drawn + 2 * (drawn >= first_sentences)
+    begins, ends = (
+        np.searchsorted(owner, owner[first_sentences]),
+        np.searchsorted(owner, owner[first_sentences], side="right"),
+    )
+    drawn = (generator.random(len(first_sentences)) * (len(owner) - (ends - begins))).astype(np.int64)
     array: np.ndarray = np.where(drawn < begins, drawn, drawn + ends - begins)
     return array

@@ -68,8 +68,8 @@ class TextToText(TextSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.source.provenance()
 
-    def settled(self) -> Mapping[str, Any]:
-        inner = self.source.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        inner = self.source.pinned_fields()
         return {"of": inner} if inner else {}
 
     def view_parameters(self) -> Mapping[str, Any]:

@@ -56,8 +56,8 @@ def split_samples(
             f"for: lower data.num_train={sizes['train']}, or allow longer samples."
         )
     rest = iter(distinct)
-    dealt = {name: [next(rest) for _ in range(sizes[name])] for name in reversed(SPLIT_NAMES)}
-    return {name: dealt[name] for name in SPLIT_NAMES}
+    assigned = {name: [next(rest) for _ in range(sizes[name])] for name in reversed(SPLIT_NAMES)}
+    return {name: assigned[name] for name in SPLIT_NAMES}
 
 
 Keys = Sequence[Hashable]
@@ -116,7 +116,7 @@ def numbers_of(split: Split) -> np.ndarray:
     return split.rows if isinstance(split, RowSubset) else np.arange(len(split))
 
 
-def learned_rows(train: Split, count: int | None, seed: int) -> Split:
+def train_subset(train: Split, count: int | None, seed: int) -> Split:
     """Return the train split, or so many rows of it; `seed` is that of the run's order."""
     if count is None:
         return train

@@ -46,13 +46,13 @@ class StreamFields(FieldGroup):
             raise DataError(f"data.keep_gigabytes={self.keep_gigabytes} must be above 0.")
 
 
-def numbers_of(unit: int, num_rows: int, in_pass: int = 0) -> np.ndarray:
+def numbers_of(shard: int, num_rows: int, in_pass: int = 0) -> np.ndarray:
     """Return the rows of a shard as numbers, the same under every seed, and different in each pass: whatever is drawn
     for a row by its number is then drawn anew each time that it is read, whoever reads it and however far the other
     lanes are."""
-    assert unit < 1 << _UNIT_BITS and num_rows <= 1 << _ROW_BITS, "a row's number has no room for more"
+    assert shard < 1 << _UNIT_BITS and num_rows <= 1 << _ROW_BITS, "a row's number has no room for more"
     pass_bits = in_pass % (1 << _PASS_BITS) << _UNIT_BITS
-    return ((pass_bits + unit) << _ROW_BITS) + np.arange(num_rows, dtype=np.int64)
+    return ((pass_bits + shard) << _ROW_BITS) + np.arange(num_rows, dtype=np.int64)
 
 
 def shards_and_rows_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,17 +65,17 @@ class Lane:
 
     def __init__(
         self,
-        units: Sequence[int],
+        shards: Sequence[int],
         num_rows: Callable[[int], int],
-        want: Callable[[Iterable[int]], None],
+        prefetch: Callable[[Iterable[int]], None],
         *,
         window: int,
         seed: Sequence[int],
     ) -> None:
         """Set up the lane; `window` is in shards."""
-        self._units, self._num_rows, self._want = np.asarray(units), num_rows, want
+        self._shards, self._num_rows, self._prefetch = np.asarray(shards), num_rows, prefetch
         self._window, self._seed = window, list(seed)
-        self._per_pass = -(-len(units) // window)
+        self._per_pass = -(-len(shards) // window)
         self._ends: list[int] = []
         """The ends of the windows so far, as indices in the sequence."""
         self._rows = lru_cache(maxsize=2)(self._shuffled)
@@ -97,23 +97,23 @@ class Lane:
             number = len(self._ends)
             if number == self._per_pass and not self._ends[-1]:
                 raise DataError("a part of the stream holds no row: give more text, or fewer data.lanes.")
-            size = sum(self._num_rows(unit) for unit in self._units_in(number))
+            size = sum(self._num_rows(shard) for shard in self._shards_in(number))
             self._ends.append((self._ends[-1] if number else 0) + size)
         return bisect_right(self._ends, index)
 
     def _shuffled(self, number: int) -> np.ndarray:
-        self._want(self._units_in(number + 1))
-        units, in_pass = self._units_in(number), number // self._per_pass
-        rows = np.concatenate([numbers_of(unit, self._num_rows(unit), in_pass) for unit in units])
+        self._prefetch(self._shards_in(number + 1))
+        shards, in_pass = self._shards_in(number), number // self._per_pass
+        rows = np.concatenate([numbers_of(shard, self._num_rows(shard), in_pass) for shard in shards])
         return np.random.default_rng([*self._seed, number, _ROWS_STREAM]).permutation(rows)
 
-    def _units_in(self, number: int) -> list[int]:
+    def _shards_in(self, number: int) -> list[int]:
         in_pass, index = divmod(number, self._per_pass)
         result: list[int] = self._pass(in_pass)[index * self._window : (index + 1) * self._window].tolist()
         return result
 
     def _ordered(self, number: int) -> np.ndarray:
-        return np.random.default_rng([*self._seed, number, _UNITS_STREAM]).permutation(self._units)
+        return np.random.default_rng([*self._seed, number, _UNITS_STREAM]).permutation(self._shards)
 
 
 class SplitInLanes(OrderedSplit):

@@ -42,8 +42,8 @@ class StreamedRows(CachedSplit, SplitInLanes):
         self,
         source: CachedSource,
         name: SplitName,
-        shelf: ShardCache,
-        units: Mapping[int, int],
+        cache: ShardCache,
+        shards: Mapping[int, int],
         *,
         row_length: int,
         lanes: int,
@@ -51,57 +51,57 @@ class StreamedRows(CachedSplit, SplitInLanes):
         borders: SpecialIds | None,
         tokenizer: Tokenizer,
     ) -> None:
-        """Set up the rows; `units` maps shards to their numbers of documents, and `window` is in documents of one
+        """Set up the rows; `shards` maps shards to their numbers of documents, and `window` is in documents of one
         lane."""
         super().__init__(source, name)
-        self._shelf, self._units, self._step = shelf, dict(units), row_length - 1
-        self._num_lanes = min(lanes, len(self._units))
-        largest = max(self._units.values())
+        self._cache, self._shards, self._step = cache, dict(shards), row_length - 1
+        self._num_lanes = min(lanes, len(self._shards))
+        largest = max(self._shards.values())
         self._window = max(1, -(-window // largest))
         self._borders = borders
-        self._counter = lru_cache(maxsize=256)(lambda unit: byte_counter(tokenizer, shelf.table(unit)))
+        self._counter = lru_cache(maxsize=256)(lambda shard: byte_counter(tokenizer, cache.table(shard)))
 
     def __len__(self) -> int:
         """Return the rows of one pass; until every shard was read, estimate it by the size of those that were."""
-        sizes = self._shelf.known_sizes() or {0: self._shelf.size(next(iter(self._units)))}
-        known = {unit: self._rows_of(size) for unit, size in sizes.items() if unit in self._units}
-        documents = sum(self._units[unit] for unit in known)
-        return round(sum(known.values()) * sum(self._units.values()) / max(documents, 1))
+        sizes = self._cache.known_sizes() or {0: self._cache.size(next(iter(self._shards)))}
+        known = {shard: self._rows_of(size) for shard, size in sizes.items() if shard in self._shards}
+        documents = sum(self._shards[shard] for shard in known)
+        return round(sum(known.values()) * sum(self._shards.values()) / max(documents, 1))
 
     def lanes(self, seed: int) -> list[Lane]:
-        units, num_lanes = list(self._units), self._num_lanes
+        shards, num_lanes = list(self._shards), self._num_lanes
         return [
             Lane(
-                units[lane::num_lanes],
+                shards[lane::num_lanes],
                 self.num_rows,
-                self._shelf.want,
+                self._cache.prefetch,
                 window=self._window,
                 seed=(seed, lane, _LANE_STREAM),
             )
             for lane in range(num_lanes)
         ]
 
-    def num_rows(self, unit: int) -> int:
-        return self._rows_of(self._shelf.size(unit))
+    def num_rows(self, shard: int) -> int:
+        return self._rows_of(self._cache.size(shard))
 
     def _rows_of(self, num_tokens: int) -> int:
         """Return the number of rows, each of which begins with the last token of the one before."""
         return -(-max(num_tokens - 1, 0) // self._step)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        units, indices = shards_and_rows_of(rows)
+        shards, indices = shards_and_rows_of(rows)
         tokens = np.zeros((len(rows), self._step + 1), dtype=np.int64)
         valid = np.ones(tokens.shape, dtype=bool)
         num_bytes = 0
-        for unit in np.unique(units).tolist():
-            own = np.flatnonzero(units == unit)
-            values = ragged(self._shelf.table(unit), "tokens").values
+        for shard in np.unique(shards).tolist():
+            own = np.flatnonzero(shards == shard)
+            values = ragged(self._cache.table(shard), "tokens").values
             starts = indices[own] * self._step
             lengths = np.minimum(len(values) - starts, self._step + 1)
             result, real = padded(values, starts, lengths)
             tokens[own, : result.shape[1]], valid[own, : result.shape[1]] = result, real
             valid[own, result.shape[1] :] = False
-            num_bytes += int(self._counter(unit).count(result[:, 1:][real[:, 1:]], starts + 1, starts + lengths))
+            num_bytes += int(self._counter(shard).count(result[:, 1:][real[:, 1:]], starts + 1, starts + lengths))
         segments, positions = (
             (None, None) if self._borders is None else document_positions(self._borders.beginnings(tokens))
         )
@@ -174,8 +174,8 @@ class StreamedCorpus(LanguageSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         return {**super().view_parameters(), "lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
@@ -184,21 +184,21 @@ class StreamedCorpus(LanguageSource):
         """Return the held-out documents, and under `train` those that a tokenizer learns from; none of them twice."""
         documents = (text for _, text in self._first_documents())
         held_out = {name: list(islice(documents, number)) for name, number in self.num_held_out.items()}
-        learned = list(islice(documents, self.num_learned))
-        if not learned:
+        train_texts = list(islice(documents, self.num_learned))
+        if not train_texts:
             num_held_out = sum(self.num_held_out.values())
             raise DataError(
                 f"{self.published} has no document left after data.num_validation and data.num_test, {num_held_out} in "
                 f"sum: "
                 f"lower them."
             )
-        return {"train": learned, **held_out}
+        return {"train": train_texts, **held_out}
 
     def _first_documents(self) -> Iterator[tuple[int, str]]:
         """Yield each distinct text in the order of the files, with the number of its shard among all."""
         seen = set()
-        for number, unit in enumerate(self._listed):
-            for text in texts_of(self.addresses[unit.file], unit.row_group, self.text_column):
+        for number, shard in enumerate(self._listed):
+            for text in texts_of(self.addresses[shard.file], shard.row_group, self.text_column):
                 if text.strip() and (digest := digest_of_text(text)) not in seen:
                     seen.add(digest)
                     yield number, text
@@ -214,9 +214,9 @@ class StreamedCorpus(LanguageSource):
         made = super().make()
         documents = list(islice(self._first_documents(), sum(self.num_held_out.values()) + 1))
         held_out = [digest_of_text(text) for _, text in documents[:-1]]
-        units = [[unit.file, unit.row_group, unit.num_rows] for unit in self._listed[documents[-1][0] :]]
+        shards = [[shard.file, shard.row_group, shard.num_rows] for shard in self._listed[documents[-1][0] :]]
         leaks = {**made.facts[LEAKS], "of_all": False}
-        return PreparedContent(made.tables, {**made.facts, "held_out": held_out, "units": units, LEAKS: leaks})
+        return PreparedContent(made.tables, {**made.facts, "held_out": held_out, "units": shards, LEAKS: leaks})
 
     def open_split(self, name: SplitName) -> Split:
         if name != "train":
@@ -225,8 +225,8 @@ class StreamedCorpus(LanguageSource):
         return StreamedRows(
             self,
             name,
-            self._shelf(),
-            {number: unit.num_rows for number, unit in enumerate(self._units) if unit.num_rows},
+            self._cache(),
+            {number: shard.num_rows for number, shard in enumerate(self._shards) if shard.num_rows},
             row_length=self._form.context_length + 1,
             lanes=self.lanes,
             window=self.shuffle_buffer,
@@ -234,15 +234,15 @@ class StreamedCorpus(LanguageSource):
             tokenizer=self.tokenizer,
         )
 
-    def _shelf(self) -> ShardCache:
+    def _cache(self) -> ShardCache:
         """Return the cache shared by all runs on this machine that read the same texts with the same tokenizer,
         whatever their seeds."""
         content = {"content": self.content.digest, "code": code_digest(type(self)), **self.parameters()}
         folder = cache_root() / f"{self.name}_units" / fingerprint(content)
-        return ShardCache(folder, self._tokens_of, room=int(self.keep_gigabytes * _GIGABYTE))
+        return ShardCache(folder, self._tokens_of, max_bytes=int(self.keep_gigabytes * _GIGABYTE))
 
     @cached_property
-    def _units(self) -> list[Shard]:
+    def _shards(self) -> list[Shard]:
         return [Shard(*entry) for entry in self.content.facts["units"]]
 
     @cached_property
@@ -250,8 +250,8 @@ class StreamedCorpus(LanguageSource):
         return frozenset(self.content.facts["held_out"])
 
     def _tokens_of(self, number: int) -> Table | None:
-        unit = self._units[number]
-        texts = texts_of(self.addresses[unit.file], unit.row_group, self.text_column)
+        shard = self._shards[number]
+        texts = texts_of(self.addresses[shard.file], shard.row_group, self.text_column)
         remaining = [text for text in texts if text.strip() and digest_of_text(text) not in self._held_out]
         return encoded(self.tokenizer, remaining) if remaining else None
 

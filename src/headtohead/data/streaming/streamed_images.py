@@ -128,15 +128,15 @@ class StreamedImages(CachedSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         return {"lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 
     def make(self) -> PreparedContent:
-        learned, tested = (self.published_splits[name] for name in ("train", "test"))
-        check_apart(self.published, {"train": learned, "test": tested}, self.located.splits)
+        train_split, test_split = (self.published_splits[name] for name in ("train", "test"))
+        check_apart(self.published, {"train": train_split, "test": test_split}, self.located.splits)
         chosen = chosen_of(
             self.columns, schema_at(self.addresses["train"][0]), self.located.features, str(self.published)
         )
@@ -145,13 +145,13 @@ class StreamedImages(CachedSource):
                 f"{self.published} does not name the classes of its column {chosen.label}, and a stream cannot look "
                 f"for them: give data.label_column, or another set."
             )
-        units = {ours: checked_shards_of(result, schema_check_for(chosen)) for ours, result in self.addresses.items()}
-        rows = self._rows(units["train"], chosen, self.addresses["train"])
+        shards = {ours: checked_shards_of(result, schema_check_for(chosen)) for ours, result in self.addresses.items()}
+        rows = self._rows(shards["train"], chosen, self.addresses["train"])
         classes = Classes(chosen.class_names)
-        held_out = min(self.num_validation, sum(unit.num_rows for unit in units["train"]) // _LARGEST_PART)
+        held_out = min(self.num_validation, sum(shard.num_rows for shard in shards["train"]) // _LARGEST_PART)
         tables = {"validation": self._decoded(islice(rows, held_out), classes)}
         measured = self._decoded(islice(rows, self.num_measured), classes)
-        test = self._rows(units["test"], chosen, self.addresses["test"])
+        test = self._rows(shards["test"], chosen, self.addresses["test"])
         tables["test"] = self._decoded(islice(test, self.num_test), classes)
         for name, table in tables.items():
             if not len(numbers(table, "label")):
@@ -169,7 +169,7 @@ class StreamedImages(CachedSource):
             "columns": [chosen.image, chosen.label],
             LEAKS: {**leaks_of({**tables, "train": measured}), "of_all": False},
             "held_out": held_out,
-            "units": [[unit.file, unit.row_group, unit.num_rows] for unit in units["train"]],
+            "units": [[shard.file, shard.row_group, shard.num_rows] for shard in shards["train"]],
         }
         return PreparedContent(tables, facts)
 
@@ -205,17 +205,17 @@ class StreamedImages(CachedSource):
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         return described_images(batch, self.class_names)
 
-    def train_units(self) -> list[TrainShard]:
+    def train_shards(self) -> list[TrainShard]:
         """Return the shards with images that are not held out."""
         left, result = int(self.content.facts["held_out"]), []
-        for number, unit in enumerate(self._units):
-            held_out = min(left, unit.num_rows)
+        for number, shard in enumerate(self._shards):
+            held_out = min(left, shard.num_rows)
             left -= held_out
-            if unit.num_rows > held_out:
-                result.append(TrainShard(number, unit.num_rows - held_out, held_out))
+            if shard.num_rows > held_out:
+                result.append(TrainShard(number, shard.num_rows - held_out, held_out))
         return result
 
-    def shelf(self) -> ShardCache:
+    def cache(self) -> ShardCache:
         """Return the cache of pictures as they are published, shared by all runs on this machine, whatever their image
         sizes."""
         facts, parameters = self.content.facts, self.parameters()
@@ -223,14 +223,14 @@ class StreamedImages(CachedSource):
         labelled = {name: facts[name] for name in ("columns", "class_names", "units")}
         content = {**origin, **labelled, "splits": self.published_splits, "code": code_digest(type(self))}
         folder = cache_root() / f"{self.name}_units" / fingerprint(content)
-        return ShardCache(folder, self._files_of, room=int(self.keep_gigabytes * _GIGABYTE), sized_by="bytes")
+        return ShardCache(folder, self._files_of, max_bytes=int(self.keep_gigabytes * _GIGABYTE), sized_by="bytes")
 
     def _files_of(self, number: int) -> Table | None:
         """Return the encoded pictures of a shard and their labels."""
-        unit, (image, label) = self._units[number], self.content.facts["columns"]
-        address = self.addresses["train"][unit.file]
-        table = table_of(address, unit.row_group, [image, label])
-        where = f"row group {unit.row_group} of {address}"
+        shard, (image, label) = self._shards[number], self.content.facts["columns"]
+        address = self.addresses["train"][shard.file]
+        table = table_of(address, shard.row_group, [image, label])
+        where = f"row group {shard.row_group} of {address}"
         files = [picture_bytes(picture, where) for picture in table.column(image).to_pylist()]
         labels = table.column(label).to_pylist()
         if any(is_unlabelled(label) for label in labels):
@@ -242,12 +242,12 @@ class StreamedImages(CachedSource):
         return {"bytes": joined, "label": np.array(known, dtype=np.int64)}
 
     def _rows(
-        self, units: Sequence[Shard], chosen: ChosenImageColumns, addresses: Sequence[str]
+        self, shards: Sequence[Shard], chosen: ChosenImageColumns, addresses: Sequence[str]
     ) -> Iterator[tuple[bytes, str, Any]]:
         """Yield the labelled rows in the order of the files."""
-        for unit in units:
-            table = table_of(addresses[unit.file], unit.row_group, [chosen.image, chosen.label])
-            where = f"row group {unit.row_group} of {addresses[unit.file]}"
+        for shard in shards:
+            table = table_of(addresses[shard.file], shard.row_group, [chosen.image, chosen.label])
+            where = f"row group {shard.row_group} of {addresses[shard.file]}"
             pictures = table.column(chosen.image).to_pylist()
             for picture, label in zip(pictures, table.column(chosen.label).to_pylist(), strict=True):
                 if not is_unlabelled(label):
@@ -266,7 +266,7 @@ class StreamedImages(CachedSource):
         return {"image": images, "label": np.array(labels, dtype=smallest_integer(len(classes.names)))}
 
     @cached_property
-    def _units(self) -> list[Shard]:
+    def _shards(self) -> list[Shard]:
         return [Shard(*entry) for entry in self.content.facts["units"]]
 
     @property
@@ -288,42 +288,42 @@ class StreamedImageRows(CachedSplit, SplitInLanes):
 
     def __init__(self, source: StreamedImages, name: SplitName) -> None:
         super().__init__(source, name)
-        self._images, self._units, self._shelf = source, source.train_units(), source.shelf()
+        self._images, self._shards, self._cache = source, source.train_shards(), source.cache()
         spec = source.describe_rows()
         self._mean, self._deviation = spec.image_mean, spec.image_deviation
 
     def __len__(self) -> int:
         """Return the number of rows of one pass."""
-        return sum(unit.num_rows for unit in self._units)
+        return sum(shard.num_rows for shard in self._shards)
 
     def lanes(self, seed: int) -> list[Lane]:
-        source, numbers_of_units = self._images, range(len(self._units))
-        num_lanes = min(source.lanes, len(self._units))
-        largest = max(unit.num_rows for unit in self._units)
+        source, numbers_of_shards = self._images, range(len(self._shards))
+        num_lanes = min(source.lanes, len(self._shards))
+        largest = max(shard.num_rows for shard in self._shards)
         return [
             Lane(
-                numbers_of_units[lane::num_lanes],
+                numbers_of_shards[lane::num_lanes],
                 self.num_rows,
-                self._want,
+                self._prefetch,
                 window=max(1, -(-source.shuffle_buffer // largest)),
                 seed=(seed, lane, _LANE_STREAM),
             )
             for lane in range(num_lanes)
         ]
 
-    def num_rows(self, unit: int) -> int:
-        return self._units[unit].num_rows
+    def num_rows(self, shard: int) -> int:
+        return self._shards[shard].num_rows
 
-    def _want(self, units: Iterable[int]) -> None:
-        self._shelf.want(self._units[unit].number for unit in units)
+    def _prefetch(self, shards: Iterable[int]) -> None:
+        self._cache.prefetch(self._shards[shard].number for shard in shards)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        units, indices = shards_and_rows_of(rows)
+        shards, indices = shards_and_rows_of(rows)
         contents: list[tuple[bytes, str]] = []
         labels = []
-        for unit, index in zip(units.tolist(), indices.tolist(), strict=True):
-            known = self._units[unit]
-            table, row = self._shelf.table(known.number), index + known.held_out
+        for shard, index in zip(shards.tolist(), indices.tolist(), strict=True):
+            known = self._shards[shard]
+            table, row = self._cache.table(known.number), index + known.held_out
             contents.append((ragged(table, "bytes")[row].tobytes(), f"picture {row} of row group {known.number}"))
             labels.append(int(numbers(table, "label")[row]))
         source = self._images

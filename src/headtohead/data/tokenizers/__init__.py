@@ -20,7 +20,7 @@ from headtohead.data.tokenizers.tokenizer import (
     code_points,
     library_of,
 )
-from headtohead.data.tokenizers.tokenizer_cache import learned_tokenizer
+from headtohead.data.tokenizers.tokenizer_cache import trained_tokenizer
 from headtohead.data.tokenizers.tokenizer_choice import is_named, named_tokenizer
 from headtohead.data.tokenizers.tokenizer_training import DEFAULT_SIZE, check_tokenizer, train_tokenizer
 
@@ -41,10 +41,10 @@ __all__ = [
     "code_points",
     "framed",
     "is_named",
-    "learned_tokenizer",
     "letter_bytes",
     "library_of",
     "named_tokenizer",
     "shortened",
     "train_tokenizer",
+    "trained_tokenizer",
 ]

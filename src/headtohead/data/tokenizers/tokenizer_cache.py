@@ -15,19 +15,19 @@ _QUICK = ("byte", "char")
 """Kinds that are learned faster than they are found."""
 
 
-def learned_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
+def trained_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
     """Return `train_tokenizer`'s result, from the cache where the same was learned from the same texts before; they are
     iterated several times."""
     if kind in _QUICK:
         return train_tokenizer(kind, texts, vocab_size)
-    learned_from = {
+    parameters = {
         "kind": kind,
         "vocab_size": vocab_size or DEFAULT_SIZE,
         "texts": digest_of_texts(texts),
         "code": _code_digest(),
     }
     made = prepared(
-        "tokenizers", learned_from, lambda: PreparedContent({}, train_tokenizer(kind, texts, vocab_size).to_dict())
+        "tokenizers", parameters, lambda: PreparedContent({}, train_tokenizer(kind, texts, vocab_size).to_dict())
     )
     return Tokenizer.from_dict(made.facts)
 

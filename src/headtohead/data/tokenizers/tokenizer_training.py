@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from headtohead.data.cache.worker_processes import ReportProgress, progress_bar
+from headtohead.data.cache.parallel_map import ReportProgress, progress_bar
 from headtohead.data.data_source import DataError
 from headtohead.data.tokenizers.published_tokenizer import NUM_BYTES, letter_bytes
 from headtohead.data.tokenizers.special_tokens import SPECIAL_TOKENS
@@ -62,8 +62,8 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, report: ReportProgres
         _lines(words, numbers),
         trainers.BpeTrainer(vocab_size=room, initial_alphabet=signs, show_progress=False),
     )
-    learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
-    tokens = [*SPECIAL_TOKENS, *(_spelt(token, letters) for token, _ in learned)]
+    vocabulary = sorted(learner.get_vocab().items(), key=lambda item: item[1])
+    tokens = [*SPECIAL_TOKENS, *(_spelt(token, letters) for token, _ in vocabulary)]
     library.model = models.WordPiece(
         vocab={token: number for number, token in enumerate(tokens)},
         unk_token="<unk>",
@@ -179,16 +179,16 @@ def train_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int |
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     size, length = vocab_size or DEFAULT_SIZE, sum(map(len, texts))
     if length < _LONG:
-        return _learned(kind, texts, size, _silent)
+        return _train(kind, texts, size, _silent)
     with progress_bar(
         f"learning {size:,} tokens of a {kind} tokenizer", length, "characters", then="choosing"
     ) as report:
-        tokenizer = _learned(kind, texts, size, report)
+        tokenizer = _train(kind, texts, size, report)
     _give_back_memory()
     return tokenizer
 
 
-def _learned(kind: TokenizerName, texts: Iterable[str], size: int, report: ReportProgress) -> Tokenizer:
+def _train(kind: TokenizerName, texts: Iterable[str], size: int, report: ReportProgress) -> Tokenizer:
     if kind == "wordpiece":
         return train_wordpiece(texts, size, report)
     return _train_on_bytes(kind == "unigram", texts, size, report)

@@ -15,16 +15,16 @@ from headtohead.config.run_config import RunConfig
 from headtohead.diagnostics.bench.benchmark_plan import BenchPlan, Measure
 from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
 from headtohead.diagnostics.bench.case_measurement import CaseMeasurement
-from headtohead.diagnostics.bench.case_sweep import Tell, sweep
+from headtohead.diagnostics.bench.case_sweep import Report, sweep
 from headtohead.files.atomic_write import replace_figure, replace_text
-from headtohead.records.store import new_id
+from headtohead.records.run_folder import new_id
 from headtohead.training.parallel.devices import describe, threads
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def bench(config: Mapping[str, Any], *, report: Tell | None = None) -> BenchmarkResults:
+def bench(config: Mapping[str, Any], *, report: Report | None = None) -> BenchmarkResults:
     """Measures all that the plan asks for; `report` hears of each case as it begins."""
     plan = plan_of(config)
     check_fits(config)

@@ -22,10 +22,10 @@ from headtohead.training.run_outcome import is_out_of_memory
 _PRELOADED = ["headtohead.diagnostics.bench.case_measurement"]
 INTERRUPTED = "interrupted"
 """The reason of what was not measured when a sweep was stopped."""
-Tell = Callable[[BenchmarkCase], None]
+Report = Callable[[BenchmarkCase], None]
 
 
-def sweep(config: Mapping[str, Any], plan: BenchPlan, *, report: Tell | None = None) -> list[CaseMeasurement]:
+def sweep(config: Mapping[str, Any], plan: BenchPlan, *, report: Report | None = None) -> list[CaseMeasurement]:
     """Return one measurement for each case: medians over the rounds, the largest peak. `report` hears of each case
     begun.
 
@@ -45,7 +45,7 @@ def _measure_all(
     config: Mapping[str, Any],
     plan: BenchPlan,
     measurements: dict[BenchmarkCase, list[CaseMeasurement]],
-    report: Tell | None,
+    report: Report | None,
 ) -> None:
     guard = MemoryGuard(plan.memory_share)
     device = torch.device("cuda" if _on_gpu(config) else "cpu")

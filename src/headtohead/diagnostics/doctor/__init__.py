@@ -65,7 +65,7 @@ class Diagnosis:
             "name": self.check.name,
             "question": self.check.question,
             "verdict": finding.verdict,
-            "says": finding.says,
+            "says": finding.message,
             "advice": finding.advice,
             "measured": dict(finding.measured),
             "seconds": round(self.seconds, 3),
@@ -139,7 +139,7 @@ def show_diagnoses(diagnoses: Sequence[Diagnosis]) -> RenderableType:
         finding = diagnosis.finding
         is_left_out = finding.verdict == "not applicable"
         style = "dim" if is_left_out else ""
-        text = Text(finding.says, style=style)
+        text = Text(finding.message, style=style)
         if finding.advice:
             text.append(f"\n-> {finding.advice}", style="bold")
         verdict = "n/a" if is_left_out else finding.verdict

@@ -49,9 +49,9 @@ def part_calls(
     calls: list[PartCall] = []
 
     def recorder(path: str) -> Any:
-        def record(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            given = (*given, *named.values())
-            calls.append(PartCall(path, part, given[0], given[1] if len(given) > 1 else None))
+        def record(part: nn.Module, provided: tuple[Any, ...], named: dict[str, Any]) -> None:
+            provided = (*provided, *named.values())
+            calls.append(PartCall(path, part, provided[0], provided[1] if len(provided) > 1 else None))
 
         return record
 

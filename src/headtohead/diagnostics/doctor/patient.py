@@ -22,7 +22,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import order_of
 from headtohead.training.initial_weights import start_from
-from headtohead.training.loop.data_module import rows_to_learn
+from headtohead.training.loop.data_module import training_rows
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.run_components import RunComponents
 from headtohead.training.trainer import device_of
@@ -83,7 +83,7 @@ class Patient:
                 # A matrix keeps the size of what it maps; gains and biases move by a fifth.
                 noise *= parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.2
                 parameter.add_(noise.to(parameter.device))
-        self._settle(model)
+        self._prepare_statistics(model)
         return model
 
     @cached_property
@@ -114,10 +114,10 @@ class Patient:
     def batch(self, step: int = 0) -> Batch:
         """Return what training reads at a step, as the task shows it."""
         seed = seeds_of(self.parts.identity.seed).data_order
-        split = rows_to_learn(self.parts.data, self.parts.settings, seed)
+        split = training_rows(self.parts.data, self.parts.settings, seed)
         order = order_of(split, batch_size=self.parts.data.batch_size, seed=seed)
         epoch, rows = order.step(step)
-        seen = self.parts.task.view_to_learn(split.batch(rows), seed=seed, epoch=order.drawn_in(epoch))
+        seen = self.parts.task.training_view(split.batch(rows), seed=seed, epoch=order.drawn_in(epoch))
         return seen.to(self.device)
 
     @cached_property
@@ -150,7 +150,7 @@ class Patient:
             start_from(model, identity.init_from, class_names=self.parts.data.spec().class_names)
         return model.to(self.device)
 
-    def _settle(self, model: Architecture) -> None:
+    def _prepare_statistics(self, model: Architecture) -> None:
         """Running statistics as training leaves them: arbitrary ones let numbers grow from layer to layer."""
         norms = [module for module in model.modules() if isinstance(module, BatchNorm)]
         if not norms:
@@ -174,7 +174,7 @@ class Finding:
     """A verdict, one sentence with the numbers behind it, and one with what to do where something is wrong."""
 
     verdict: Verdict
-    says: str
+    message: str
     advice: str = ""
     measured: Mapping[str, float] = field(default_factory=dict)
 

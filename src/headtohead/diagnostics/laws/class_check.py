@@ -101,12 +101,12 @@ def component(target: str) -> tuple[str, type[Component]]:
     )
 
 
-def options_of(kind: str, target: str, given: Sequence[str]) -> dict[str, Any]:
+def options_of(kind: str, target: str, provided: Sequence[str]) -> dict[str, Any]:
     """field=value as the configuration of the class would take them; raises ConfigurationError."""
     import yaml
 
     options = {}
-    for text in given:
+    for text in provided:
         key, sign, value = text.partition("=")
         if not sign:
             raise ConfigurationError(f"{text} is no option of {target}: write field=value")
@@ -126,13 +126,13 @@ def options_of(kind: str, target: str, given: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def cases(kind: str, make: Make, twin: Make | None, sizes: Sizes, *, thorough: bool) -> list[LawCase]:
+def cases(kind: str, make: Make, counterpart: Make | None, sizes: Sizes, *, thorough: bool) -> list[LawCase]:
     """Every law that has something to say, in both directions; thorough: in every precision."""
     law_cases = []
     for causal in (True, False):
         if not _can_look(kind, make, causal=causal):
             continue
-        subject = _subject(kind, make, twin, sizes, causal=causal)
+        subject = _subject(kind, make, counterpart, sizes, causal=causal)
         for dtype in _EVERY_PRECISION if thorough else _USUAL_PRECISIONS:
             form = f"{'causal' if causal else 'bidirectional'}, {str(dtype).removeprefix('torch.')}"
             laws = [law for law in LAWS if _speaks(law, subject, causal=causal, dtype=dtype, thorough=thorough)]
@@ -143,14 +143,14 @@ def cases(kind: str, make: Make, twin: Make | None, sizes: Sizes, *, thorough: b
 
 def check_laws(listed: Sequence[LawCase]) -> Iterator[LawResult]:
     """Yield one after the other; where a form cannot even be made, its laws are not asked."""
-    stillborn: set[str] = set()
+    failed_classes: set[str] = set()
     for case in listed:
         direction = case.form.partition(",")[0]
-        if direction in stillborn:
+        if direction in failed_classes:
             continue
         broken = _broken(case)
         if broken is not None and case.law is made:
-            stillborn.add(direction)
+            failed_classes.add(direction)
         yield LawResult(case, broken)
 
 
@@ -184,12 +184,12 @@ def _can_look(kind: str, make: Make, *, causal: bool) -> bool:
     return kind != "position" or not (causal and owner.needs_grid)
 
 
-def _subject(kind: str, make: Make, twin: Make | None, sizes: Sizes, *, causal: bool) -> LawSubject:
+def _subject(kind: str, make: Make, counterpart: Make | None, sizes: Sizes, *, causal: bool) -> LawSubject:
     """Build the subject; a class that is no mixer, and has no reference of its own, uses that of the attention around
     it."""
     around: dict[str, Any] = {"d_model": sizes.d_model, "num_heads": sizes.num_heads}
     if kind == "mixer":
-        slow = None if twin is None else alone(twin, causal=causal, **around)
+        slow = None if counterpart is None else alone(counterpart, causal=causal, **around)
         return LawSubject(alone(make, causal=causal, **around), slow)
     if kind == "cross":
         fast, plain = (alone(m, causal=causal, cross=make, **around) for m in (SoftmaxAttention, PlainAttention))

@@ -47,10 +47,10 @@ class LawSubject:
                     tensor.add_(0.2 * torch.rand_like(tensor) - 0.1)
         stack = stack.to(self.dtype)
         if self.sees_others_in_training:
-            self._settle(stack)
+            self._prepare_statistics(stack)
         return stack.eval()
 
-    def _settle(self, stack: Stack) -> None:
+    def _prepare_statistics(self, stack: Stack) -> None:
         """Running statistics as training leaves them: arbitrary ones let numbers grow from layer to layer."""
         norms = [module for module in stack.modules() if isinstance(module, BatchNorm)]
         usual = [norm.momentum for norm in norms]

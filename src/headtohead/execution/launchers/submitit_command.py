@@ -27,10 +27,10 @@ class SubmititCommand:
     def __init__(self, command: Command) -> None:
         self._command = command
         self._pid: int | None = None
-        self._asked = False
+        self._requested = False
 
     def __call__(self) -> int:
-        self._asked = False
+        self._requested = False
         signal.signal(signal.SIGTERM, self._ask)
         log = Path(self._command.log)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class SubmititCommand:
         self._pid = process.pid
         process.returncode = code = _waited(process.pid)
         self._pid = None
-        if self._asked and os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
+        if self._requested and os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
             # SLURM ends this job in a moment, and queues it again where that was preemption: an answer now would say
             # that there is nothing to go on with.
             time.sleep(_DOOMED_SECONDS)
@@ -60,7 +60,7 @@ class SubmititCommand:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        self._asked = True
+        self._requested = True
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGTERM)

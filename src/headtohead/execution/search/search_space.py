@@ -34,7 +34,7 @@ def random_settings(space: Space, seed: int) -> Iterator[Setting]:
     """Different ones without end, for all arms the same; asking for more leaves the first as they are."""
     seen: set[Setting] = set()
     for number in count():
-        setting = Setting(tuple((key, _draw(dim, chance(seed, number, key))) for key, dim in space.items()))
+        setting = Setting(tuple((key, _draw(dim, uniform_draw(seed, number, key))) for key, dim in space.items()))
         if setting not in seen:
             seen.add(setting)
             yield setting
@@ -83,7 +83,7 @@ def _at(dimension: ValueRange, part: float) -> Value:
     )
 
 
-def chance(seed: int, number: int, key: str) -> float:
+def uniform_draw(seed: int, number: int, key: str) -> float:
     """Drawn evenly from 0 to 1, for this place alone."""
     import numpy as np
 

@@ -32,7 +32,7 @@ from headtohead.data.row_formats.text_source import TextSource
 from headtohead.data.row_formats.token_rows import as_tensor, padded
 from headtohead.data.sources.local_files import content_digest
 from headtohead.data.tokenizers import Tokenizer
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import BEST
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ class TextRowMaker:
         is_source = "pairs_of_text" in task.data_kinds or isinstance(run.model, EncoderDecoder)
         self.has_start = not is_source
         self.has_end = not is_source and task.head != "language_model"
-        given = RunConfig(run.config).max_length
-        self.max_length = int(given) if given else run.data.spec().max_length
+        provided = RunConfig(run.config).max_length
+        self.max_length = int(provided) if provided else run.data.spec().max_length
 
     def rows(self, texts: Sequence[str]) -> TextRows:
         for number, text in enumerate(texts):

@@ -36,11 +36,11 @@ def read_judged(queries: str, relevant: str, collection: Collection) -> JudgedQu
     """Raises DataError where a file cannot be read, names a document that there is none of, or nothing is judged."""
     texts = read_queries(queries)
     judged: dict[str, dict[int, float]] = {}
-    strangers = set()
+    unknown_ids = set()
     file = existing_path(relevant, "--relevant", "a file of QUERY<TAB>DOCUMENT<TAB>GRADE lines")
     for line, query, document, grade in _relevant(file):
         if query not in texts:
-            strangers.add(query)
+            unknown_ids.add(query)
             continue
         if document not in collection.numbers:
             raise DataError(
@@ -55,8 +55,8 @@ def read_judged(queries: str, relevant: str, collection: Collection) -> JudgedQu
     remarks = []
     if len(names) < len(texts):
         remarks.append(f"{len(texts) - len(names)} of {len(texts)} queries have no relevant document, and are left out")
-    if strangers:
-        remarks.append(f"{len(strangers)} queries of {file.name} are not among the queries, and are left out")
+    if unknown_ids:
+        remarks.append(f"{len(unknown_ids)} queries of {file.name} are not among the queries, and are left out")
     return JudgedQueries(
         tuple(names),
         tuple(texts[name] for name in names),

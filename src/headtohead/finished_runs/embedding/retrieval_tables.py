@@ -29,7 +29,7 @@ def show_indexes(dense: Sequence[Dense]) -> Table:
     for name in ("vectors", "numbers", "pooling", "index", "built in"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in dense:
-        stored = one.index.kept
+        stored = one.index.stored
         seconds = "was there" if stored.was_there else f"{stored.facts['seconds']:.1f} s"
         size = [f"{extent:,}" for extent in one.index.vectors.shape]
         table.add_row(Text(one.name), *size, one.embedder.pooling, memory(one.index.num_bytes), seconds)
@@ -57,7 +57,7 @@ def show_hits(name: str, query: str, ranking: DocumentRanking, collection: Colle
 
 def show_comparison(comparison: RetrieverComparison) -> Group:
     """Return a line for each retriever, then how far each is from the one they are compared with."""
-    k = comparison.telling
+    k = comparison.decisive_cutoff
     columns = [*(f"recall@{cutoff}" for cutoff in comparison.cutoffs), f"mrr@{k}", f"ndcg@{k}"]
     title = f"{comparison.queries:,} queries, {comparison.documents:,} documents"
     table = Table(title=title, title_justify="left", header_style="bold")
@@ -85,7 +85,7 @@ def _title(column: str) -> str:
 
 
 def _differences(comparison: RetrieverComparison, others: Sequence[RetrieverResult]) -> Table:
-    k = comparison.telling
+    k = comparison.decisive_cutoff
     title = f"less {comparison.against}, with 95 % intervals (paired bootstrap over queries)"
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("retriever", overflow="fold")

@@ -21,7 +21,7 @@ from headtohead.finished_runs.embedding.rankings import chance, measured
 from headtohead.finished_runs.embedding.retrievers import Dense, Retriever
 from headtohead.finished_runs.evaluation.evaluation_results import FOLDER
 from headtohead.metrics import own_metric
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.strict_json import encode
 from headtohead.training.callbacks.progress import ProgressLine
 
@@ -68,7 +68,7 @@ class RetrieverComparison:
     remarks: tuple[str, ...] = ()
 
     @property
-    def telling(self) -> int:
+    def decisive_cutoff(self) -> int:
         """The cutoff of the measures that look at ranks."""
         return _USUAL if _USUAL in self.cutoffs else max(self.cutoffs)
 
@@ -154,7 +154,9 @@ def comparison_data(comparison: RetrieverComparison) -> dict[str, Any]:
     return plain
 
 
-def leave(comparison: RetrieverComparison, retrievers: Sequence[Retriever], paths: Mapping[str, str]) -> list[Path]:
+def write_records(
+    comparison: RetrieverComparison, retrievers: Sequence[Retriever], paths: Mapping[str, str]
+) -> list[Path]:
     """RUN/evaluations/retrieval-DIGEST.json for each run, and its results in its record: as stage `retrieval` what its
     vectors find by themselves, as `retrieval_reranked` what they make of BM25's first documents."""
     written = []

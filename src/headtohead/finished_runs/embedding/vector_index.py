@@ -15,10 +15,10 @@ from jaxtyping import Float
 
 from headtohead.data.cache.arrow_columns import slices
 from headtohead.data.cache.paths import cache_root
-from headtohead.data.cache.prepared_content import alone, disk_full_message
+from headtohead.data.cache.prepared_content import disk_full_message, exclusive_lock
 from headtohead.data.data_source import DataError
 from headtohead.errors import UsageError
-from headtohead.files.atomic_write import put_in_place
+from headtohead.files.atomic_write import move_into_place
 from headtohead.files.safe_read import read_json
 from headtohead.finished_runs.embedding.collection import Collection, digest_of
 from headtohead.finished_runs.embedding.embedder import Embedder, Vectors, embed_in_batches
@@ -32,7 +32,7 @@ class Index:
     """Rows of a collection by number; what is stored is given whole, and never changed."""
 
     def __init__(self, stored: StoredIndex) -> None:
-        self.kept = stored
+        self.stored = stored
         self.vectors = stored.arrays["vectors"]
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class Index:
 
     @property
     def num_bytes(self) -> int:
-        return self.kept.num_bytes
+        return self.stored.num_bytes
 
     def cosines(self, queries: Float[np.ndarray, "Q D"], documents: slice | np.ndarray) -> Float[np.ndarray, "Q N"]:
         """Return the cosines of unit vectors with these documents."""
@@ -127,7 +127,7 @@ def stored(name: str, make: Make) -> StoredIndex:
     folder = cache_root() / "embeddings" / f"{name}-{FORMAT}"
     was_there = folder.exists()
     if not was_there:
-        with alone(folder):
+        with exclusive_lock(folder):
             if not folder.exists():
                 _make(folder, make)
     return _read(folder, was_there)
@@ -149,7 +149,7 @@ def _make(folder: Path, make: Make) -> None:
             arrays = {file.stem: file.stat().st_size for file in sorted(unfinished.glob(f"*{_SUFFIX}"))}
             manifest = {"facts": dict(facts), "arrays": arrays}
             (unfinished / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-            put_in_place(unfinished, folder)
+            move_into_place(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -91,7 +91,7 @@ class EvaluationPass:
         self.spec = self.data.spec()
         check_data(run, self.config, self.spec)
         self.task = build_task(self.config, self.spec)
-        self.task.settle(run.record.metrics.get("validation", {}))
+        self.task.use_selected(run.record.metrics.get("validation", {}))
         check_stride(self.task, self.config, question.stride)
         self.length = trained if length is None and question.stride is not None else length
         self.split = self._rows()
@@ -99,7 +99,7 @@ class EvaluationPass:
 
     def measured(self) -> EvaluationPoint:
         started = time.perf_counter()
-        counts, by_position = _Counts(), PositionSums() if self.question.by_place else None
+        counts, by_position = _Counts(), PositionSums() if self.question.by_position else None
         batches = EvaluationBatches(
             self.split,
             self.task,
@@ -145,7 +145,7 @@ class EvaluationPass:
 
     def _rows(self) -> Split:
         stride = self.question.stride
-        if self.question.by_place and not isinstance(self.task, CausalLanguageModelling):
+        if self.question.by_position and not isinstance(self.task, CausalLanguageModelling):
             raise ConfigurationError("--places shows the loss of next tokens by position, and this run predicts none")
         if stride is None:
             return self.data.split(self.question.split)
@@ -232,11 +232,11 @@ class PositionSums:
         self._loss = torch.zeros(0, dtype=torch.float64)
         self._tokens = torch.zeros(0, dtype=torch.int64)
 
-    def add(self, losses: Tensor, places: Tensor) -> None:
-        room = max(len(self._loss), int(places.max()) + 1 if len(places) else 0)
+    def add(self, losses: Tensor, positions: Tensor) -> None:
+        room = max(len(self._loss), int(positions.max()) + 1 if len(positions) else 0)
         grown = room - len(self._loss)
-        self._loss = F.pad(self._loss, (0, grown)).index_add(0, places.cpu(), losses.double().cpu())
-        self._tokens = F.pad(self._tokens, (0, grown)) + torch.bincount(places.cpu(), minlength=room)
+        self._loss = F.pad(self._loss, (0, grown)).index_add(0, positions.cpu(), losses.double().cpu())
+        self._tokens = F.pad(self._tokens, (0, grown)) + torch.bincount(positions.cpu(), minlength=room)
 
     def read(self) -> LossByPosition:
         mean = self._loss / self._tokens

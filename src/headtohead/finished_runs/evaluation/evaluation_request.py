@@ -21,7 +21,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.data_source import DataKind, DataSource, DataSpec, SplitName
 from headtohead.finished_runs.finished_run import FinishedRun
-from headtohead.records.store import TOKENIZER
+from headtohead.records.run_folder import TOKENIZER
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision, precision_in_use
@@ -44,7 +44,7 @@ class EvaluationRequest:
     config_dir: str | Path | None = None
     shots: tuple[int, ...] | None = None
     """Examples in the prompts of a language model that is asked for classes, one pass for each; None: its own task."""
-    by_place: bool = False
+    by_position: bool = False
     """The loss by number of tokens in sight, too."""
 
     def __post_init__(self) -> None:

@@ -17,8 +17,8 @@ from headtohead.config.run_config import RunConfig
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.text_generator import TextGenerator
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.generation.likelihoods import Likelihood, likelihoods
-from headtohead.generation.strategy import Strategy
 from headtohead.training.callbacks.progress import ProgressLine
 
 _WINDOW = 1024
@@ -107,7 +107,11 @@ class LmEvalModel(LM):  # type: ignore[misc]
         stop = [text for text in ([until] if isinstance(until, str) else until) if text]
         length = int(options.get("max_gen_toks") or self.max_gen_toks)
         temperature = float(options.get("temperature") or 0.0)
-        how = Strategy(temperature=temperature) if options.get("do_sample") and temperature else Strategy()
+        how = (
+            DecodingStrategy(temperature=temperature)
+            if options.get("do_sample") and temperature
+            else DecodingStrategy()
+        )
         prompt = [self.bos_id, *self.tokenizer.encode_one(context)]
         limit = self.writer.model.longest_written
         if limit is not None:

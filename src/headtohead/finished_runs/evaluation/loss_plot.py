@@ -24,8 +24,8 @@ def plot_losses(evaluations: Sequence[Evaluation], path: Path) -> None:
     from matplotlib.figure import Figure
 
     by_length = any(len(evaluation.points) > 1 for evaluation in evaluations)
-    by_place = any(point.places for evaluation in evaluations for point in evaluation.points)
-    panels = [panel for panel, has_points in ((_lengths, by_length), (_positions, by_place)) if has_points]
+    by_position = any(point.places for evaluation in evaluations for point in evaluation.points)
+    panels = [panel for panel, has_points in ((_lengths, by_length), (_positions, by_position)) if has_points]
     figure = Figure(figsize=(7.0 * len(panels), 4.6), layout="constrained")
     axes: Any = figure.subplots(1, len(panels), squeeze=False)
     for axis, panel in zip(axes[0], panels, strict=True):
@@ -68,11 +68,11 @@ def _binned(losses_by_position: LossByPosition) -> tuple[np.ndarray, np.ndarray]
     """Means over stretches that grow with the place."""
     tokens = np.array(losses_by_position.tokens, dtype=float)
     losses = np.where(tokens > 0, np.array(losses_by_position.loss), 0.0)
-    sight = np.arange(1, len(tokens) + 1)
-    stretch = np.floor(np.log2(sight) * _PER_DOUBLING).astype(int)
-    weights, sums, sights = (np.bincount(stretch, weights=w) for w in (tokens, tokens * losses, tokens * sight))
+    context = np.arange(1, len(tokens) + 1)
+    stretch = np.floor(np.log2(context) * _PER_DOUBLING).astype(int)
+    weights, sums, contexts = (np.bincount(stretch, weights=w) for w in (tokens, tokens * losses, tokens * context))
     known = weights > 0
-    return sights[known] / weights[known], sums[known] / weights[known]
+    return contexts[known] / weights[known], sums[known] / weights[known]
 
 
 def _finish(axes: Axes, evaluations: Sequence[Evaluation], ticks: Sequence[int]) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from headtohead.finished_runs.finished_run import FinishedRun, facts_of
 from headtohead.finished_runs.probe.attention_probe import Attention, MapPair
 from headtohead.finished_runs.probe.small_images import as_source, enlarged, pixels_of
-from headtohead.probing.head_statistics import head_statistics
-from headtohead.probing.recorded_attention import AttentionMaps, Measure
+from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.recorded_attention import AttentionMaps, Measure
 
 MOST_CELLS = 6_000_000
 """Weights that one page holds, two bytes each."""

@@ -15,10 +15,10 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.data.augmentation.images.colour_operations import PixelScale
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.probe_input import ProbeInput
-from headtohead.probing.head_statistics import Statistics, head_statistics
-from headtohead.probing.picture_text import Labels, axis_labels
-from headtohead.probing.receptive_field import RequestedMaps, all_maps
-from headtohead.probing.recorded_attention import AttentionMaps, attention_maps
+from headtohead.interpretability.head_statistics import Statistics, head_statistics
+from headtohead.interpretability.picture_text import Labels, axis_labels
+from headtohead.interpretability.receptive_field import RequestedMaps, all_maps
+from headtohead.interpretability.recorded_attention import AttentionMaps, attention_maps
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Attention:
                 yield f"{pair.trained.name}.{how}", pair.changed, pair
 
 
-def attend(run: FinishedRun, subject: ProbeInput, *, fields: RequestedMaps = "where_needed") -> Attention:
+def attention_of(run: FinishedRun, subject: ProbeInput, *, fields: RequestedMaps = "where_needed") -> Attention:
     """Raises ConfigurationError where the model has nothing to show."""
     inputs = subject.batch.inputs()
     trained = all_maps(run.model, inputs, fields=fields)

@@ -13,7 +13,7 @@ from headtohead.files.atomic_write import replace_figure
 from headtohead.finished_runs.probe.data_page import edges_of, varied
 from headtohead.finished_runs.probe.data_seen import DataSeen, SampleSeen
 from headtohead.finished_runs.probe.small_images import enlarged, pixels_of, save
-from headtohead.probing.picture_text import INK, PAPER, font
+from headtohead.interpretability.picture_text import INK, PAPER, font
 
 _COLOUR = "#3651c9"
 _COLUMNS, _GAP, _LINE = 8, 6, 20

@@ -17,9 +17,9 @@ from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import SPLIT_NAMES, DataSource, DataSpec, SplitName
 from headtohead.data.row_formats.text_source import TextSource
-from headtohead.data.splits.sample_splits import RowSubset, learned_rows
+from headtohead.data.splits.sample_splits import RowSubset, train_subset
 from headtohead.finished_runs.probe.probe_input import checked_rows
-from headtohead.probing.picture_text import token_labels
+from headtohead.interpretability.picture_text import token_labels
 from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import EVALUATION_SEED, seeds_of
 
@@ -124,7 +124,7 @@ class _DataViewer:
         self, data: DataSource, task: Task, seed: int, augmentation: Augmentations, train_rows: int | None
     ) -> None:
         self.data, self.task, self.seed, self.augmentation = data, task, seed, augmentation
-        self.learned = learned_rows(data.split("train"), train_rows, seed)
+        self.training_rows = train_subset(data.split("train"), train_rows, seed)
         self.spec = data.spec()
         self._labels: dict[int, str] = {}
 
@@ -133,9 +133,9 @@ class _DataViewer:
         size = self.data.batch_size
         if name != "train":
             return evaluation_batches(len(self.data.split(name)), batch_size=size)
-        order = order_of(self.learned, batch_size=size, seed=self.seed)
+        order = order_of(self.training_rows, batch_size=size, seed=self.seed)
         first_epoch = takewhile(lambda read: read[0] == 0, map(order.step, count()))
-        numbers = self.learned.rows if isinstance(self.learned, RowSubset) else None
+        numbers = self.training_rows.rows if isinstance(self.training_rows, RowSubset) else None
         return (rows if numbers is None else numbers[rows] for _, rows in first_epoch)
 
     def view(self, name: SplitName, rows: np.ndarray, *, augmented: bool = True) -> Batch:
@@ -145,7 +145,7 @@ class _DataViewer:
             return self.task.view(batch, seed=EVALUATION_SEED, epoch=0)
         if augmented:
             batch = self.augmentation.in_loader(batch, seed=self.seed, epoch=0)
-        return self.task.view_to_learn(batch, seed=self.seed, epoch=0)
+        return self.task.training_view(batch, seed=self.seed, epoch=0)
 
     def samples(self, name: SplitName, rows: np.ndarray) -> Iterator[SampleSeen]:
         """Those for training as they are after all augmentation, with what they were."""
@@ -182,7 +182,7 @@ class _DataViewer:
             unknown = sum(int((view.tokens == unk).sum()) for view in views if view.tokens is not None) / max(real, 1)
         return SplitSeen(
             name=name,
-            rows=len(self.learned if name == "train" else self.data.split(name)),
+            rows=len(self.training_rows if name == "train" else self.data.split(name)),
             looked_at=sum(view.num_samples for view in views),
             lengths=_lengths(views),
             padding=1 - real / num_positions if num_positions else None,

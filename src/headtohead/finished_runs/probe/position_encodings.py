@@ -75,11 +75,11 @@ def position_encodings(model: nn.Module, length: int | None) -> list[PositionEnc
     """Return the encodings of every stack; `length` is the model's own limit. Raise ConfigurationError if nothing tells
     positions apart."""
     encodings = [
-        placing
+        encoding
         for name, stack in model.named_modules()
         if isinstance(stack, Stack)
         for number, position in enumerate(cast(list[Position], list(stack.positions)))
-        for placing in _of_position(_named(name, stack, number), position, stack, length)
+        for encoding in _of_position(_named(name, stack, number), position, stack, length)
     ]
     if not encodings:
         raise ConfigurationError(

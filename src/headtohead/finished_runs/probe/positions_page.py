@@ -14,7 +14,7 @@ from headtohead.finished_runs.finished_run import facts_of
 from headtohead.finished_runs.probe.attention_page import half_floats
 from headtohead.finished_runs.probe.data_figures import figure
 from headtohead.finished_runs.probe.position_encodings import Curves, Panel, PositionEncoding
-from headtohead.records.store import slug
+from headtohead.records.run_folder import slug
 
 _MOST_PANELS = 8
 """Maps in one figure; the page has all."""
@@ -30,12 +30,12 @@ def positions_content(
         "notes": [] if name else ["Without a run, learned encodings are shown as initialised."],
         "encodings": [
             {
-                "name": f"{placing.name}: {placing.encoding}, {placing.acts}",
-                "figures": placing.figures,
-                "panels": [_panel(panel) for panel in placing.panels],
-                "curves": [_curves(curves) for curves in placing.curves],
+                "name": f"{encoding.name}: {encoding.encoding}, {encoding.acts}",
+                "figures": encoding.figures,
+                "panels": [_panel(panel) for panel in encoding.panels],
+                "curves": [_curves(curves) for curves in encoding.curves],
             }
-            for placing in encodings
+            for encoding in encodings
         ],
     }
 
@@ -44,20 +44,20 @@ def positions_data(encodings: Sequence[PositionEncoding]) -> list[dict[str, Any]
     """Return, for --json, what each encoding does, and its curves."""
     return [
         {
-            "name": placing.name,
-            "encoding": placing.encoding,
-            "acts": placing.acts,
-            "figures": placing.figures,
+            "name": encoding.name,
+            "encoding": encoding.encoding,
+            "acts": encoding.acts,
+            "figures": encoding.figures,
             "curves": [
                 {
                     "title": curves.title,
                     "first": curves.first,
                     "values": dict(zip(curves.names, curves.values.tolist(), strict=True)),
                 }
-                for curves in placing.curves
+                for curves in encoding.curves
             ],
         }
-        for placing in encodings
+        for encoding in encodings
     ]
 
 
@@ -65,14 +65,14 @@ def show_positions(encodings: Sequence[PositionEncoding]) -> Table:
     table = Table(header_style="bold")
     for name in ("where", "encoding", "what it does", "in figures"):
         table.add_column(name)
-    for placing in encodings:
-        table.add_row(placing.name, placing.encoding, placing.acts, placing.figures)
+    for encoding in encodings:
+        table.add_row(encoding.name, encoding.encoding, encoding.acts, encoding.figures)
     return table
 
 
-def save_figure(placing: PositionEncoding, folder: Path) -> Path:
+def save_figure(encoding: PositionEncoding, folder: Path) -> Path:
     """Return its maps side by side, and its curves."""
-    panels = placing.panels[:_MOST_PANELS]
+    panels = encoding.panels[:_MOST_PANELS]
     columns = min(4, len(panels) + 1)
     lines = -(-(len(panels) + 1) // columns)
     drawn = figure(4.4 * columns, 3.8 * lines)
@@ -81,10 +81,10 @@ def save_figure(placing: PositionEncoding, folder: Path) -> Path:
         own.set_axis_off()
     for own, panel in zip(axes, panels, strict=False):
         _draw_map(drawn, own, panel)
-    for own, curves in zip(axes[len(panels) :], placing.curves, strict=False):
+    for own, curves in zip(axes[len(panels) :], encoding.curves, strict=False):
         _draw_curves(own, curves)
-    drawn.suptitle(f"{placing.name}: {placing.encoding}, {placing.acts}", fontsize=11)
-    path = folder / f"{slug(f'{placing.name} {placing.encoding}')}.png"
+    drawn.suptitle(f"{encoding.name}: {encoding.encoding}, {encoding.acts}", fontsize=11)
+    path = folder / f"{slug(f'{encoding.name} {encoding.encoding}')}.png"
     replace_figure(path, drawn, dpi=110)
     return path
 

@@ -19,9 +19,9 @@ from headtohead.finished_runs.probe.data_figures import data_figure, image_grid
 from headtohead.finished_runs.probe.data_seen import DataSeen
 from headtohead.finished_runs.probe.position_encodings import PositionEncoding
 from headtohead.finished_runs.probe.small_images import over_images, save
-from headtohead.probing.map_archive import write_maps, write_statistics
-from headtohead.probing.montage import montage
-from headtohead.records.store import slug
+from headtohead.interpretability.map_archive import write_maps, write_statistics
+from headtohead.interpretability.montage import montage
+from headtohead.records.run_folder import slug
 
 _NAME = 40
 """Characters of a text that name its folder."""
@@ -67,7 +67,7 @@ def write_positions(
 ) -> list[Path]:
     """Return a figure per encoding, and the page, which comes last."""
     folder.mkdir(parents=True, exist_ok=True)
-    figures = [positions_page.save_figure(placing, folder) for placing in encodings]
+    figures = [positions_page.save_figure(encoding, folder) for encoding in encodings]
     return [*figures, write_page(folder, "positions", positions_page.positions_content(encodings, config, name=name))]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.config.run_config import RunConfig
 from headtohead.data.augmentation.images.colour_operations import PixelScale
 from headtohead.data.batches.batch import Batch
@@ -117,7 +117,7 @@ class _Reader:
 
     def _greedy(self, batch: Batch) -> list[int]:
         model = self.run.model
-        if not isinstance(model, Decodes) or not model.reads_source or batch.tokens is None:
+        if not isinstance(model, DecodingModel) or not model.reads_source or batch.tokens is None:
             raise DataError("give --target: this model does not generate one")
         spec = self.spec
         written = greedy(
@@ -152,25 +152,25 @@ class _Reader:
         length = sum(map(len, parts)) + len(parts) + 1
         if length <= longest:
             return parts
-        self._say_cut(length - spare, field)
+        self._report_truncation(length - spare, field)
         ragged = [Ragged.of_lengths(np.array(part), np.array([len(part)])) for part in parts]
         return [part[0].tolist() for part in shortened(ragged, longest)]
 
     def _cut(self, tokens: list[int], field: str, *, framing: int) -> list[int]:
         room = self._longest(field) - framing
         if len(tokens) > room:
-            self._say_cut(len(tokens) + framing, field)
+            self._report_truncation(len(tokens) + framing, field)
         return tokens[:room]
 
-    def _say_cut(self, length: int, field: str) -> None:
+    def _report_truncation(self, length: int, field: str) -> None:
         self.remarks.append(
             f"the text has {length} tokens and is cut to the {self._longest(field)} of model.{field}, "
             f"the longest that this model was trained on"
         )
 
     def _longest(self, field: str) -> int:
-        given = RunConfig(self.run.config).model.get(field)
-        return int(given) if given else self.spec.max_length
+        provided = RunConfig(self.run.config).model.get(field)
+        return int(provided) if provided else self.spec.max_length
 
 
 def of_image(run: FinishedRun, file: Path) -> ProbeInput:
@@ -184,7 +184,7 @@ def of_image(run: FinishedRun, file: Path) -> ProbeInput:
     try:
         with open_regular(file) as content, Image.open(content) as opened:
             fitted = opened.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BOX)
-            given = f"{opened.width} x {opened.height}"
+            provided = f"{opened.width} x {opened.height}"
     except FileNotFoundError:
         raise DataError(f"--image {file} does not exist: correct the path") from None
     except DamagedFile as damage:
@@ -192,7 +192,9 @@ def of_image(run: FinishedRun, file: Path) -> ProbeInput:
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"--image {file} cannot be read as an image ({error})") from None
     pixels = torch.from_numpy(np.asarray(fitted, dtype=np.float32)).reshape(height, width, channels).permute(2, 0, 1)
-    remarks = () if given == f"{width} x {height}" else (f"{file.name} ({given}) is resized to {width} x {height}",)
+    remarks = (
+        () if provided == f"{width} x {height}" else (f"{file.name} ({provided}) is resized to {width} x {height}",)
+    )
     batch = Batch(rows=torch.zeros(1, dtype=torch.long), images=PixelScale.of(spec).images(pixels[None]))
     return ProbeInput(batch, (file.name,), remarks)
 
@@ -203,6 +205,6 @@ def shorter(text: str) -> str:
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def _refuse(option: str, given: str | None, reason: str) -> None:
-    if given is not None:
+def _refuse(option: str, provided: str | None, reason: str) -> None:
+    if provided is not None:
         raise DataError(f"{option} has no place here: {reason}")

@@ -18,13 +18,13 @@ from torch.nn import functional as F
 
 from headtohead.components.component import Grid
 from headtohead.files.atomic_write import replace_bytes
-from headtohead.probing.picture_text import INK, PAPER, font
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.picture_text import INK, PAPER, font
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 _TILE = 128
 """Pixels of an image's longer side, at least."""
 _GAP, _LINE = 10, 18
-_VEIL = (255, 110, 40)
+_OVERLAY = (255, 110, 40)
 
 
 def pixels_of(image: Tensor) -> np.ndarray:
@@ -68,8 +68,8 @@ def over_images(maps: AttentionMaps, images: Tensor) -> np.ndarray:
     lines = []
     for image, by_head in zip(images, seen, strict=True):
         plain = enlarged(pixels_of(image))
-        veils = [_veiled(plain, own.reshape(rows, columns), maps.grid) for own in by_head]
-        lines.append(np.concatenate([_framed(tile) for tile in (plain, *veils)], axis=1))
+        overlays = [_overlaid(plain, own.reshape(rows, columns), maps.grid) for own in by_head]
+        lines.append(np.concatenate([_framed(tile) for tile in (plain, *overlays)], axis=1))
     picture = np.concatenate(lines)
     titled = np.full((picture.shape[0] + 2 * _LINE, picture.shape[1], 3), PAPER, dtype=np.uint8)
     titled[2 * _LINE :] = picture
@@ -83,14 +83,14 @@ def over_images(maps: AttentionMaps, images: Tensor) -> np.ndarray:
     return np.asarray(drawn)
 
 
-def _veiled(plain: np.ndarray, weights: np.ndarray, grid: Grid) -> np.ndarray:
+def _overlaid(plain: np.ndarray, weights: np.ndarray, grid: Grid) -> np.ndarray:
     """The strongest patch is the warmest; the image stays visible below."""
     height, width = plain.shape[:2]
     share = weights / max(float(weights.max()), 1e-12)
     rows, columns = (np.arange(size) * cells // size for size, cells in ((height, grid[0]), (width, grid[1])))
     strength = (0.08 + 0.7 * share[rows][:, columns])[..., None]
     grey = plain.mean(2, keepdims=True) * np.ones(3)
-    array: np.ndarray = np.rint((1 - strength) * grey + strength * np.array(_VEIL)).astype(np.uint8)
+    array: np.ndarray = np.rint((1 - strength) * grey + strength * np.array(_OVERLAY)).astype(np.uint8)
     return array
 
 

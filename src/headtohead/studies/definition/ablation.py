@@ -38,8 +38,8 @@ class Ablation:
     def __post_init__(self) -> None:
         for sentence in _faults(self):
             raise ConfigurationError(f"ablation: {sentence}")
-        firsts = {factor: next(iter(levels)) for factor, levels in self.factors.items()}
-        object.__setattr__(self, "base", {**firsts, **self.base})
+        first_levels = {factor: next(iter(levels)) for factor, levels in self.factors.items()}
+        object.__setattr__(self, "base", {**first_levels, **self.base})
 
     @property
     def baseline(self) -> str:
@@ -205,12 +205,12 @@ class AblationField(Kind):
         for key in _REQUIRED:
             if key not in value:
                 raise ConfigurationError(f"ablation has no {key}: it needs {' and '.join(_REQUIRED)}")
-        given = {key: _read(key, entry) for key, entry in value.items()}
+        provided = {key: _read(key, entry) for key, entry in value.items()}
         factors = {
             factor: {level: tuple(overrides) for level, overrides in levels.items()}
-            for factor, levels in given.pop("factors").items()
+            for factor, levels in provided.pop("factors").items()
         }
-        return Ablation(factors=factors, **given)
+        return Ablation(factors=factors, **provided)
 
     def wants(self) -> str:
         return "a mapping of kind, factors, base, resolution and combinations"

@@ -13,7 +13,7 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import one_of, show, unknown
 from headtohead.execution.search.tuning import Tuning, misfits
 from headtohead.records.metrics_file import multiple_of
-from headtohead.studies.definition.foundations import foundation_faults
+from headtohead.studies.definition.foundation_runs import foundation_faults
 from headtohead.studies.definition.study import SET_BY_THE_STUDY, SPLIT_FIELD, Study
 
 INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
@@ -58,8 +58,8 @@ def taken(overrides: Sequence[str]) -> list[str]:
 
 
 def _split_given(study: Study) -> Iterator[str]:
-    given = [*study.base, *(override for arm in study.arms.values() for override in arm)]
-    for override in given if "split" in study.vary else ():
+    provided = [*study.base, *(override for arm in study.arms.values() for override in arm)]
+    for override in provided if "split" in study.vary else ():
         if key_of(override) == SPLIT_FIELD:
             yield f"vary=[split] draws the splits by the seeds, and {override} fixes them: take one out"
 
@@ -120,8 +120,8 @@ def _unknown_arms(study: Study) -> Iterator[str]:
 
 def _taken_fields(study: Study) -> Iterator[str]:
     tuned = [f"{key}=..." for key in study.tuning.space] if isinstance(study.tuning, Tuning) else []
-    arms = [(f"arm {arm}", given) for arm, given in study.arms.items()]
-    arms += [(f"foundation {name}", given) for name, given in study.foundations.items()]
+    arms = [(f"arm {arm}", provided) for arm, provided in study.arms.items()]
+    arms += [(f"foundation {name}", provided) for name, provided in study.foundations.items()]
     for index, overrides in (("base", study.base), ("tuning.space", tuned), *arms):
         for override in taken(overrides):
             yield f"{index} holds {override}, which the study sets itself: {INSTEAD}"

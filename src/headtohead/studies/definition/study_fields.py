@@ -56,8 +56,8 @@ class RoundsField(FieldsOf):
     """Seeds that are added until it is decided."""
 
     def read(self, value: Any) -> Any:
-        given = super().read(value)
-        return SeedRounds(given["start"], given["most"])
+        provided = super().read(value)
+        return SeedRounds(provided["start"], provided["most"])
 
     def wants(self) -> str:
         return "a mapping {start: 3, most: 20, until: decided}"
@@ -100,7 +100,7 @@ class ExpectationKind(Kind):
         return f"{OneOf(VERDICTS).wants()}, or a bound such as difference < 0.1"
 
 
-def surprise(verdict: Verdict, expected: Sequence[str]) -> str | None:
+def unexpected(verdict: Verdict, expected: Sequence[str]) -> str | None:
     """A sentence where it is not as expected."""
     kinds = [entry for entry in expected if entry in VERDICTS]
     bounds = [entry for entry in expected if entry not in VERDICTS]

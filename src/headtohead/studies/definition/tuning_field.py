@@ -70,11 +70,11 @@ class TuningKind(Kind):
             raise self.refuse()
         _check_keys(value, _KINDS, "a mapping")
         space = {key: _dimension(key, entry) for key, entry in _mapping(value.get("space", {})).items()}
-        given = {key: _read(key, entry, _KINDS) for key, entry in value.items() if key != "space"}
-        if "search" not in given:
+        provided = {key: _read(key, entry, _KINDS) for key, entry in value.items() if key != "space"}
+        if "search" not in provided:
             raise MismatchError("a mapping with search: grid, random or optuna")
-        given.setdefault("trials", len(on_grid(space)) if given["search"] == "grid" and _is_gridded(space) else 0)
-        return _checked(Tuning(**given, space=space))
+        provided.setdefault("trials", len(on_grid(space)) if provided["search"] == "grid" and _is_gridded(space) else 0)
+        return _checked(Tuning(**provided, space=space))
 
     def wants(self) -> str:
         return "text, or a mapping such as {search: grid, trials: 8}"
@@ -136,11 +136,11 @@ def _dimension(key: str, entry: Any) -> Dimension:
             f"a mapping in which space.{key} is a list of values or has low and high, not {show(entry)}"
         )
     _check_keys(entry, _KINDS_OF_RANGES, f"a mapping in which space.{key}")
-    given = {name: _read(f"space.{key}.{name}", value, _KINDS_OF_RANGES, name) for name, value in entry.items()}
-    if not {"low", "high"} <= given.keys():
+    provided = {name: _read(f"space.{key}.{name}", value, _KINDS_OF_RANGES, name) for name, value in entry.items()}
+    if not {"low", "high"} <= provided.keys():
         raise MismatchError(f"a mapping in which space.{key} has low and high")
     scale = "log" if key == LEARNING_RATE else "linear"
-    return _checked_range(key, ValueRange(**{"scale": scale, **given}))
+    return _checked_range(key, ValueRange(**{"scale": scale, **provided}))
 
 
 def _checked_range(key: str, range_: ValueRange) -> ValueRange:
@@ -161,8 +161,8 @@ def _mapping(space: Any) -> dict[str, Any]:
     return {str(key): entry for key, entry in space.items()}
 
 
-def _check_keys(given: Mapping[Any, Any], known: Mapping[str, Kind], what: str) -> None:
-    for key in given:
+def _check_keys(provided: Mapping[Any, Any], known: Mapping[str, Kind], what: str) -> None:
+    for key in provided:
         if key not in known:
             guess = nearest(str(key), known)
             hint = f"did you mean {guess}?" if guess else f"choose from {', '.join(known)}"

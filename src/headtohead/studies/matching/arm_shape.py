@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from headtohead.config.rules import compatibility
-from headtohead.planner.run_cost import CostedRun
+from headtohead.estimates.run_cost import CostedRun
 from headtohead.studies.matching.budgets import Budget, SizeAxisName
 from headtohead.studies.matching.size_axes import CannotResizeError, Setting, axis_of, with_setting
 
@@ -76,22 +76,22 @@ class ShapeSearch:
                     self.has_pairs = True
                     yield from self._turned(fine, shape.setting)[:1]
 
-    def _turned(self, move: SizeAxisName, given: Setting) -> list[ArmShape]:
+    def _turned(self, move: SizeAxisName, provided: Setting) -> list[ArmShape]:
         """The settings of one move on top of what is given, the nearest first."""
         try:
-            dial = axis_of(move, with_setting(self._run.config, given))
+            axis = axis_of(move, with_setting(self._run.config, provided))
         except CannotResizeError as error:
             self.cannot[move] = str(error)
             return []
 
         def value(index: int) -> float | None:
-            return self._value({**given, **dial.at(index)})
+            return self._value({**provided, **axis.at(index)})
 
         shapes = []
-        for index in ranked(value, self._target, count=dial.count, start=dial.start):
+        for index in ranked(value, self._target, count=axis.count, start=axis.start):
             result = value(index)
             assert result is not None, "only what can be built is ranked"
-            shapes.append(ArmShape({**given, **dial.at(index)}, result))
+            shapes.append(ArmShape({**provided, **axis.at(index)}, result))
         return shapes
 
     def _value(self, setting: Setting) -> float | None:
@@ -123,7 +123,7 @@ def ranked(value: Value, target: float, *, count: int, start: int) -> list[int]:
     seen: dict[int, float] = {}
     impossible: set[int] = set()
 
-    def look(index: int) -> float | None:
+    def evaluate(index: int) -> float | None:
         if index not in seen and index not in impossible:
             result = value(index)
             if result is None:
@@ -132,12 +132,12 @@ def ranked(value: Value, target: float, *, count: int, start: int) -> list[int]:
                 seen[index] = result
         return seen.get(index)
 
-    _probe(look, target, count=count, start=start)
+    _probe(evaluate, target, count=count, start=start)
     for low, high in _crossings(seen, target):
-        _halve(look, target, low, high)
+        _halve(evaluate, target, low, high)
     for index in sorted(seen, key=lambda index: mismatch(seen[index], target))[:2]:
         for neighbour in range(max(0, index - NEIGHBOURS), min(count, index + NEIGHBOURS + 1)):
-            look(neighbour)
+            evaluate(neighbour)
     return sorted(seen, key=lambda index: (mismatch(seen[index], target), abs(index - start)))
 
 
@@ -146,12 +146,12 @@ def mismatch(value: float, target: float) -> float:
     return abs(value / target - 1)
 
 
-def _probe(look: Value, target: float, *, count: int, start: int) -> None:
+def _probe(evaluate: Value, target: float, *, count: int, start: int) -> None:
     """The start, and ever further from the smallest, until figures are far beyond the target."""
-    look(start)
+    evaluate(start)
     beyond = 0
     for index in _spread(count):
-        result = look(index)
+        result = evaluate(index)
         beyond = beyond + 1 if result is not None and result > FAR * target else 0
         if beyond == 2:
             return
@@ -171,11 +171,11 @@ def _crossings(seen: dict[int, float], target: float) -> list[tuple[int, int]]:
     return [(low, high) for low, high in pairwise(indices) if (seen[low] - target) * (seen[high] - target) <= 0]
 
 
-def _halve(look: Value, target: float, low: int, high: int) -> None:
+def _halve(evaluate: Value, target: float, low: int, high: int) -> None:
     """Halve the range until the target lies between two settings with none in between that can be built."""
-    below = (look(low) or 0) < target
+    below = (evaluate(low) or 0) < target
     while high - low > 1:
-        result = _middle(look, low, high)
+        result = _middle(evaluate, low, high)
         if result is None:
             return
         middle, value = result
@@ -185,11 +185,11 @@ def _halve(look: Value, target: float, low: int, high: int) -> None:
             high = middle
 
 
-def _middle(look: Value, low: int, high: int) -> tuple[int, float] | None:
+def _middle(evaluate: Value, low: int, high: int) -> tuple[int, float] | None:
     """The setting nearest to the middle that can be built."""
     middle = (low + high) // 2
     for distance in range(min(high - low, 2 * NEIGHBOURS)):
         for index in (middle - distance, middle + distance):
-            if low < index < high and (value := look(index)) is not None:
+            if low < index < high and (value := evaluate(index)) is not None:
                 return index, value
     return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from headtohead.config.instantiate import make
-from headtohead.planner.run_cost import CostedRun, Figure
+from headtohead.estimates.run_cost import CostedRun, Figure
 from headtohead.ranges import Count, Share
 
 SizeAxisName = Literal["width", "head_size", "depth", "feedforward", "steps"]

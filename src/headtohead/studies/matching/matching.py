@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from headtohead.planner.run_cost import StepTiming
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.studies.matching.budgets import Budget
 
 

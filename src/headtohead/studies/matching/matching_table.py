@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headtohead.planner.run_cost import FIGURES
+from headtohead.estimates.run_cost import FIGURES
 from headtohead.studies.matching.matching import MatchedArm, Matching, uncertain
 from headtohead.studies.matching.solver import label
 

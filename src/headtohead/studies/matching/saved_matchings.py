@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.config.run_config import RunConfig
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.files.atomic_write import SUFFIX, replace_text
 from headtohead.files.leases import Leases
 from headtohead.files.safe_read import DamagedFile, read_object
-from headtohead.planner.run_cost import StepTiming
 from headtohead.studies.matching.matching import MatchedArm, Matching
 
 if TYPE_CHECKING:
-    from headtohead.planner.run_cost import StepTiming
+    from headtohead.estimates.run_cost import StepTiming
     from headtohead.studies.matching.matching import Matching
 
 FOLDER = "matchings"
@@ -60,7 +60,7 @@ class SavedMatchings:
                     for name in missing:
                         self._save(keys[name], SavedMatching(matching.arm(name), matching.arm(matching.baseline)))
             finally:
-                lease.give_back()
+                lease.release()
         return {name: _read(self._file(key)) for name, key in keys.items()}
 
     def known(self, keys: Mapping[str, str]) -> dict[str, SavedMatching]:
@@ -126,8 +126,8 @@ def conditions_here(config: Mapping[str, Any], threads: int | None) -> TimingCon
     from headtohead.training.parallel.devices import device_for, device_name
 
     device = device_for(RunConfig(config).accelerator or "auto")
-    given = RunConfig(config).threads or threads or torch.get_num_threads()
-    return TimingConditions(device_name(device), given if device.type == "cpu" else None)
+    provided = RunConfig(config).threads or threads or torch.get_num_threads()
+    return TimingConditions(device_name(device), provided if device.type == "cpu" else None)
 
 
 def conditions_of(timing: StepTiming) -> TimingConditions:

@@ -9,13 +9,13 @@ from typing import Any
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.rules.config_view import ConfigView
-from headtohead.planner.run_cost import CostedRun, StepTiming, run_cost_of
+from headtohead.estimates.run_cost import CostedRun, StepTiming, run_cost_of
 from headtohead.studies.matching.arm_shape import ArmShape, ShapeSearch
 from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualTime, SizeAxisName
 from headtohead.studies.matching.matching import MatchedArm, Matching, differences
 from headtohead.studies.matching.size_axes import overrides_of
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 Movable = Mapping[str, Sequence[str]]
 
 
@@ -27,7 +27,7 @@ def match(
     movable: Movable | None = None,
     *,
     config_dir: str | Path | None = None,
-    report: Tell | None = None,
+    report: Report | None = None,
 ) -> Matching:
     """The baseline stays as it is written; `movable` says, by arm, which moves may bring it there, the first first.
 
@@ -48,7 +48,7 @@ def match_composed(
     budget: Budget,
     movable: Movable | None = None,
     *,
-    report: Tell | None = None,
+    report: Report | None = None,
 ) -> Matching:
     """The same of arms that are composed already."""
     moves = _moves_by_arm(configs, baseline, budget, movable or {})
@@ -130,10 +130,10 @@ def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None) -> 
         raise ConfigurationError(f"arm {name}: {error}") from None
 
 
-def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, report: Tell | None) -> dict[str, StepTiming]:
+def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, report: Report | None) -> dict[str, StepTiming]:
     if not isinstance(budget, EqualTime):
         return {}
-    from headtohead.planner.step_times import measure_step_times
+    from headtohead.estimates.step_times import measure_step_times
 
     return measure_step_times(configs, rounds=budget.rounds, turn_steps=budget.turn_steps, report=report)
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
+from headtohead.estimates.disk_space import retained_bytes, temporary_bytes
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import DONE, record_of
-from headtohead.planner.disk_space import retained_bytes, temporary_bytes
 from headtohead.records.record import RunRecord
-from headtohead.studies.definition.foundations import used
+from headtohead.studies.definition.foundation_runs import used
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.study_rounds import fewest_rounds
 
 if TYPE_CHECKING:
-    from headtohead.planner.run_cost import CostedRun, RunCosts
+    from headtohead.estimates.run_cost import CostedRun, RunCosts
 
 Records = Mapping[RunSpec, RunRecord | None]
 
@@ -131,11 +131,11 @@ class _Left:
 
 def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None = None) -> CostEstimate:
     """Prepares the data where needed."""
-    from headtohead.planner.run_cost import RunCosts
+    from headtohead.estimates.run_cost import RunCosts
 
     costs = RunCosts()
     costed = {arm: _costed(plan, arm, costs) for arm in (*used(plan.study), *plan.study.arms)}
-    records = {run: record_of(plan.run_folder(run)) for run in plan.cells}
+    records = {run: record_of(plan.run_folder(run)) for run in plan.runs}
     data = {arm: _of_finished(plan, arm, records) for arm in costed}
     left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
     timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if data[arm] is None}
@@ -251,7 +251,7 @@ def _of_matching(plan: StudyPlan) -> dict[str, float]:
 
 def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -> dict[str, float]:
     """Training alone: start, validation and test come on top."""
-    from headtohead.planner.step_times import step_seconds_by_shape
+    from headtohead.estimates.step_times import step_seconds_by_shape
 
     alike = {
         arm: {**config, "trainer": _with_threads(RunConfig(config).trainer, threads)} for arm, config in configs.items()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headtohead.studies.matching.saved_matchings import SavedMatching
 
 Config = Mapping[str, Any]
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 _ID_LENGTH = 12
 
 
@@ -31,7 +31,7 @@ def matched(
     *,
     config_dir: str | Path | None = None,
     threads: int | None = None,
-    report: Tell | None = None,
+    report: Report | None = None,
 ) -> Matching | None:
     """Match the arms as they are written; return None if nothing has to be equal.
 

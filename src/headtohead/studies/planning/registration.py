@@ -12,13 +12,13 @@ from typing import Any
 from headtohead.comparison.contrasts import SeedRounds
 from headtohead.comparison.verdicts.seed_evidence import evidence_words
 from headtohead.config.run_id import deciding, run_id
-from headtohead.execution.monitor import forget_failed
+from headtohead.execution.monitor import clear_failed
 from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import is_done
-from headtohead.files.atomic_write import replace_text, sweep
+from headtohead.files.atomic_write import remove_unfinished, replace_text
 from headtohead.files.safe_read import DamagedFile, read_object
 from headtohead.records.secrets import mask_secrets
-from headtohead.studies.definition.foundations import FIELD, foundation_of
+from headtohead.studies.definition.foundation_runs import FIELD, foundation_of
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.study_plan import StudyPlan
 
@@ -125,7 +125,7 @@ def register(plan: StudyPlan) -> None:
     """Once, when the first run is about to start; what was written then stays, and nothing is written once there are
     results to be seen."""
     file = _file(plan)
-    if not file.exists() and not any(is_done(plan.run_folder(run)) for run in plan.cells):
+    if not file.exists() and not any(is_done(plan.run_folder(run)) for run in plan.runs):
         file.parent.mkdir(parents=True, exist_ok=True)
         data = {
             **asdict(design_of(plan)),
@@ -139,10 +139,10 @@ def register(plan: StudyPlan) -> None:
 def prepare(plan: StudyPlan, *, retry: bool) -> None:
     """Register the design before the first worker starts, and forget failed runs on request."""
     plan.folder.mkdir(parents=True, exist_ok=True)
-    sweep(plan.folder, older_than=_ABANDONED_SECONDS)
+    remove_unfinished(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
     if retry:
-        forget_failed(plan, plan.cells)
+        clear_failed(plan, plan.runs)
 
 
 def design_of(plan: StudyPlan) -> RegisteredDesign:

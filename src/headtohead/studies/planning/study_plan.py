@@ -20,9 +20,9 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.search.tuning import Tuning, for_arm
 from headtohead.execution.single_run import ended_record
-from headtohead.studies.definition.foundations import FoundationRun, foundation_of, used
+from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
 from headtohead.studies.definition.study import Study
-from headtohead.studies.planning.matched_arms import Tell, matched, refuse_elsewhere, refuse_unmet
+from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
 from headtohead.studies.planning.study_rounds import rounds_of
 from headtohead.studies.planning.study_runs import (
     LeftOut,
@@ -47,7 +47,7 @@ class StudyPlan:
     """The runs of a study, trials first, then by seed: whenever it is stopped, the arms have had the same seeds."""
 
     study: Study
-    cells: tuple[RunSpec, ...]
+    runs: tuple[RunSpec, ...]
     """Those known so far."""
     folder: Path
     """outputs/studies/NAME."""
@@ -77,7 +77,7 @@ class StudyPlan:
     @property
     def family(self) -> list[RunSpec]:
         """The runs that verdicts rest on, as far as they are known."""
-        return [run for run in self.cells if run.counts]
+        return [run for run in self.runs if run.counts]
 
     @property
     def num_runs(self) -> int:
@@ -119,7 +119,7 @@ class StudyPlan:
         return (*self.study.arms[arm], *matched, *chosen)
 
     def of_arm(self, arm: str) -> list[RunSpec]:
-        return [run for run in self.cells if run.arm == arm]
+        return [run for run in self.runs if run.arm == arm]
 
 
 class StudyPlanner:
@@ -131,19 +131,19 @@ class StudyPlanner:
         config_dir: str | Path | None = None,
         *,
         threads: int | None = None,
-        tell: Tell | None = None,
+        report: Report | None = None,
     ) -> None:
         compose = composed_once(config_dir)
         whole = StudyRuns(study, compose)
         self.study, self._left_out = without_the_impossible(study, lambda arm: whole.of(arm, study.seeds[0]))
-        self._cells = StudyRuns(self.study, compose)
-        self.written = {arm: self._cells.of(arm, study.seeds[0]).config for arm in self.study.arms}
+        self._study_runs = StudyRuns(self.study, compose)
+        self.written = {arm: self._study_runs.of(arm, study.seeds[0]).config for arm in self.study.arms}
         """Each arm's configuration before any budget."""
         check_metric(study, self.written)
         refuse_shares_of_fits(study, self.written)
         self.folder = _folder(study, self.written)
         self._match: Callable[[], Matching | None] = lambda: matched(
-            self.study, self.written, self.folder, config_dir=config_dir, threads=threads, report=tell
+            self.study, self.written, self.folder, config_dir=config_dir, threads=threads, report=report
         )
         self._matching: Matching | None = None
         self._threads = threads
@@ -154,9 +154,11 @@ class StudyPlanner:
         if self._matching is None and (matching := self._match()) is not None:
             refuse_unmet(study, matching)
             self._matching = matching
-        drafts = {arm: self._cells.of(arm, study.seeds[0], self._requested(arm)).config for arm in study.arms}
+        drafts = {arm: self._study_runs.of(arm, study.seeds[0], self._requested(arm)).config for arm in study.arms}
         seeds = (study.tuning.seed, *study.seeds) if isinstance(study.tuning, Tuning) else study.seeds
-        foundation_runs = {(name, seed): self._cells.foundation(name, seed) for seed in seeds for name in used(study)}
+        foundation_runs = {
+            (name, seed): self._study_runs.foundation(name, seed) for seed in seeds for name in used(study)
+        }
         tuned = drafts if isinstance(study.tuning, Tuning) else {}
         tunings = {arm: self._tuned(arm, draft, foundation_runs) for arm, draft in tuned.items()}
         ready = [arm for arm in study.arms if arm not in tunings or tunings[arm].over]
@@ -176,22 +178,22 @@ class StudyPlanner:
             for arm in ready
             if seed in due[arm]
         ]
-        runs = [run for run in of_seeds if run is not None]
-        refuse_duplicates(study, runs)
+        counted = [run for run in of_seeds if run is not None]
+        refuse_duplicates(study, counted)
         begun = {
             (foundation_of(study, arm), seed) for arm in study.arms for seed in (*seeds[: -len(study.seeds)], *due[arm])
         }
-        laid = [run for index, run in foundation_runs.items() if index in begun]
-        cells = (*laid, *_in_turn([progress.cells for progress in tunings.values()]), *runs)
+        foundation_arms = [run for index, run in foundation_runs.items() if index in begun]
+        runs = (*foundation_arms, *_in_turn([progress.runs for progress in tunings.values()]), *counted)
         drafts |= {run.arm: run.config for run in foundation_runs.values()}
-        awaited = len(of_seeds) - len(runs)
-        plan = StudyPlan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings, awaited, rounds)
+        awaited = len(of_seeds) - len(counted)
+        plan = StudyPlan(study, runs, self.folder, drafts, self._left_out, self._matching, tunings, awaited, rounds)
         self._check_conditions(plan)
         return plan
 
     def _check_conditions(self, plan: StudyPlan) -> None:
         """Records that are complete may be read anywhere."""
-        undone = plan.is_open or any(ended_record(plan.run_folder(run)) is None for run in plan.cells)
+        undone = plan.is_open or any(ended_record(plan.run_folder(run)) is None for run in plan.runs)
         if plan.budget_name == "equal_time" and plan.matching is not None and undone:
             refuse_elsewhere(plan.study, plan.matching, self.written, self.folder, self._threads)
 
@@ -224,12 +226,12 @@ class StudyPlanner:
         shorter = () if tuning.steps is None else shortened(draft, tuning.steps)
         overrides = (*self._requested(arm), *shorter, "trainer.keep_checkpoints=none", "trainer.num_samples=0")
 
-        def cell_of(number: int, setting: Setting) -> RunSpec:
-            return self._cells.of(
+        def run_of(number: int, setting: Setting) -> RunSpec:
+            return self._study_runs.of(
                 arm, tuning.seed, (*overrides, *setting.overrides), trial=number, start=self._start(below)
             )
 
-        return progress_of(tuning, cell_of, lambda run: ended_record(self.folder / "runs" / run.id))
+        return progress_of(tuning, run_of, lambda run: ended_record(self.folder / "runs" / run.id))
 
     def _run(
         self,
@@ -243,7 +245,9 @@ class StudyPlanner:
         chosen = progress.chosen if progress is not None else ()
         steps = max(1, round(share * RunConfig(draft).max_steps))
         added = (*self._requested(arm), *chosen, *shortened(draft, steps))
-        return self._cells.of(arm, seed, added, share=share, start=self._start(self._below(arm, seed, foundation_runs)))
+        return self._study_runs.of(
+            arm, seed, added, share=share, start=self._start(self._below(arm, seed, foundation_runs))
+        )
 
 
 Again = Callable[[], tuple[StudyPlan, Sequence[RunSpec]]]
@@ -262,8 +266,8 @@ def shard_of(plan: StudyPlan, index: int, count: int) -> list[RunSpec]:
             "share the folder, and start workers on it by the same command"
         )
     if plan.tunings:
-        return [run for run in plan.cells if arms.index(run.arm) % count == index - 1]
-    return [run for index_of_run, run in enumerate(plan.cells) if (index_of_run // len(arms)) % count == index - 1]
+        return [run for run in plan.runs if arms.index(run.arm) % count == index - 1]
+    return [run for index_of_run, run in enumerate(plan.runs) if (index_of_run // len(arms)) % count == index - 1]
 
 
 def _in_turn(rows: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:

@@ -14,7 +14,7 @@ from headtohead.config.run_id import run_id
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
 from headtohead.execution.search.tuning import Tuning
-from headtohead.studies.definition.foundations import FIELD, FoundationRun, without_foundation
+from headtohead.studies.definition.foundation_runs import FIELD, FoundationRun, without_foundation
 from headtohead.studies.definition.study import SPLIT_FIELD, Study
 
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
@@ -47,8 +47,8 @@ class StudyRuns:
     def foundation(self, name: str, seed: int) -> RunSpec:
         """Return the foundation that arms start from; they need its best weights."""
         made = (*self._study.base, *self._study.foundations[name])
-        given = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
-        last = {key_of(override): override for override in given}
+        provided = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
+        last = {key_of(override): override for override in provided}
         overrides = (*last.values(), f"name={run_name_of(name, seed)}", f"group={self._study.name}")
         config = self._composed(name, overrides)
         return RunSpec(name, seed, overrides, config, run_id(config), self._study.name, is_foundation=True)
@@ -70,8 +70,8 @@ def overrides_of(
     longer = study.lengths if trial is None else ()
     lengths = [f"evaluation.lengths=[{','.join(map(str, longer))}]"] if longer else []
     own = f"seed={seed + study.seed_offsets.get(arm, 0)}"
-    given = (*study.base, *lengths, *study.arms[arm], *added, *split_of(study, seed), own)
-    last = {key_of(override): override for override in without_foundation(given)}
+    provided = (*study.base, *lengths, *study.arms[arm], *added, *split_of(study, seed), own)
+    last = {key_of(override): override for override in without_foundation(provided)}
     return (*last.values(), f"name={run_name_of(arm, seed, trial, share)}", f"group={study.name}")
 
 
@@ -141,16 +141,16 @@ def refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, Any]]
 def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
     first: dict[str, RunSpec] = {}
     for run in runs:
-        twin = first.setdefault(run.id, run)
-        if twin is run:
+        counterpart = first.setdefault(run.id, run)
+        if counterpart is run:
             continue
-        if twin.arm == run.arm and twin.seed == run.seed:
+        if counterpart.arm == run.arm and counterpart.seed == run.seed:
             raise ConfigurationError(
-                f"study {study.name}: the shares {twin.share:g} and {run.share:g} are as many steps of {run.arm}: "
-                "take one out"
+                f"study {study.name}: the shares {counterpart.share:g} and {run.share:g} are as many steps of "
+                f"{run.arm}: take one out"
             )
         raise ConfigurationError(
-            f"study {study.name}: arms {twin.arm} and {run.arm} are the same run (seeds {twin.seed} and "
+            f"study {study.name}: arms {counterpart.arm} and {run.arm} are the same run (seeds {counterpart.seed} and "
             f"{run.seed}): change one, or give seed_offsets: {{{run.arm}: 1000}} to compare an arm with itself"
         )
 

@@ -20,7 +20,7 @@ class TuningProgress:
 
     tuning: Tuning
     """As it is for this arm."""
-    cells: tuple[RunSpec, ...]
+    runs: tuple[RunSpec, ...]
     """The trials known so far; later ones may depend on how these end."""
     tried: tuple[Trial, ...]
     over: bool
@@ -38,7 +38,7 @@ class TuningProgress:
 
 
 def progress_of(
-    tuning: Tuning, cell_of: Callable[[int, Setting], RunSpec], ended: Callable[[RunSpec], RunRecord | None]
+    tuning: Tuning, run_of: Callable[[int, Setting], RunSpec], ended: Callable[[RunSpec], RunRecord | None]
 ) -> TuningProgress:
     """Batch after batch, from the first: a batch is proposed once all before it have ended, however they did.
 
@@ -48,7 +48,7 @@ def progress_of(
     tried: list[Trial] = []
     while settings := proposals(tuning, tried):
         batch = [(len(tried) + index, setting) for index, setting in enumerate(settings)]
-        made = [cell_of(number, setting) for number, setting in batch]
+        made = [run_of(number, setting) for number, setting in batch]
         runs += made
         records = [ended(run) for run in made]
         if any(record is None for record in records):

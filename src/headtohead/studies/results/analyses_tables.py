@@ -47,7 +47,7 @@ def show_analysed(results: ComparisonResults) -> Iterator[RenderableType]:
 
 def _ranked(ranking: BudgetRanking) -> Iterator[RenderableType]:
     for each in ranking.shares:
-        yield Text(f"at {each.share:.0%} of the budget: {', '.join(standing.arm for standing in each.standings)}")
+        yield Text(f"at {each.share:.0%} of the budget: {', '.join(ranked.arm for ranked in each.standings)}")
     for sentence in (*ranking.remarks, *(sentence for pair in ranking.pairs for sentence in pair.sentences)):
         yield Text(sentence, style="yellow")
 

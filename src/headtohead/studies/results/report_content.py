@@ -18,7 +18,7 @@ from headtohead.records.record import RunRecord
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.tuning_progress import summary_of
 from headtohead.studies.results.study_report import StudyReport
-from headtohead.studies.results.verdicts import scale_of
+from headtohead.studies.results.study_verdicts import scale_of
 
 _PARTS = ("matching", "tuning", "effects", "left_out", "scaling", "ranking", "lengths")
 
@@ -140,5 +140,5 @@ def _values(plan: StudyPlan, report: StudyReport, share: float) -> Values:
 
 
 def _ended(plan: StudyPlan, report: StudyReport) -> Mapping[RunSpec, RunRecord]:
-    result = ((run, report.records[run]) for run in plan.cells if run.trial is None)
+    result = ((run, report.records[run]) for run in plan.runs if run.trial is None)
     return {run: record for run, record in result if record is not None and record.status in ("finished", "diverged")}

@@ -24,12 +24,18 @@ from headtohead.execution.single_run import DONE, record_of
 from headtohead.files.atomic_write import replace_text
 from headtohead.records.leaks import leaks_in
 from headtohead.records.record import VERDICT_FILE, RunRecord
-from headtohead.studies.definition.foundations import foundation_of
+from headtohead.studies.definition.foundation_runs import foundation_of
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.registration import design_of, registered
 from headtohead.studies.planning.registration_history import RegistrationHistory, history_of
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.results.verdicts import check_runs, requested_family, scale_of, surprises, verdicts_of_study
+from headtohead.studies.results.study_verdicts import (
+    check_runs,
+    requested_family,
+    scale_of,
+    unexpected_verdicts,
+    verdicts_of_study,
+)
 
 
 @dataclass(frozen=True)
@@ -130,17 +136,22 @@ class StudyReport:
 def report_of(plan: StudyPlan) -> StudyReport:
     """Reads every record of the plan; half a run is none."""
     study = plan.study
-    records = {run: record_of(plan.run_folder(run)) for run in plan.cells}
+    records = {run: record_of(plan.run_folder(run)) for run in plan.runs}
     runs = tuple(_line(plan, run, record) for run, record in records.items())
-    contest = {run: records[run] for run in plan.family}
-    _check_metric(study, contest.values())
-    arms = tuple(_arm(study, arm, [(c, r) for c, r in contest.items() if c.arm == arm], runs) for arm in study.arms)
-    checked = check_runs(
-        plan, {run: record for run, record in contest.items() if record and record.status == "finished"}
+    family_records = {run: records[run] for run in plan.family}
+    _check_metric(study, family_records.values())
+    arms = tuple(
+        _arm(study, arm, [(c, r) for c, r in family_records.items() if c.arm == arm], runs) for arm in study.arms
     )
-    unmeasured = _unmeasured(study, contest)
+    checked = check_runs(
+        plan, {run: record for run, record in family_records.items() if record and record.status == "finished"}
+    )
+    unmeasured = _unmeasured(study, family_records)
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
-    known, times = [record for record in contest.values() if record is not None], times_to_solve(study, contest)
+    known, times = (
+        [record for record in family_records.values() if record is not None],
+        times_to_solve(study, family_records),
+    )
     measured, scale = metric_in(known, study.stage_and_name[1]), scale_of(study, known)
     written, design = registered(plan), design_of(plan)
     verdicts = (
@@ -155,14 +166,14 @@ def report_of(plan: StudyPlan) -> StudyReport:
     verdicts = with_rows(with_kernels(verdicts, known), known, study.metric)
     sentences = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     sentences += _foundation_costs(study, records)
-    unlike = _unlike(plan, contest)
+    unlike = _unlike(plan, family_records)
     sentences += [*leaks_in(known), *sentences_on(unlike)]
     remarks = [
         *study.departures,
         *checked.objections,
         *sentences,
         *checked.remarks,
-        *(surprises(study, verdicts) if complete else ()),
+        *(unexpected_verdicts(study, verdicts) if complete else ()),
     ]
     return StudyReport(
         study,
@@ -178,9 +189,11 @@ def report_of(plan: StudyPlan) -> StudyReport:
     )
 
 
-def _unlike(plan: StudyPlan, contest: Mapping[RunSpec, RunRecord | None]) -> list[UnlikeConditions]:
+def _unlike(plan: StudyPlan, family_records: Mapping[RunSpec, RunRecord | None]) -> list[UnlikeConditions]:
     """The budget and the tuning of an arm are part of what makes it."""
-    runs = {arm: [record for run, record in contest.items() if record and run.arm == arm] for arm in plan.study.arms}
+    runs = {
+        arm: [record for run, record in family_records.items() if record and run.arm == arm] for arm in plan.study.arms
+    }
     return unlike_conditions(runs, plan.study.contrasts, {arm: plan.what_makes(arm) for arm in plan.study.arms})
 
 
@@ -225,10 +238,10 @@ def _check_metric(study: Study, records: Iterable[RunRecord | None]) -> None:
 
 
 def _arm(
-    study: Study, arm: str, cells: Sequence[tuple[RunSpec, RunRecord | None]], runs: Sequence[RunLine]
+    study: Study, arm: str, arm_runs: Sequence[tuple[RunSpec, RunRecord | None]], runs: Sequence[RunLine]
 ) -> ArmSummary:
     lines = [run for run in runs if run.arm == arm and run.counts]
-    done = [record for _, record in cells if record is not None and record.status == "finished"]
+    done = [record for _, record in arm_runs if record is not None and record.status == "finished"]
     values = [run.value for run in lines if run.value is not None]
     return ArmSummary(
         arm=arm,

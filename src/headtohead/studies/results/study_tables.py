@@ -24,7 +24,7 @@ from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.study_rounds import fewest_rounds
 from headtohead.studies.results.analyses_tables import show_aliases
 from headtohead.studies.results.study_report import ArmSummary, StudyReport
-from headtohead.studies.results.verdicts import requested_family
+from headtohead.studies.results.study_verdicts import requested_family
 
 _UNKNOWN = "-"
 _PLANNED = ("runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")

@@ -20,12 +20,12 @@ from typing_extensions import override
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource
 from headtohead.files.atomic_write import replace_bytes
-from headtohead.probing.head_statistics import Statistics, head_statistics
-from headtohead.probing.map_archive import write_maps, write_statistics
-from headtohead.probing.montage import montage
-from headtohead.probing.picture_text import Labels, axis_labels
-from headtohead.probing.receptive_field import RequestedMaps, all_maps
-from headtohead.probing.recorded_attention import AttentionMaps, mixers_with_maps
+from headtohead.interpretability.head_statistics import Statistics, head_statistics
+from headtohead.interpretability.map_archive import write_maps, write_statistics
+from headtohead.interpretability.montage import montage
+from headtohead.interpretability.picture_text import Labels, axis_labels
+from headtohead.interpretability.receptive_field import RequestedMaps, all_maps
+from headtohead.interpretability.recorded_attention import AttentionMaps, mixers_with_maps
 from headtohead.tasks.task import Task
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import EVALUATION_SEED
@@ -110,7 +110,7 @@ class AttentionLogger(Callback):
         group = trainer.strategy.device_mesh[PARTS].get_group()
         return [
             one
-            if parts[one.name].division() is None
+            if parts[one.name].tensor_parallel_plan() is None
             else replace(one, weights=joined(one.weights, group, module.device))
             for one in maps
         ]

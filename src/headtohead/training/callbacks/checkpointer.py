@@ -27,9 +27,13 @@ class Checkpointer(Callback):
     """Selects on validation; a step is done when its validation is, so that a resumed run repeats or skips none."""
 
     def __init__(
-        self, session: RunRecorder, meter: ThroughputMeter, stop: StopRequest, probers: Sequence[AttentionLogger]
+        self,
+        session: RunRecorder,
+        meter: ThroughputMeter,
+        stop: StopRequest,
+        attention_loggers: Sequence[AttentionLogger],
     ) -> None:
-        self._session, self._meter, self._stop, self._probers = session, meter, stop, probers
+        self._session, self._meter, self._stop, self._attention_loggers = session, meter, stop, attention_loggers
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -76,11 +80,11 @@ class Checkpointer(Callback):
         if module.average is not None:
             module.average.swap()
         if trainer.state.fn is TrainerFn.FITTING and state.is_done(settings):
-            for prober in self._probers:
-                prober.at_end(trainer, module)
+            for attention_logger in self._attention_loggers:
+                attention_logger.at_end(trainer, module)
         self._save_last(trainer, module)
         self._session.note(state, self._meter.seconds)
-        self._say(module)
+        self._report(module)
         self._decide(trainer, module)
         self._meter.start()
 
@@ -113,7 +117,7 @@ class Checkpointer(Callback):
     def _progress(self, module: TrainingModule) -> Progress:
         return module.state.progress(self._meter.seconds)
 
-    def _say(self, module: TrainingModule) -> None:
+    def _report(self, module: TrainingModule) -> None:
         state, monitor = module.state, module.task.monitor
         mark = "  best so far" if state.best_step == state.step else ""
         _log.info(

@@ -9,7 +9,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from headtohead.data.cache.worker_processes import short
+from headtohead.data.cache.parallel_map import short
 
 REFRESH_SECONDS = 0.25
 """A refresh takes half a millisecond."""

@@ -16,7 +16,7 @@ from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import Order, evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split, SplitName
-from headtohead.data.splits.sample_splits import learned_rows, sampled_rows
+from headtohead.data.splits.sample_splits import sampled_rows, train_subset
 from headtohead.errors import UsageError
 from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import EVALUATION_SEED
@@ -65,12 +65,12 @@ def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
     return moved if moved.images is None else replace(moved, images=moved.images.to(dtype))
 
 
-def rows_to_learn(source: DataSource, settings: TrainerSettings, seed: int) -> Split:
+def training_rows(source: DataSource, settings: TrainerSettings, seed: int) -> Split:
     """Return the train split, or the part of it that was asked for."""
-    return learned_rows(source.split("train"), settings.train_rows, seed)
+    return train_subset(source.split("train"), settings.train_rows, seed)
 
 
-def rows_to_validate(source: DataSource, settings: TrainerSettings, rows_at_once: int | None = None) -> Split:
+def validation_rows(source: DataSource, settings: TrainerSettings, rows_at_once: int | None = None) -> Split:
     """Return the validation split, or a sample of it of so many batches: the same at each validation and in every
     run on this data. `rows_at_once` are a batch's; None means as many as in training."""
     split, batches = source.split("validation"), settings.validation_batches
@@ -111,7 +111,7 @@ class TrainingBatches(Dataset[StepBatch]):
 
     def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
         batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)
-        return self._task.view_to_learn(batch, seed=self._seed, epoch=epoch)
+        return self._task.training_view(batch, seed=self._seed, epoch=epoch)
 
 
 class EvaluationBatches(Dataset[StepBatch]):
@@ -131,7 +131,7 @@ class EvaluationBatches(Dataset[StepBatch]):
         world_size: int,
         of_train: bool = False,
     ) -> None:
-        self._split, self._view = split, task.view_to_learn if of_train else task.view
+        self._split, self._view = split, task.training_view if of_train else task.view
         self._batches = list(evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size))
         if 0 < len(split) % batch_size < world_size and len(self._batches) > 1:
             self._batches[-2:] = [np.concatenate(self._batches[-2:])]
@@ -195,7 +195,7 @@ class RunData(LightningDataModule):
         self._current_step, self._augmentation = current_step, augmentation
 
     def train_dataloader(self) -> TimedLoader:
-        split = rows_to_learn(self._source, self._settings, self._seed)
+        split = training_rows(self._source, self._settings, self._seed)
         order = order_of(split, batch_size=self._source.batch_size, seed=self._seed)
         replicas = self._replicas
         if order.batch_size < replicas.size * self._parts:
@@ -232,7 +232,7 @@ class RunData(LightningDataModule):
         replicas = self._replicas
         split = self._source.split(name)
         if name == "validation":
-            split = rows_to_validate(self._source, self._settings, self._rows_at_once)
+            split = validation_rows(self._source, self._settings, self._rows_at_once)
         if len(split) < replicas.size:
             raise UsageError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         batches = EvaluationBatches(

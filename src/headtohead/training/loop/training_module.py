@@ -65,7 +65,7 @@ class TrainingModule(LightningModule):
         self.state = RunState()
         self.work = StepWork()
         """Of the step just taken."""
-        self.stop_wanted = False
+        self.stop_requested = False
         self.window = LossWindow(parts.settings.log_every)
         self.average: WeightAverage | None = None
         self.scaler: torch.amp.GradScaler | None = None
@@ -139,7 +139,7 @@ class TrainingModule(LightningModule):
 
     def ask_to_stop(self) -> None:
         """End the run after this step; the devices agree on it when they meet."""
-        self.stop_wanted = True
+        self.stop_requested = True
 
     def training_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx
@@ -231,7 +231,7 @@ class TrainingModule(LightningModule):
         parts = zip(batch.rows_by_part, batch.scored_by_part, strict=True)
         by_part = [self._flops.of(rows, scored=scored) for rows, scored in parts]
         flops = [sum(kind) for kind in zip(*by_part, strict=True)]
-        own = (batch.scored, batch.samples, batch.tokens, *flops, float(self.stop_wanted))
+        own = (batch.scored, batch.samples, batch.tokens, *flops, float(self.stop_requested))
         scored, samples, tokens, on_rows, on_padding, stop = self.replicas.sums(own, self.device)
         return StepWork(int(scored), int(samples), int(tokens), on_rows, on_padding, stop > 0)
 

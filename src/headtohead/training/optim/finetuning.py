@@ -42,7 +42,7 @@ class Finetuning:
                 "embedding: set model.tie_weights=false, or freeze less"
             )
         for module in model.modules():
-            if isinstance(module, Norm) and module.keeps_statistics and not _learns(module):
+            if isinstance(module, Norm) and module.keeps_statistics and not _is_trainable(module):
                 raise UsageError(
                     f"finetuning.freeze={self.freeze} cannot freeze model/norm=batch_norm, whose statistics keep "
                     "following the data: use another norm, or finetuning.freeze=nothing"
@@ -97,5 +97,5 @@ def _stacks(model: Architecture) -> list[Stack]:
     return [module for module in model.modules() if isinstance(module, Stack)]
 
 
-def _learns(module: nn.Module) -> bool:
+def _is_trainable(module: nn.Module) -> bool:
     return any(parameter.requires_grad for parameter in module.parameters())

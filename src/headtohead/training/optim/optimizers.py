@@ -35,7 +35,7 @@ def parameter_groups(model: nn.Module, *, weight_decay: float, decay_embeddings:
 
     `decay_embeddings` says whether tables of tokens and segments decay; one that is tied to the head is such a table.
     """
-    spared = {id(parameter) for parameter in _never_decayed(model, decay_embeddings)}
+    spared = {id(parameter) for parameter in _without_weight_decay(model, decay_embeddings)}
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     decayed = [parameter for parameter in trained if id(parameter) not in spared]
     undecayed = [parameter for parameter in trained if id(parameter) in spared]
@@ -65,14 +65,14 @@ def _matrices(module: nn.Module) -> Iterator[object]:
         yield from (weight for weight in module.own_matrices() if weight.ndim == 2)
 
 
-def _never_decayed(model: nn.Module, decay_embeddings: bool) -> Iterator[Tensor]:
+def _without_weight_decay(model: nn.Module, decay_embeddings: bool) -> Iterator[Tensor]:
     for module in model.modules():
         if isinstance(module, Position) or (isinstance(module, EMBEDDINGS) and not decay_embeddings):
             yield from module.parameters()
         else:
             yield from (parameter for parameter in module.parameters(recurse=False) if parameter.ndim < 2)
         if isinstance(module, Component):
-            yield from module.never_decayed()
+            yield from module.no_weight_decay()
 
 
 _FUSED_DEVICES = ("cpu", "cuda")

@@ -70,14 +70,14 @@ def load_whole(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 def sum_over_parts(numbers: Tensor, tensors: Sequence[Tensor]) -> Tensor:
     """One number for the part that is here of each tensor: added up over the devices that hold the other parts."""
-    sharers: dict[str, tuple[dist.ProcessGroup, list[int]]] = {}
+    by_group: dict[str, tuple[dist.ProcessGroup, list[int]]] = {}
     for index, tensor in enumerate(tensors):
         if isinstance(tensor, DTensor):
             for dimension, placement in enumerate(tensor.placements):
                 if placement.is_shard():
                     group = tensor.device_mesh.get_group(dimension)
-                    sharers.setdefault(group.group_name, (group, []))[1].append(index)
-    for group, indices in sharers.values():
+                    by_group.setdefault(group.group_name, (group, []))[1].append(index)
+    for group, indices in by_group.values():
         summed = numbers[indices]
         dist.all_reduce(summed, group=group)
         numbers[indices] = summed

@@ -12,7 +12,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.block import Block
 from headtohead.components.component import Component, Position
 from headtohead.errors import UsageError
@@ -26,14 +26,14 @@ def parallelise(model: Architecture, mesh: DeviceMesh) -> None:
     if mesh[PARTS].size() > 1:
         for module in model.modules():
             if isinstance(module, Component):
-                _divide(module, mesh[PARTS])
+                _apply_plan(module, mesh[PARTS])
     if mesh[REPLICAS].size() > 1:
         blocks = [module for module in model.modules() if isinstance(module, Block)]
         for block in blocks:
             fully_shard(block, mesh=mesh[REPLICAS])
         fully_shard(model, mesh=mesh[REPLICAS])
         register_fsdp_forward_method(model, "features")
-        if isinstance(model, Decodes):
+        if isinstance(model, DecodingModel):
             model.writing = partial(_gathered, model)  # type: ignore[method-assign]
 
 
@@ -52,7 +52,7 @@ def _gathered(model: Architecture) -> Iterator[None]:
             module.set_reshard_after_forward(bool(path), recurse=False)  # as fully_shard has it, the outermost not
 
 
-def check_division(model: Architecture, parts: int) -> None:
+def check_tensor_parallel_plans(model: Architecture, parts: int) -> None:
     """Raises ValueError where the layers of a model cannot be divided into so many parts."""
     for path, module in model.named_modules():
         if isinstance(module, Position) and module.biases_scores:
@@ -60,18 +60,18 @@ def check_division(model: Architecture, parts: int) -> None:
                 f"trainer.tensor_parallel={parts} gives each device some of the heads, and {type(module).__name__} "
                 "biases the scores of all: use model/position=rotary, learned, sinusoidal or none, or trainer=fsdp"
             )
-        division = module.division() if isinstance(module, Component) else None
-        if division is not None and division.most % parts:
+        split = module.tensor_parallel_plan() if isinstance(module, Component) else None
+        if split is not None and split.num_units % parts:
             raise UsageError(
                 f"trainer.tensor_parallel={parts} cannot divide {path} ({type(module).__name__}), which has "
-                f"{division.most} {division.unit}: choose a divisor of that, or trainer=fsdp"
+                f"{split.num_units} {split.unit_name}: choose a divisor of that, or trainer=fsdp"
             )
 
 
-def _divide(component: Component, mesh: DeviceMesh) -> None:
-    division = component.division()
-    if division is None:
+def _apply_plan(component: Component, mesh: DeviceMesh) -> None:
+    split = component.tensor_parallel_plan()
+    if split is None:
         return
-    plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in division.by_output}
-    plan |= {name: RowwiseParallel() for name in division.by_input}
+    plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in split.column_wise}
+    plan |= {name: RowwiseParallel() for name in split.row_wise}
     parallelize_module(component, mesh, plan)

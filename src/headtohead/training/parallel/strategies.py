@@ -16,10 +16,10 @@ from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from headtohead.training.parallel.processes import introduce
+from headtohead.training.parallel.process_group import register_process
 from headtohead.training.parallel.sharded_tensors import divided, gathered, load_whole, whole_state
 
-_MEETINGS = itertools.count()
+_NUM_INITIALISATIONS = itertools.count()
 
 
 class ReplicatedStrategy(DDPStrategy):
@@ -27,7 +27,7 @@ class ReplicatedStrategy(DDPStrategy):
 
     @override
     def setup_environment(self) -> None:
-        _meet(self)
+        _init_process_group(self)
         super().setup_environment()
 
 
@@ -37,7 +37,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
     @override
     def setup_environment(self) -> None:
-        _meet(self)
+        _init_process_group(self)
         super().setup_environment()
 
     @property
@@ -65,8 +65,8 @@ class ShardedStrategy(ModelParallelStrategy):
         for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
             weights = [weight for group in optimizer.param_groups for weight in group["params"]]
             indices = [index for group in saved["param_groups"] for index in group["params"]]
-            by_place = dict(zip(indices, weights, strict=True))
-            state = {index: _divided_values(values, by_place[index]) for index, values in saved["state"].items()}
+            by_index = dict(zip(indices, weights, strict=True))
+            state = {index: _divided_values(values, by_index[index]) for index, values in saved["state"].items()}
             optimizer.load_state_dict({**saved, "state": state})
 
     @override
@@ -76,7 +76,7 @@ class ShardedStrategy(ModelParallelStrategy):
         return self.checkpoint_io.load_checkpoint(self.broadcast(checkpoint_path))
 
 
-def _meet(strategy: ReplicatedStrategy | ShardedStrategy) -> None:
+def _init_process_group(strategy: ReplicatedStrategy | ShardedStrategy) -> None:
     """Have the processes of a run find each other under a name of its own, in the store that they meet in for good."""
     if dist.is_initialized():
         return
@@ -85,8 +85,8 @@ def _meet(strategy: ReplicatedStrategy | ShardedStrategy) -> None:
     strategy.set_world_ranks()
     rank, size = environment.global_rank(), environment.world_size()
     shared = _store(environment.main_address, environment.main_port, rank, size)
-    store = dist.PrefixStore(f"run_{next(_MEETINGS)}", shared)  # type: ignore[attr-defined]
-    introduce(store, rank, size)
+    store = dist.PrefixStore(f"run_{next(_NUM_INITIALISATIONS)}", shared)  # type: ignore[attr-defined]
+    register_process(store, rank, size)
     dist.init_process_group(
         strategy.process_group_backend,
         store=store,

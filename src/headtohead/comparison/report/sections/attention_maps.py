@@ -15,7 +15,7 @@ from headtohead.comparison.comparison_results import ArmResult, ComparisonResult
 from headtohead.comparison.report.section_parts import ArmName, Picture, PictureGrid, ReportText, Section, SectionPart
 from headtohead.files.array_archive import open_archive
 from headtohead.files.safe_read import DamagedFile
-from headtohead.probing.colour_table import values_to_colours
+from headtohead.interpretability.colour_table import values_to_colours
 
 _HEADS = 4
 """Of each layer."""
@@ -146,8 +146,8 @@ def _why_not(arm: ArmResult) -> str | None:
 
 
 def _missing(results: ComparisonResults, displayed: Mapping[str, Path], layers: Sequence[str]) -> list[str]:
-    lacking = {arm.name: _why_not(arm) for arm in results.arms if arm.name not in displayed}
-    without = [name if why is None else f"{name}, since {why}" for name, why in lacking.items()]
+    without_name = {arm.name: _why_not(arm) for arm in results.arms if arm.name not in displayed}
+    without = [name if why is None else f"{name}, since {why}" for name, why in without_name.items()]
     sentences = [f"No maps of this seed: {'; '.join(without)}."] if without else []
     return sentences + ([f"The first {_LAYERS} of {len(layers)} layers are shown."] if len(layers) > _LAYERS else [])
 

@@ -15,7 +15,7 @@ from headtohead.comparison.report.number_format import metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
 from headtohead.comparison.tables.run_table import GIVEN
 from headtohead.records.metrics_file import Curve
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 _SCALES = ("linear", "log")
 _FEW = 12
@@ -29,17 +29,17 @@ _Line = tuple[int, dict[str, Any]]
 def section(results: ComparisonResults) -> Section | None:
     result = curves_of(results)
     names = _names(results, result)
-    axes = [axis for axis in AXES if any(any(course.along[axis]) for course in result)]
+    axes = [axis for axis in AXES if any(any(curve.along[axis]) for curve in result)]
     if not names or not axes:
         return None
     means = [mean for name in names for arm in results.arms if (mean := mean_of(result, arm.name, name))]
-    courses = [course for course in (*result, *means) if course.name in names]
-    lines = _lines(results, courses)
+    drawn_curves = [curve for curve in (*result, *means) if curve.name in names]
+    lines = _lines(results, drawn_curves)
     words = [metric_words(name) for name in names]
     columns: dict[str, Sequence[Any]] = {
-        f"{number}.{axis}": course.along[axis] for number, course in enumerate(courses) for axis in axes
+        f"{number}.{axis}": curve.along[axis] for number, curve in enumerate(drawn_curves) for axis in axes
     }
-    columns |= {f"{number}.values": course.values for number, course in enumerate(courses)}
+    columns |= {f"{number}.values": curve.values for number, curve in enumerate(drawn_curves)}
     forms: dict[tuple[str, ...], Any] = {
         (metric_words(name), axis, scale): with_chance(
             _form(lines[name], name, axis, scale), results.chance(name), columns
@@ -54,40 +54,40 @@ def section(results: ComparisonResults) -> Section | None:
 
 
 def _names(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> list[str]:
-    known = {course.name for course in curves}
+    known = {curve.name for curve in curves}
     return [name for name in names_of(results) if name in known]
 
 
-def _lines(results: ComparisonResults, courses: Sequence[LoggedCurve]) -> dict[str, list[_Line]]:
+def _lines(results: ComparisonResults, drawn_curves: Sequence[LoggedCurve]) -> dict[str, list[_Line]]:
     """Return the lines by metric; in the legend an arm is named by its mean, or by its first run if it has none."""
     styles = styles_of(results)
-    named = {(course.arm, course.name) for course in courses if course.seed is None}
-    lines: dict[str, list[_Line]] = {course.name: [] for course in courses}
-    for number, course in enumerate(courses):
-        displayed = course.seed is None or (course.arm, course.name) not in named
-        named.add((course.arm, course.name))
-        legend = {"showlegend": displayed, "legendrank": list(styles).index(course.arm)}
-        alone = sum((one.arm, one.name) == (course.arm, course.name) for one in courses) == 1
-        lines[course.name].append((number, {**_trace(course, styles[course.arm], alone), **legend}))
+    named = {(curve.arm, curve.name) for curve in drawn_curves if curve.seed is None}
+    lines: dict[str, list[_Line]] = {curve.name: [] for curve in drawn_curves}
+    for number, curve in enumerate(drawn_curves):
+        displayed = curve.seed is None or (curve.arm, curve.name) not in named
+        named.add((curve.arm, curve.name))
+        legend = {"showlegend": displayed, "legendrank": list(styles).index(curve.arm)}
+        alone = sum((one.arm, one.name) == (curve.arm, curve.name) for one in drawn_curves) == 1
+        lines[curve.name].append((number, {**_trace(curve, styles[curve.arm], alone), **legend}))
     return lines
 
 
-def _trace(course: LoggedCurve, style: ArmStyle, alone: bool) -> dict[str, Any]:
+def _trace(curve: LoggedCurve, style: ArmStyle, alone: bool) -> dict[str, Any]:
     """The only run of an arm looks as a mean does."""
-    shared = {"type": "scatter", "legendgroup": course.arm, "name": course.arm}
-    if course.seed is None:
+    shared = {"type": "scatter", "legendgroup": curve.arm, "name": curve.arm}
+    if curve.seed is None:
         look = {"color": style.colour, "width": 2.6, "dash": style.dash}
         hover = "mean of %{fullData.name}: %{y:.4g}<extra></extra>"
-        mode = "lines+markers" if len(course.values) <= _FEW else "lines"
+        mode = "lines+markers" if len(curve.values) <= _FEW else "lines"
         marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
         return {**shared, "mode": mode, "line": look, "marker": marker, "hovertemplate": hover}
-    look = {"color": faint(style.colour, 0.42), "width": 1, "dash": "solid" if course.finished else "dot"}
+    look = {"color": faint(style.colour, 0.42), "width": 1, "dash": "solid" if curve.finished else "dot"}
     if alone:
-        look = {"color": style.colour, "width": 2, "dash": style.dash if course.finished else "dot"}
-    status = "" if course.finished else f", {course.status}"
+        look = {"color": style.colour, "width": 2, "dash": style.dash if curve.finished else "dot"}
+    status = "" if curve.finished else f", {curve.status}"
     return {
-        **shared, "mode": "lines" if len(course.values) > 1 else "markers", "line": look,
-        "marker": {"color": look["color"], "size": 5}, "meta": f"seed {course.seed}{status}",
+        **shared, "mode": "lines" if len(curve.values) > 1 else "markers", "line": look,
+        "marker": {"color": look["color"], "size": 5}, "meta": f"seed {curve.seed}{status}",
         "hovertemplate": "%{fullData.name}, %{meta}: %{y:.4g}<extra></extra>",
     }  # fmt: skip
 
@@ -99,7 +99,7 @@ def _form(lines: Sequence[_Line], name: str, axis: str, scale: str) -> dict[str,
 
 
 def _caption(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> str:
-    dotted = "" if all(course.finished for course in curves) else " Dotted runs diverged or are not finished."
+    dotted = "" if all(curve.finished for curve in curves) else " Dotted runs diverged or are not finished."
     thinned = " For runs that logged often, every n-th point is drawn." if any(c.thinned for c in curves) else ""
     without = without_curve(results, curves)
     lost = f" The logs of these runs cannot be read: {'; '.join(without)}." if without else ""
@@ -138,7 +138,7 @@ class LoggedCurve:
 def curves_of(results: ComparisonResults) -> list[LoggedCurve]:
     """Return the curves of every run that has a folder or came with a curve, whatever its status."""
     names = set(names_of(results))
-    return [course for run in results.runs for course in _curves(run, results, names)]
+    return [curve for run in results.runs for curve in _curves(run, results, names)]
 
 
 def names_of(results: ComparisonResults) -> list[str]:
@@ -149,7 +149,7 @@ def names_of(results: ComparisonResults) -> list[str]:
 
 def mean_of(curves: Sequence[LoggedCurve], arm: str, name: str) -> LoggedCurve | None:
     """Return None below two runs that finished, and where no step is common to them."""
-    runs = [course for course in curves if (course.arm, course.name) == (arm, name) and course.finished]
+    runs = [curve for curve in curves if (curve.arm, curve.name) == (arm, name) and curve.finished]
     if len(runs) < 2:
         return None
     index_of_step = [{step: index for index, step in enumerate(run.along["steps"])} for run in runs]
@@ -189,7 +189,7 @@ def _logged(run: RunResult, results: ComparisonResults, names: set[str]) -> Mapp
 
 def without_curve(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> list[str]:
     """Runs that finished and have a folder, of which nothing can be drawn."""
-    drawn = {(course.arm, course.seed) for course in curves}
+    drawn = {(curve.arm, curve.seed) for curve in curves}
     return [
         f"{run.arm}, seed {run.seed}"
         for run in results.runs

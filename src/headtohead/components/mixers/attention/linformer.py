@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, Division, State
+from headtohead.components.component import Context, CostQuery, Costs, State, TensorParallelPlan
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
     SoftmaxAttention,
@@ -114,7 +114,7 @@ class Linformer(SoftmaxAttention):
             weights = weights + (shares.to(f.dtype) @ f).masked_fill(~own[..., None], 0.0)
         return weights.tril() if causal else weights
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         return None
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:

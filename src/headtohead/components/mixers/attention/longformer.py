@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, Division
+from headtohead.components.component import Context, CostQuery, Costs, TensorParallelPlan
 from headtohead.components.linear_maps import ScoreLinear
 from headtohead.components.mixers.attention.position_cache import FirstAndLastCache, PositionedCache, empty_state
 from headtohead.components.mixers.attention.sliding_window import (
@@ -188,7 +188,7 @@ class Longformer(SparseAttention):
     def is_global(self, x: Float[Tensor, "B L D"], context: Context) -> Bool[Tensor, "#B 1 L 1"]:
         return (slots_of(context, x)[0] < self.num_global)[:, None, :, None]
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         return None
 
     def room(self, max_length: int) -> int:
@@ -202,7 +202,9 @@ class Longformer(SparseAttention):
         first = make(room=min(self.num_global, max_length))
         return FirstAndLastCache(0, last.keys, last.values, last.positions, last.count, first)
 
-    def prompt(self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context) -> Float[Tensor, "B L D"]:
+    def step_prompt(
+        self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context
+    ) -> Float[Tensor, "B L D"]:
         assert isinstance(state, FirstAndLastCache)
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
@@ -211,7 +213,7 @@ class Longformer(SparseAttention):
         state.first.start(k[:, :, : self.num_global], v[:, :, : self.num_global], positions_of(context, x))
         return back(self.output(merge_heads(self.attend(q, k, v, context))))
 
-    def one(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
+    def step_token(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
         assert isinstance(state, FirstAndLastCache)
         q, k, v = self.project(x, context)
         positions = positions_of(context, x)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery, Costs, Division
+from headtohead.components.component import CostQuery, Costs, TensorParallelPlan
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import Fused, SoftmaxAttention
 from headtohead.errors import UsageError
@@ -62,7 +62,7 @@ class LowRank(SoftmaxAttention):
         """Return None, since each projection has a thin matrix of its own in front."""
         return None
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         return None
 
     def costs(self, query: CostQuery) -> Costs:

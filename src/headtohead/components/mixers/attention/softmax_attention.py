@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, Division, Mixer, State
+from headtohead.components.component import Context, CostQuery, Costs, Mixer, State, TensorParallelPlan
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
@@ -261,12 +261,14 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
         return self.emit(merge_heads(weights.to(v.dtype) @ v), x)
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return the division: every device has whole heads; the gains of normalised queries and keys belong to all,
         and prevent it."""
         if self.query_norm is not None:
             return None
-        return Division(("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values")
+        return TensorParallelPlan(
+            ("query", "key", "value"), ("output",), num_units=self.num_kv_heads, unit_name="heads of keys and values"
+        )
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         shape = (batch_size, self.num_kv_heads, max_length, self.head_width)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, CrossMixer, Division, State
+from headtohead.components.component import Context, CostQuery, Costs, CrossMixer, State, TensorParallelPlan
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import (
     FUSED_ATTENTION,
@@ -69,8 +69,10 @@ class SoftmaxCrossAttention(CrossMixer, HasAttentionMaps):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         return self.step(x, self.read(context), context)
 
-    def division(self) -> Division:
-        return Division(("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values")
+    def tensor_parallel_plan(self) -> TensorParallelPlan:
+        return TensorParallelPlan(
+            ("query", "key", "value"), ("output",), num_units=self.num_kv_heads, unit_name="heads of keys and values"
+        )
 
     def read(self, context: Context) -> CrossAttentionState:
         memory, valid = context.memory, context.memory_valid

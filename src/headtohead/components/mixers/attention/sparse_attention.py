@@ -165,11 +165,13 @@ class SparseAttention(SoftmaxAttention):
         assert isinstance(state, PositionedCache)
         length = x.shape[1]
         if state.length == 0 and length > 1:
-            return self.prompt(x, state, context), state
-        parts = [self.one(x[:, at : at + 1], state, narrowed(context, at, length)) for at in range(length)]
+            return self.step_prompt(x, state, context), state
+        parts = [self.step_token(x[:, at : at + 1], state, narrowed(context, at, length)) for at in range(length)]
         return torch.cat(parts, dim=1), state
 
-    def prompt(self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context) -> Float[Tensor, "B L D"]:
+    def step_prompt(
+        self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context
+    ) -> Float[Tensor, "B L D"]:
         """Process the first tokens, all at once."""
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
@@ -177,7 +179,7 @@ class SparseAttention(SoftmaxAttention):
         state.fill(k, v, positions_of(context, x))
         return back(self.output(merge_heads(self.attend(q, k, v, context))))
 
-    def one(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
+    def step_token(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
         """Process the next token, which attends to the cache."""
         q, k, v = self.project(x, context)
         positions, count = positions_of(context, x), state.count

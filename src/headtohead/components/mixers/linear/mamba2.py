@@ -136,7 +136,7 @@ class Mamba2(Accelerated, HasAttentionMaps):
         chosen = self.select(x, document_starts)
         if (kernel := self.fast.function(chosen.value)) is not None:
             return self.write(self._through(kernel, chosen, document_starts), chosen)
-        y, _ = self.read(chosen, begins=document_starts)
+        y, _ = self.read(chosen, document_starts=document_starts)
         return self.write(y, chosen)
 
     def _through(
@@ -181,13 +181,13 @@ class Mamba2(Accelerated, HasAttentionMaps):
         self,
         chosen: Mamba2Selection,
         *,
-        begins: Bool[Tensor, "B L"] | None = None,
+        document_starts: Bool[Tensor, "B L"] | None = None,
         state: Float[Tensor, "B H N P"] | None = None,
     ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H N P"]]:
         """Return what the tokens read of the states, and the last states."""
         step = chosen.step
         v = chosen.value.to(step.dtype) * step[..., None]
-        return self.sums(chosen.C, chosen.B, v, self.log_decay(step), begins=begins, state=state)
+        return self.sums(chosen.C, chosen.B, v, self.log_decay(step), document_starts=document_starts, state=state)
 
     def sums(
         self,
@@ -196,10 +196,10 @@ class Mamba2(Accelerated, HasAttentionMaps):
         v: Float[Tensor, "B H L P"],
         log_decay: Float[Tensor, "#B #H #L"],
         *,
-        begins: Bool[Tensor, "B L"] | None = None,
+        document_starts: Bool[Tensor, "B L"] | None = None,
         state: Float[Tensor, "B H N P"] | None = None,
     ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H N P"]]:
-        return decayed_sums(q, k, v, log_decay, state=state, starts=begins, chunk_size=self.chunk_size)
+        return decayed_sums(q, k, v, log_decay, state=state, starts=document_starts, chunk_size=self.chunk_size)
 
     def write(self, y: Float[Tensor, "B H L P"], chosen: Mamba2Selection) -> Float[Tensor, "B L D"]:
         y = y + self.D.to(y.dtype)[:, None, None] * chosen.value

@@ -133,13 +133,19 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
         parts = self.project(x, document_starts)
         return self.emit(self.read(parts, document_starts), parts)
 
-    def read(self, parts: MemoryInputs, begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
+    def read(self, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
         """Read the memory at every token of whole sequences."""
         kernel = self.fast.function(parts.v)
         if kernel is not None:
-            return self.through(kernel, parts, begins)
+            return self.through(kernel, parts, document_starts)
         y, _ = recur(
-            parts.q, parts.k, parts.values, parts.log_decay, **parts.delta, starts=begins, chunk_size=self.chunk_size
+            parts.q,
+            parts.k,
+            parts.values,
+            parts.log_decay,
+            **parts.delta,
+            starts=document_starts,
+            chunk_size=self.chunk_size,
         )
         return y.to(parts.v.dtype)
 

@@ -103,7 +103,9 @@ class Mlstm(Mixer, HasAttentionMaps):
         q, k, v = self.project(x)
         document_starts = find_document_starts(context)
         gates = self.open_gates(x, document_starts)
-        sums, _ = self.sums(q, k * gates.input[..., None], with_ones(v), gates.log_forget, begins=document_starts)
+        sums, _ = self.sums(
+            q, k * gates.input[..., None], with_ones(v), gates.log_forget, document_starts=document_starts
+        )
         return self.gated(normalised(sums, gates), x)
 
     def project(self, x: Float[Tensor, "B L D"]) -> tuple[Tensor, Tensor, Tensor]:
@@ -138,10 +140,10 @@ class Mlstm(Mixer, HasAttentionMaps):
         v: Float[Tensor, "B H L P"],
         log_decay: Float[Tensor, "#B #H #L"],
         *,
-        begins: Bool[Tensor, "B L"] | None = None,
+        document_starts: Bool[Tensor, "B L"] | None = None,
         state: Float[Tensor, "B H K P"] | None = None,
     ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
-        return decayed_sums(q, k, v, log_decay, state=state, starts=begins, chunk_size=self.chunk_size)
+        return decayed_sums(q, k, v, log_decay, state=state, starts=document_starts, chunk_size=self.chunk_size)
 
     def gated(self, h: Float[Tensor, "B H L K"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         normed = merge_heads(F.layer_norm(h, (self.head_width,), eps=self.eps))

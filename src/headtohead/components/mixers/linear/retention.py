@@ -83,7 +83,7 @@ class Retention(Accelerated, HasAttentionMaps):
         if (kernel := self.fast.function(v)) is not None:
             inputs = {"q": q.to(v.dtype), "k": k.to(v.dtype), "v": v, "g": log_decay.expand(v.shape[:3])}
             return self.gated(through_fla(kernel, inputs, document_starts, scale=1.0).to(q.dtype), x)
-        y, _ = self.sums(q, k, v, log_decay, begins=document_starts)
+        y, _ = self.sums(q, k, v, log_decay, document_starts=document_starts)
         return self.gated(y, x)
 
     def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
@@ -109,10 +109,10 @@ class Retention(Accelerated, HasAttentionMaps):
         v: Float[Tensor, "B H L P"],
         log_decay: Float[Tensor, "#B H #L"],
         *,
-        begins: Bool[Tensor, "B L"] | None = None,
+        document_starts: Bool[Tensor, "B L"] | None = None,
         state: Float[Tensor, "B H K P"] | None = None,
     ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
-        return decayed_sums(q, k, v, log_decay, state=state, starts=begins, chunk_size=self.chunk_size)
+        return decayed_sums(q, k, v, log_decay, state=state, starts=document_starts, chunk_size=self.chunk_size)
 
     def gated(self, y: Float[Tensor, "B H L P"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         normed = y * (y.square().mean(-1, keepdim=True) + self.eps).rsqrt()

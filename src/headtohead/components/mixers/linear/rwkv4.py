@@ -73,7 +73,7 @@ class Rwkv4(Mixer, HasAttentionMaps):
             self.time_mix_value.copy_(position**0.5 + 0.15)
             self.time_mix_receptance.copy_(position**0.25)
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         yield from (self.time_mix_key, self.time_mix_value, self.time_mix_receptance)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -90,7 +90,7 @@ class Rwkv7(MatrixMemory):
         self.norm_weight.fill_(1.0)
         self.norm_bias.zero_()
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         yield self.shift
 
     def project(

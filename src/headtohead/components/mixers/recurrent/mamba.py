@@ -143,7 +143,7 @@ class Mamba(Accelerated, HasAttentionMaps):
             self.A_log.copy_(torch.arange(1, self.state + 1).log().expand_as(self.A_log))
         nn.init.ones_(self.D)
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         yield self.A_log
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
@@ -173,14 +173,14 @@ class Mamba(Accelerated, HasAttentionMaps):
             step = step.masked_fill(~valid[..., None], 0.0)
         return MambaSelection(convolved, gate, step, B, C)
 
-    def read(self, chosen: MambaSelection, begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B L E"]:
+    def read(self, chosen: MambaSelection, document_starts: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B L E"]:
         """Return what the tokens read of the states."""
         v, A = chosen.value, self.rates()
-        if begins is None and (fused := self.fast.function(v)) is not None:
+        if document_starts is None and (fused := self.fast.function(v)) is not None:
             v, step, B, C = (t.mT.contiguous() for t in (v, chosen.step.to(v.dtype), chosen.B, chosen.C))
             y: Tensor = fused(v, step, A, B, C)
             return y.mT
-        return selective_scan(v, chosen.step, A, chosen.B, chosen.C, document_starts=begins)[0]
+        return selective_scan(v, chosen.step, A, chosen.B, chosen.C, document_starts=document_starts)[0]
 
     def rates(self) -> Float[Tensor, "E N"]:
         """Return A: the rate at which each state decays."""

@@ -87,7 +87,7 @@ class S4d(Mixer, HasAttentionMaps):
         nn.init.normal_(self.C, std=0.5**0.5)
         nn.init.normal_(self.skip)
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         yield from (self.log_decay, self.frequency)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

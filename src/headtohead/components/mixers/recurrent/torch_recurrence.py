@@ -74,7 +74,7 @@ class Recurrence(Mixer):
         assert state.hidden is not None
         return state.hidden[None]
 
-    def keep(self, state: RecurrentState, hidden: Hidden) -> None:
+    def store(self, state: RecurrentState, hidden: Hidden) -> None:
         """Store the kernel's outputs in the state."""
         assert isinstance(hidden, Tensor)
         state.hidden = hidden[0]
@@ -84,12 +84,12 @@ class Recurrence(Mixer):
     ) -> tuple[Float[Tensor, "B L D"], RecurrentState]:
         assert isinstance(state, RecurrentState), "a state comes from initial_state"
         with _unmixed(x.device):
-            y, after = self._go_on(self._in_own_format(x), self.hidden_of(state), context)
-        self.keep(state, after)
+            y, after = self._continue(self._in_own_format(x), self.hidden_of(state), context)
+        self.store(state, after)
         state.length += x.shape[1]
         return y, state
 
-    def _go_on(self, x: Float[Tensor, "B L D"], before: Hidden, context: Context) -> tuple[Tensor, Hidden]:
+    def _continue(self, x: Float[Tensor, "B L D"], before: Hidden, context: Context) -> tuple[Tensor, Hidden]:
         aligned = unpadded_rows(x, context.valid)
         if aligned is None:
             y, after = self.kernel(x, before)
@@ -207,7 +207,7 @@ class Lstm(Recurrence):
         assert state.hidden is not None and state.cell is not None
         return state.hidden[None], state.cell[None]
 
-    def keep(self, state: RecurrentState, hidden: Hidden) -> None:
+    def store(self, state: RecurrentState, hidden: Hidden) -> None:
         assert isinstance(hidden, tuple)
         state.hidden, state.cell = hidden[0][0], hidden[1][0]
 

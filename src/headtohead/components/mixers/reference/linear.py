@@ -32,7 +32,7 @@ class ReferenceDecayedSums:
         v: Float[Tensor, "B H L P"],
         log_decay: Float[Tensor, "#B #H #L"],
         *,
-        begins: Bool[Tensor, "B L"] | None = None,
+        document_starts: Bool[Tensor, "B L"] | None = None,
         state: Float[Tensor, "B H K P"] | None = None,
     ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
         q, k, v = (t.to(log_decay.dtype) for t in (q, k, v))
@@ -40,8 +40,8 @@ class ReferenceDecayedSums:
         last = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]) if state is None else state
         rows = []
         for t in range(v.shape[2]):
-            if begins is not None:
-                last = last * ~begins[:, t, None, None, None]
+            if document_starts is not None:
+                last = last * ~document_starts[:, t, None, None, None]
             last = decay[:, :, t, None, None] * last + k[:, :, t, :, None] @ v[:, :, t, None]
             rows.append(q[:, :, t, None] @ last)
         return torch.cat(rows, dim=2), last
@@ -137,15 +137,15 @@ class ReferencePerformer(ReferenceKernelAttention, Performer):
 class ReferenceMatrixMemory(MatrixMemory):
     """A memory of which the first token of a row reads nothing."""
 
-    def read(self, parts: MemoryInputs, begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
+    def read(self, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
         exact = at_least_float32(parts.v.dtype)
         q, k, v, decay = (t.to(exact) for t in (parts.q, parts.k, parts.values, parts.log_decay.exp()))
         matrix, outputs = None, []
         for token in range(v.shape[2]):
             value = v[:, :, token, None]
             if matrix is not None:
-                if begins is not None:
-                    matrix = matrix * ~begins[:, token, None, None, None]
+                if document_starts is not None:
+                    matrix = matrix * ~document_starts[:, token, None, None, None]
                 matrix = matrix * decay[:, :, token, :, None]
                 if parts.reads is not None:
                     read = parts.reads[:, :, token, None].to(exact) @ matrix

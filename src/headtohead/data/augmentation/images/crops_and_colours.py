@@ -53,8 +53,8 @@ class RandomCrop(ImageAugmentation):
             black = self.scale.of_level(0, images)
             wide = bordered(images - black, self.margin, value=0.0) + black
         indices = integers_between(draws.uniform(2), 0, 2 * self.margin)
-        tops, lefts = (torch.from_numpy(indices[:, axis]).to(images.device) for axis in (0, 1))
-        return cut_out(wide, tops, lefts, height=images.shape[2], width=images.shape[3])
+        top, left = (torch.from_numpy(indices[:, axis]).to(images.device) for axis in (0, 1))
+        return cut_out(wide, top, left, height=images.shape[2], width=images.shape[3])
 
 
 class RandomResizedCrop(ImageAugmentation):

@@ -23,11 +23,11 @@ def flipped(images: Images, which: Bool[Tensor, " B"], *, axis: int) -> Images:
     return torch.where(which[:, None, None, None], images.flip(axis), images)
 
 
-def cut_out(images: Images, tops: PixelPositions, lefts: PixelPositions, *, height: int, width: int) -> Resized:
+def cut_out(images: Images, top: PixelPositions, left: PixelPositions, *, height: int, width: int) -> Resized:
     """Crop a rectangle from each image, by whole pixels."""
     device = images.device
-    rows = tops[:, None] + torch.arange(height, device=device)
-    columns = lefts[:, None] + torch.arange(width, device=device)
+    rows = top[:, None] + torch.arange(height, device=device)
+    columns = left[:, None] + torch.arange(width, device=device)
     batch = torch.arange(len(images), device=device)
     # Indices apart from each other put the channels last.
     return images[batch[:, None, None], :, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
@@ -40,8 +40,8 @@ def bordered(images: Images, margin: int, *, value: float | None = None) -> Resi
 
 
 def rectangles(
-    tops: PixelPositions,
-    lefts: PixelPositions,
+    top: PixelPositions,
+    left: PixelPositions,
     heights: PixelPositions,
     widths: PixelPositions,
     *,
@@ -49,9 +49,9 @@ def rectangles(
     width: int,
 ) -> Bool[Tensor, "B 1 H W"]:
     """Return a mask of a rectangle in each image; whatever lies outside the image is cut off."""
-    rows, columns = (torch.arange(size, device=tops.device) for size in (height, width))
-    inside_rows = (rows >= tops[:, None]) & (rows < (tops + heights)[:, None])
-    inside_columns = (columns >= lefts[:, None]) & (columns < (lefts + widths)[:, None])
+    rows, columns = (torch.arange(size, device=top.device) for size in (height, width))
+    inside_rows = (rows >= top[:, None]) & (rows < (top + heights)[:, None])
+    inside_columns = (columns >= left[:, None]) & (columns < (left + widths)[:, None])
     return (inside_rows[:, :, None] & inside_columns[:, None, :])[:, None]
 
 

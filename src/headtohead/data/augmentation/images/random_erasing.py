@@ -28,7 +28,7 @@ _BITS = 64
 _GAMMA, _FIRST, _SECOND = (
     int(np.uint64(number).astype(np.int64)) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
-_KEPT = 24
+_RETAINED = 24
 """Bits of a number between 0 and 1: all that 32-bit floats hold."""
 
 
@@ -36,7 +36,7 @@ def noise(keys: Int[Tensor, " B"], size: int) -> Float[Tensor, "B N"]:
     """Return numbers in [0, 1) that differ for every key."""
     indices = torch.arange(1, size + 1, device=keys.device)
     mixed = _mix(_mix(keys)[:, None] + indices * _GAMMA)
-    return _shifted(mixed, _BITS - _KEPT).float() * 2.0**-_KEPT
+    return _shifted(mixed, _BITS - _RETAINED).float() * 2.0**-_RETAINED
 
 
 def _mix(z: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
@@ -82,11 +82,11 @@ class RandomErasing(ImageAugmentation):
         height, width = images.shape[2:]
         drawn = draws.uniform(2 * _NUM_TRIES + 3, part=1)[own]
         sizes = self._sizes(drawn[:, : 2 * _NUM_TRIES], height, width)
-        tops, lefts = (
+        top, left = (
             integers_between(drawn[:, axis - 3], 0, size - sizes[:, axis]) for axis, size in enumerate((height, width))
         )
         which = torch.from_numpy(own).to(images.device)
-        indices = (torch.from_numpy(column).to(images.device) for column in (tops, lefts, sizes[:, 0], sizes[:, 1]))
+        indices = (torch.from_numpy(column).to(images.device) for column in (top, left, sizes[:, 0], sizes[:, 1]))
         inside = rectangles(*indices, height=height, width=width)
         erased = images.clone()
         erased[which] = torch.where(inside, self._filled(images[which], drawn[:, -1]), images[which])

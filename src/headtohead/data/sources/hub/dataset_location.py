@@ -58,7 +58,7 @@ class DatasetLocation:
         """Return the provenance for records."""
         return {**self.identity(), **({"licence": self.licence} if self.licence else {})}
 
-    def settled(self) -> dict[str, str]:
+    def pinned_fields(self) -> dict[str, str]:
         """Return the revision, where none was given: on another machine it would be another one."""
         return {"revision": self.revision} if self.published.revision is None and self.revision else {}
 

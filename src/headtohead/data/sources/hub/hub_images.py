@@ -15,9 +15,9 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.image_decoding import PictureSize, all_pixels, shape_of
 from headtohead.data.cache.arrow_columns import Table, numbers, smallest_integer
 from headtohead.data.cache.cached_source import CachedSource
+from headtohead.data.cache.parallel_map import progress_bar
 from headtohead.data.cache.paths import cache_root
 from headtohead.data.cache.prepared_content import PreparedContent, disk_full_message
-from headtohead.data.cache.worker_processes import progress_bar
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataKind, DataSpec, SplitName
 from headtohead.data.row_formats.class_names import Classes, class_shares
 from headtohead.data.row_formats.image_rows import ImageRows, described_images, mean_and_deviation, stratified
@@ -101,8 +101,8 @@ class HubImages(CachedSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         """Return the origin: rows of another set or revision are other rows, though they may look alike."""

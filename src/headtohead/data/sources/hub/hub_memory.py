@@ -41,12 +41,12 @@ def remember_fetched(name: str, subset: str | None, revision: str, split: str, p
 def is_fetched(name: str, subset: str | None, revision: str | None) -> bool:
     """Return whether all files that were once fetched for a set are still here; without a revision, those of the
     remembered one."""
-    revision = revision or recall(name, KEPT)
+    revision = revision or recall(name, SAVED)
     known: dict[str, list[str]] = (recall(name, _fetched(subset, revision)) if revision else None) or {}
     return bool(known) and all(Path(path).exists() for paths in known.values() for path in paths)
 
 
-KEPT = "kept"
+SAVED = "kept"
 """The key of the revision that a machine found first, where none is given."""
 
 

@@ -101,10 +101,10 @@ class HubTables(TableFiles):
         """Return the class names that numbers in the files stand for, even if the published names are given in another
         order or replaced; None where nothing is published: a number may then be a given name itself, else it is the
         index of one."""
-        given, published = self.class_names, self.published_classes
-        if given is None or published is None:
+        provided, published = self.class_names, self.published_classes
+        if provided is None or published is None:
             return published
-        return published if set(given) == set(published) else given
+        return published if set(provided) == set(published) else provided
 
     @property
     def form(self) -> RowFormat[Any]:
@@ -204,8 +204,8 @@ class HubTables(TableFiles):
         left_out = self._left_out if self._content is None else self._content.facts.get("left_out")
         return {**self.located.provenance(), **({"rows left out": dict(left_out)} if left_out else {})}
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         """Return the origin: rows of another set or revision are other rows, though they may read alike."""

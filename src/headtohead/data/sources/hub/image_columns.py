@@ -96,7 +96,7 @@ def picture_bytes(picture: Mapping[str, Any] | None, where: str) -> bytes:
 
 def classes_of(chosen: ChosenImageColumns, train_labels: Sequence[Any]) -> Classes:
     """Return the classes that the set names, else those of the train rows."""
-    return Classes.learned(train_labels) if chosen.class_names is None else Classes(chosen.class_names)
+    return Classes.from_labels(train_labels) if chosen.class_names is None else Classes(chosen.class_names)
 
 
 def _holds_pictures(kind: Any) -> bool:

@@ -12,7 +12,7 @@ from headtohead.data.cache.paths import hub_endpoint, is_offline
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.dataset_reference import DatasetReference, is_commit
 from headtohead.data.sources.hub.hub_errors import hub_errors, unreachable
-from headtohead.data.sources.hub.hub_memory import KEPT, listing_of, recall, remember
+from headtohead.data.sources.hub.hub_memory import SAVED, listing_of, recall, remember
 
 CARD = "README.md"
 _TIMEOUT = 30.0
@@ -48,7 +48,7 @@ def listing(published: DatasetReference) -> Listing:
         wrong = "data.name is missing" if published.name is None else f"data.name={published.name} names no set"
         raise DataError(f"{wrong}: give data.name=OWNER/SET, as at {hub_endpoint()}/datasets, or data.folder=PATH.")
     revision = published.revision
-    known = revision or recall(str(published.name), KEPT)
+    known = revision or recall(str(published.name), SAVED)
     if isinstance(known, str) and is_commit(known) and (result := _remembered(published, known)) is not None:
         return result
     if is_offline():
@@ -57,7 +57,7 @@ def listing(published: DatasetReference) -> Listing:
     with hub_errors(published):
         remember(str(published.name), listing_of(result.revision), _as_json(result))
         if revision is None:
-            remember(str(published.name), KEPT, result.revision)
+            remember(str(published.name), SAVED, result.revision)
             _log.info("%s is read at revision %s from now on: data.revision pins it", published, result.revision)
     return result
 

@@ -19,8 +19,8 @@ from headtohead.components.linear_maps import ScoreLinear
 from headtohead.diagnostics.doctor.part_calls import SAME, PartCall, part_calls
 from headtohead.diagnostics.doctor.patient import Finding, Patient, not_applicable
 from headtohead.diagnostics.laws.law_subject import difference
-from headtohead.probing.head_statistics import head_statistics
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.recorded_attention import attention_maps
 
 _FEWEST_KEYS = 4
 _TOO_LARGE = 1.8

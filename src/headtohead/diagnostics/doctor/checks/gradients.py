@@ -61,8 +61,8 @@ def _watched(model: Architecture) -> Iterator[list[tuple[str, Tensor]]]:
     outputs: list[tuple[str, Tensor]] = []
 
     def recorder(name: str) -> Any:
-        def record(part: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
-            del part, given
+        def record(part: nn.Module, provided: tuple[Any, ...], output: Tensor) -> None:
+            del part, provided
             if output.requires_grad:
                 output.retain_grad()
                 outputs.append((name, output))

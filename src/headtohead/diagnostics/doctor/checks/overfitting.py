@@ -46,7 +46,7 @@ class OverfittedBatch:
         return f"the loss of one batch goes from {self.start:.2f} to {self.end:.2f} in {self.num_steps} steps{low}"
 
 
-def learn(patient: Patient, rate: float | None = None, *, patience: int = 1) -> OverfittedBatch:
+def overfit(patient: Patient, rate: float | None = None, *, patience: int = 1) -> OverfittedBatch:
     """Train at the configured learning rate, or another; stop early if the batch is memorised, or the loss is not
     finite."""
     num_steps = patience * NUM_STEPS
@@ -72,32 +72,36 @@ def overfitting(patient: Patient) -> Finding:
     course = ShortTraining(patient, patient.few)
     if not course.rate > 0:
         return Finding("fault", "nothing moves at a learning rate of 0", "raise optimizer.lr to 1e-3")
-    learnt = learn(patient)
-    measured = {"loss_at_start": learnt.start, "loss": learnt.end, "lowest_possible": learnt.lowest_possible}
-    measured["steps"] = learnt.num_steps
-    if learnt.left < _LEFT_AT_END:
-        return Finding("ok", str(learnt), "", measured)
-    return _diagnosed(patient, course.rate, learnt, measured)
+    overfitted = overfit(patient)
+    measured = {
+        "loss_at_start": overfitted.start,
+        "loss": overfitted.end,
+        "lowest_possible": overfitted.lowest_possible,
+    }
+    measured["steps"] = overfitted.num_steps
+    if overfitted.left < _LEFT_AT_END:
+        return Finding("ok", str(overfitted), "", measured)
+    return _diagnosed(patient, course.rate, overfitted, measured)
 
 
-def _diagnosed(patient: Patient, rate: float, learnt: OverfittedBatch, measured: dict[str, float]) -> Finding:
+def _diagnosed(patient: Patient, rate: float, overfitted: OverfittedBatch, measured: dict[str, float]) -> Finding:
     """Too high a rate, a rate that another one beats, or none that helps."""
     test = range_test(patient)
-    diverges = not learnt.left < 1 + _STILL
+    diverges = not overfitted.left < 1 + _STILL
     if diverges or rate > test.limit:
-        message = f"it {'diverges' if diverges else 'is not learned'} at optimizer.lr={rate:g}: {learnt}"
+        message = f"it {'diverges' if diverges else 'is not learned'} at optimizer.lr={rate:g}: {overfitted}"
         return Finding("fault", message, f"lower optimizer.lr, to about {min(test.suggestion, rate / 10):g}", measured)
     better = test.suggestion if not 0.3 < test.suggestion / rate < 3 else 3 * rate
-    second = learn(patient, better, patience=2)
+    second = overfit(patient, better, patience=2)
     measured |= {"other_rate": better, "loss_at_other_rate": second.end}
-    moves = "it does not move" if learnt.left > 1 - _STILL else "it moves, but stays above"
+    moves = "it does not move" if overfitted.left > 1 - _STILL else "it moves, but stays above"
     if second.left < _LEFT_AT_END:
         way = "raise" if better > rate else "lower"
-        message = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {learnt}"
+        message = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {overfitted}"
         return Finding("warning", message, f"{way} optimizer.lr, to about {better:g}, or train for longer", measured)
-    message = f"{moves} at optimizer.lr={rate:g} (and at {better:g}, with {second.end:.2f}): {learnt}"
+    message = f"{moves} at optimizer.lr={rate:g} (and at {better:g}, with {second.end:.2f}): {overfitted}"
     unseen = blind(patient.few)
-    if min(learnt.end, second.end) > _BLIND * unseen:
+    if min(overfitted.end, second.end) > _BLIND * unseen:
         message = f"{message}; {unseen:.2f} is reached by knowing nothing but how often each target occurs"
         advice = (
             "look for what hides the input or stops the gradient, or try larger weights (model/initialisation=xavier)"

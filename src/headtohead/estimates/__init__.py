@@ -1,0 +1,1 @@
+"""Estimates of what runs cost before they start: FLOPs, time per step and disk space."""

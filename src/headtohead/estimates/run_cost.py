@@ -1,0 +1,193 @@
+"""Compute what a whole run costs before it starts: the ledger of its model, times what its batches hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import comb
+from statistics import median
+from typing import Any, Literal, get_args
+
+from headtohead.architectures.architecture import InputSize
+from headtohead.architectures.ledger import Lengths, RowFlops, Totals, ledger
+from headtohead.config.build import build_task, fitted, make_model
+from headtohead.config.origins.from_weights import build_data
+from headtohead.config.rules.config_view import ConfigView
+from headtohead.config.run_config import RunConfig
+from headtohead.data.batches.batch import IGNORED
+from headtohead.data.batches.row_order import evaluation_batches, order_of
+from headtohead.data.data_source import DataSource, Split
+from headtohead.data.splits.sample_splits import train_subset
+from headtohead.training.loop.seeds import seeds_of
+
+Figure = Literal[
+    "parameters", "non_embedding_parameters", "active_parameters", "training_flops", "tokens", "state_elements",
+    "seconds",
+]  # fmt: skip
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+BATCHES_READ = 32
+"""From the start of the run; where all rows are of one length, one batch is as good as any number."""
+
+
+@dataclass(frozen=True)
+class DataVolume:
+    """A data volume is what the first steps of a run read."""
+
+    rows: Mapping[Lengths, int]
+    """How many there are of each lengths."""
+    scored: int
+    """Targets that count, of all rows together."""
+    num_steps: int
+    tokens_per_step: float
+    """Real ones, both sides together; of images, their number."""
+
+
+@dataclass(frozen=True)
+class StepTiming:
+    """Step timing is how long a step of one arm takes, as calibrated."""
+
+    turns: tuple[float, ...]
+    """Seconds of a step in each turn."""
+    device: str
+    kernels: Mapping[str, str]
+    """What computes each mixer that has a fast kernel: torch, or that kernel's package."""
+    threads: int | None = None
+    """Of the processor; None on another device."""
+
+    @property
+    def step_seconds(self) -> float:
+        return median(self.turns)
+
+    def uncertainty(self, other: StepTiming) -> float:
+        """Half the 95 % interval of the median ratio between turns that followed each other, as a share of it: order
+        statistics, which assume no distribution; of fewer than six turns, all that was seen."""
+        ratios = sorted(own / others for own, others in zip(self.turns, other.turns, strict=True))
+        cut, num_turns = 0, len(ratios)
+        while 2 * sum(comb(num_turns, below) for below in range(cut + 2)) <= 0.05 * 2**num_turns:
+            cut += 1
+        return (ratios[num_turns - 1 - cut] - ratios[cut]) / 2 / median(ratios)
+
+
+class CostedModel:
+    """A model without memory, and what it is given to read."""
+
+    def __init__(self, config: Mapping[str, Any], size: InputSize, reading: DataVolume) -> None:
+        self._model, self.size, self.reading = make_model(config, "meta"), size, reading
+
+    @cached_property
+    def totals(self) -> Totals:
+        return ledger(self._model, self.size).totals
+
+    @cached_property
+    def flops_per_step(self) -> float:
+        """Return FLOPs per step as training counts them: of each row at its own length, and of the vocabulary only at
+        scored targets."""
+        reading = self.reading
+        return RowFlops(self._model).of(reading.rows, scored=reading.scored)[0] / reading.num_steps
+
+
+@dataclass(frozen=True)
+class CostedRun:
+    """A configuration with nothing left to the data, and what it costs."""
+
+    config: Mapping[str, Any]
+    model: CostedModel
+    timing: StepTiming | None = None
+
+    @property
+    def steps(self) -> int:
+        """Readings, of which there is one where all rows are learned from at once."""
+        return int(RunConfig(self.config).max_steps) if ConfigView(self.config).takes_steps else 1
+
+    def changed(self, config: Mapping[str, Any]) -> CostedRun:
+        """The same data read by another shape, or for longer."""
+        same = RunConfig(config).model == RunConfig(self.config).model
+        model = self.model if same else CostedModel(config, self.model.size, self.model.reading)
+        return CostedRun(config, model, self.timing)
+
+    def figure(self, name: Figure) -> float:
+        if name == "training_flops":
+            return self.model.flops_per_step * self.steps
+        if name == "tokens":
+            return self.model.reading.tokens_per_step * self.steps
+        if name == "seconds":
+            assert self.timing is not None, "a run is timed before it is asked for its time"
+            return self.timing.step_seconds * self.steps
+        return float(getattr(self.model.totals, name))
+
+    def figures(self) -> dict[str, float]:
+        """All that are known: nobody knows beforehand how often what is fitted at once goes over its rows."""
+        unknown = {"seconds"} if self.timing is None else set()
+        unknown |= set() if ConfigView(self.config).takes_steps else {"training_flops"}
+        return {name: self.figure(name) for name in FIGURES if name not in unknown}
+
+
+class RunCosts:
+    """Cost many runs: those that read the same data share it, and those of one shape share a model."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, DataSource] = {}
+        self._volumes: dict[str, DataVolume] = {}
+        self._models: dict[tuple[str, str], CostedModel] = {}
+
+    def of(self, config: Mapping[str, Any], timing: StepTiming | None = None) -> CostedRun:
+        """Prepare the data where needed, and read the first batches of the run."""
+        read = {name: config.get(name) for name in ("data", "init_from", "resume_from")}
+        if (data := self._data.get(key := _text(read))) is None:
+            data = self._data[key] = build_data(config)
+        filled, size = fitted(config, data)
+        run, takes_steps = RunConfig(config), ConfigView(config).takes_steps
+        batches = num_batches(config) if takes_steps else None
+        rows = _text([read, run.task, run.seed, run.train_rows, batches])
+        if (volume := self._volumes.get(rows)) is None:
+            volume = self._volumes[rows] = data_volume_of(config, data)
+        shape = _text([asdict(size), *(filled[name] for name in SHAPE)])
+        if (model := self._models.get((shape, rows))) is None:
+            model = self._models[shape, rows] = CostedModel(filled, size, volume)
+        return CostedRun(filled, model, timing)
+
+
+SHAPE = ("model", "task", "parametrisation", "finetuning")
+"""The nodes of a configuration that make its model."""
+
+
+def _text(content: object) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def run_cost_of(config: Mapping[str, Any], timing: StepTiming | None = None) -> CostedRun:
+    """Prepares the data where needed, and reads the first batches of the run."""
+    return RunCosts().of(config, timing)
+
+
+def num_batches(config: Mapping[str, Any]) -> int:
+    """Return how many of the first batches are read."""
+    return max(1, min(BATCHES_READ, RunConfig(config).max_steps))
+
+
+def data_volume_of(config: Mapping[str, Any], data: DataSource) -> DataVolume:
+    """Return the first batches, in the order in which training would read them; all rows, where they are learned
+    from at once."""
+    task = build_task(config, data.spec())
+    seed = seeds_of(RunConfig(config).seed).data_order
+    split = train_subset(data.split("train"), RunConfig(config).train_rows, seed)
+    if not ConfigView(config).takes_steps:
+        return DataVolume({}, 0, 1, _tokens_of(split, data.batch_size))
+    order = order_of(split, batch_size=data.batch_size, seed=seed)
+    num_steps = num_batches(config)
+    rows: Counter[Lengths] = Counter()
+    scored = tokens = 0
+    for step in range(num_steps):
+        epoch, numbers = order.step(step)
+        batch = task.training_view(split.batch(numbers), seed=seed, epoch=epoch)
+        rows.update(batch.lengths)
+        scored += 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
+        tokens += batch.num_tokens if batch.images is None else batch.num_samples
+    return DataVolume(rows, scored, num_steps, tokens / num_steps)
+
+
+def _tokens_of(split: Split, batch_size: int) -> int:
+    return sum(split.batch(rows).num_tokens for rows in evaluation_batches(len(split), batch_size=batch_size))

@@ -1,0 +1,191 @@
+"""Measure how long a training step of each arm takes on this device, batch and optimizer included.
+
+Where the ratio of two arms matters, all arms train in one process, in turn; where a plan wants to know its hours, each
+distinct shape trains by itself for a moment and is freed. Logging, validation and checkpoints are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from statistics import median
+from typing import Any
+
+import torch
+
+from headtohead.components.fast_kernels import kernels_in_use
+from headtohead.components.stack import Stack
+from headtohead.components.training_hooks import parts_with_losses, parts_with_steps
+from headtohead.config.build import build_parts
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
+from headtohead.data.batches.row_order import order_of
+from headtohead.estimates.run_cost import StepTiming
+from headtohead.training.loop.compiled_model import compile_features
+from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
+from headtohead.training.loop.seeds import begin_step, seeds_of
+from headtohead.training.parallel.devices import describe, threads
+from headtohead.training.parallel.sharded_tensors import clip_gradients
+from headtohead.training.trainer import device_of
+
+WARM_UP = 2
+"""Steps of every arm that nobody times: caches, allocators and compilers have done their part by then."""
+_SECONDS, _MOST_STEPS = 8.0, 9
+"""What timing the shapes of a plan may take together, one step of each at least, and the most steps of each."""
+_OF_A_STEP = (
+    "data", "task", "augmentation", "model", "parametrisation", "finetuning", "precision", "checkpointing",
+    "init_from", "resume_from",
+)  # fmt: skip
+_OF_THE_TRAINER = ("accelerator", "devices", "num_nodes", "accumulate", "gradient_clip", "compile", "threads")
+_AUTOCAST = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+
+
+def measure_step_times(
+    configs: Mapping[str, Mapping[str, Any]],
+    *,
+    rounds: int,
+    turn_steps: int,
+    clock: Callable[[], float] = time.perf_counter,
+    report: Callable[[str], None] | None = None,
+) -> dict[str, StepTiming]:
+    """Time the configurations in turn, A B A B ...: what slows the machine down for a while slows every arm."""
+    turns: dict[str, list[float]] = {name: [] for name in configs}
+    with threads(_threads_of_all(configs)), torch.random.fork_rng():
+        trainees = {name: TimedModel(config) for name, config in configs.items()}
+        for trainee in trainees.values():
+            trainee.train(WARM_UP)
+        for number in range(rounds):
+            if report is not None:
+                report(f"timing {len(trainees)} arms in turn, round {number + 1} of {rounds}")
+            for name, trainee in trainees.items():
+                before = clock()
+                trainee.train(turn_steps)
+                turns[name].append((clock() - before) / turn_steps)
+        return {name: trainee.timing(turns[name]) for name, trainee in trainees.items()}
+
+
+def step_seconds_by_shape(
+    configs: Mapping[str, Mapping[str, Any]], clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """Return the seconds of a step of every arm that can be run; arms that differ in rate or seed share the figure, and
+    at no time is there more than one model."""
+    shapes: dict[str, Mapping[str, Any]] = {}
+    for config in configs.values():
+        shapes.setdefault(_shape_of(config), config)
+    share = _SECONDS / max(1, len(shapes))
+    timed: dict[str, float] = {}
+    with threads(_threads_of_all(configs)), torch.random.fork_rng():
+        for shape, config in shapes.items():
+            try:
+                timed[shape] = _step_seconds(TimedModel(config), share, clock)
+            except (RuntimeError, ValueError, MemoryError):
+                continue  # what cannot be run is reported when it runs; the plan goes without its time
+    return {name: timed[shape] for name, config in configs.items() if (shape := _shape_of(config)) in timed}
+
+
+def _step_seconds(trainee: TimedModel, share: float, clock: Callable[[], float]) -> float:
+    started = clock()
+    trainee.train(1)
+    if (first := clock() - started) >= share:
+        return first
+    trainee.train(WARM_UP - 1)
+    turns: list[float] = []
+    while not turns or (len(turns) < _MOST_STEPS and clock() - started < share):
+        before = clock()
+        trainee.train(1)
+        turns.append(clock() - before)
+    return median(turns)
+
+
+def _shape_of(config: Mapping[str, Any]) -> str:
+    """Return all of a configuration that bears on the time of a step."""
+    optimizer = {name: value for name, value in RunConfig(config).optimizer.items() if name != "lr"}
+    trainer = {name: RunConfig(config).trainer.get(name) for name in _OF_THE_TRAINER}
+    return json.dumps([optimizer, trainer, *(config.get(name) for name in _OF_A_STEP)], sort_keys=True)
+
+
+def _threads_of_all(configs: Mapping[str, Mapping[str, Any]]) -> int | None:
+    counts = {RunConfig(config).threads for config in configs.values()}
+    if len(counts) > 1:
+        raise ConfigurationError(
+            "the arms have different trainer.threads, and they are timed in one process: give all the same"
+        )
+    return counts.pop()
+
+
+class TimedModel:
+    """A model, its optimizer and its batches, ready to train on."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        parts = build_parts(config)
+        if parts.settings.devices * parts.settings.num_nodes > 1:
+            raise ConfigurationError(
+                f"trainer.devices={parts.settings.devices} cannot be timed in one process: set trainer.devices=1, or "
+                "budget=equal_flops"
+            )
+        self._settings, seeds = parts.settings, seeds_of(parts.identity.seed)
+        self.device = device_of(parts.settings)
+        self.precision = parts.precision.on(self.device.type)
+        torch.manual_seed(seeds.initialisation)
+        self.model = parts.make_model().to(self.device, self.precision.of_weights)
+        self._prepare(parts.checkpointing)
+        self._task = parts.task.to(self.device)
+        self._optimizer = parts.optimizer(self.model)
+        self._auxiliary = [part for _, part in parts_with_losses(self.model)]
+        self._with_steps, self._dropout_seed = list(parts_with_steps(self.model)), seeds.dropout
+        split = training_rows(parts.data, parts.settings, seeds.data_order)
+        order = order_of(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
+        self._batches = TrainingBatches(
+            split,
+            parts.task,
+            order,
+            augmentation=parts.augmentation,
+            seed=seeds.data_order,
+            rank=0,
+            world_size=1,
+            accumulate=parts.settings.accumulate,
+        )
+        self._step = 0
+        self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision.name == "16-mixed")
+
+    def train(self, num_steps: int) -> None:
+        """So many more steps, waited for."""
+        for _ in range(num_steps):
+            begin_step(self._with_steps, self._dropout_seed, self._step)
+            dtype = next(self.model.parameters()).dtype
+            self._learn(self._batches[self._step].to(self.device, dtype))
+            self._step += 1
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def timing(self, turns: list[float]) -> StepTiming:
+        kernels = kernels_in_use(self.model, self.device, self.precision.dtype)
+        device = str(describe(self.device, count=1)["name"])
+        return StepTiming(tuple(turns), device, kernels, torch.get_num_threads() if self.device.type == "cpu" else None)
+
+    def _learn(self, batch: StepBatch) -> None:
+        for part in batch.parts:
+            with self._autocast():
+                loss = self._task.loss(self.model, part).total / max(1, batch.scored)
+                auxiliary_losses = [own for auxiliary in self._auxiliary if (own := auxiliary.take_loss()) is not None]
+            self._scaler.scale(sum(auxiliary_losses, start=loss)).backward()
+        if self._settings.gradient_clip is not None:
+            self._scaler.unscale_(self._optimizer)
+            clip_gradients(self.model.parameters(), self._settings.gradient_clip)
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self._optimizer.zero_grad()
+
+    def _prepare(self, checkpointing: Any) -> None:
+        self.model.train()
+        for module in self.model.modules():
+            if isinstance(module, Stack):
+                module.checkpointing = checkpointing
+        if self._settings.compile:
+            compile_features(self.model)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        dtype = _AUTOCAST.get(self.precision.name)
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
