@@ -144,7 +144,7 @@ CASES = {
 }
 
 
-def position(case: MixerCase) -> Rotary:
+def encoding_of(case: MixerCase) -> Rotary:
     pairs = RotatedPairs(pairing=case.pairing)  # type: ignore[arg-type]
     return Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=pairs)
 
@@ -162,19 +162,21 @@ def differences(case: MixerCase, dtype: torch.dtype) -> Errors:
         generator = torch.Generator().manual_seed(1)
         x, toward = (torch.randn(2, LENGTH, D_MODEL, generator=generator, dtype=torch.float64) for _ in range(2))
         ours, theirs = (x.to(dtype).requires_grad_() for _ in range(2))
-        places = torch.arange(LENGTH)[None]
-        encoding = position(case)
-        rotation = encoding.rotation(places, dtype)
-        y = mixer(ours, Context(causal=True, positions=places, encoding=encoding, rotation=rotation))
+        positions = torch.arange(LENGTH)[None]
+        encoding = encoding_of(case)
+        rotation = encoding.rotation(positions, dtype)
+        y = mixer(ours, Context(causal=True, positions=positions, encoding=encoding, rotation=rotation))
         half = RotatedPairs(pairing="half")
-        angles = Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=half).rotation(places, dtype)
+        angles = Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=half).rotation(
+            positions, dtype
+        )
         cos, sin = (part[:, 0, :, : HEAD_WIDTH // 2] if case.half_angles else part[:, 0] for part in angles)
         ahead = torch.full((LENGTH, LENGTH), float("-inf"), dtype=dtype).triu(1)[None, None]
         expected, _ = reference(theirs, (cos, sin), ahead)
         for output in (y, expected):
             (output * toward.to(dtype)).sum().backward()
-    given = case.translated({name: p.grad for name, p in reference.named_parameters() if p.grad is not None})
-    pairs = [(ours.grad, theirs.grad), *((p.grad, given[name]) for name, p in mixer.named_parameters())]
+    translated = case.translated({name: p.grad for name, p in reference.named_parameters() if p.grad is not None})
+    pairs = [(ours.grad, theirs.grad), *((p.grad, translated[name]) for name, p in mixer.named_parameters())]
     worst = max(
         float((one - other).abs().max() / other.abs().max().clamp(min=1.0))
         for one, other in pairs

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Division
+from headtohead.components.component import Context, CostQuery, Costs, TensorParallelPlan
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
     SoftmaxAttention,
@@ -94,7 +94,7 @@ class DifferentialAttention(SoftmaxAttention):
         first, second = (weights.to(v.dtype) @ values.repeat(1, 2, 1, 1)).chunk(2, dim=1)
         return self.emit(merge_heads(self._subtract(first, second)), x)
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: a pair's heads are half the heads apart, and would be on two devices."""
         return None
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Division, State
+from headtohead.components.component import Context, CostQuery, Costs, State, TensorParallelPlan
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
     Fused,
@@ -97,7 +97,7 @@ class ForgettingAttention(SoftmaxAttention):
         y = self.read_next(*self._with_decay(q, keys, forgotten), values, bias)
         return self.emit(merge_heads(y), x), state
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: every device would need the gates of its own heads."""
         return None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery, Costs, Division
+from headtohead.components.component import CostQuery, Costs, TensorParallelPlan
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 
 
@@ -33,10 +33,10 @@ class GatedAttention(SoftmaxAttention):
         output: Tensor = self.output(y * self.gate(x).sigmoid())
         return output
 
-    def division(self) -> Division | None:
-        """Return the division of softmax attention, with the gates of a device's own heads."""
-        own = super().division()
-        return None if own is None else replace(own, by_output=(*own.by_output, "gate"))
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
+        """Return the plan of softmax attention, with the gates of a device's own heads."""
+        own = super().tensor_parallel_plan()
+        return None if own is None else replace(own, column_wise=(*own.column_wise, "gate"))
 
     def costs(self, query: CostQuery) -> Costs:
         """Return the costs of softmax attention and of the gates: one more projection, the gates and the gated heads

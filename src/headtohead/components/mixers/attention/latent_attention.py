@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Division, State
+from headtohead.components.component import Context, CostQuery, Costs, State, TensorParallelPlan
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
@@ -152,7 +152,7 @@ class LatentAttention(SoftmaxAttention):
         heads = read @ self.value_up.weight.unflatten(0, (-1, self.value_width)).mT
         return self.emit(merge_heads(heads), x), state
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: the latents belong to all heads."""
         return None
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Division
+from headtohead.components.component import Context, CostQuery, TensorParallelPlan
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention, attend
 
 
@@ -85,7 +85,7 @@ class SinkAttention(SoftmaxAttention):
         keys = torch.cat((F.pad(k, (0, 0, 1, 0)), answers), dim=-1)
         return torch.cat((q, own), dim=-1), keys, None if bias is None else F.pad(bias, (1, 0))
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: every device would need the sinks of its own heads."""
         return None
 
