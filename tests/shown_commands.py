@@ -99,8 +99,8 @@ def _root(name: str) -> Callable[[argparse.Namespace], None]:
 
 def _after_a_run(provided: argparse.Namespace) -> None:
     """Check choices and fields only by themselves, since the parts of a finished run are not known here."""
-    overrides = [word for word in provided.options if "=" in word]
-    if len(overrides) == len(provided.options):
+    overrides = [word for word in provided.given if "=" in word]
+    if len(overrides) == len(provided.given):
         _compose("train", overrides)
         return
     choices = [word for word in overrides if key_of(word) in groups()]

@@ -98,7 +98,7 @@ def test_same_draws_make_the_same_images_and_other_draws_others(augmentation: Im
     batch = batch_of(ROWS)
     first = changed(augmentation, batch).images
     assert first is not None and torch.equal(first, changed(augmentation, batch).images)
-    for other in ({"seed": 8}, {"epoch": 3}, {"place": 1}):
+    for other in ({"seed": 8}, {"epoch": 3}, {"position": 1}):
         assert not torch.equal(first, changed(augmentation, batch, **other).images)
 
 
