@@ -208,6 +208,8 @@ class Mixer(Component):
     shares_scores: ClassVar[bool] = True
     """False where a mixer makes masks and biases for the pairs that it attends to, instead of reading those of all
     pairs in `context.allowed` and `context.bias`."""
+    saves_shared_bias: ClassVar[bool] = True
+    """False where a mixer reads the shared biases and saves a copy of its own for the backward pass, or none."""
     needs_length: ClassVar[bool] = False
     """True where a weight belongs to every position: the constructor takes `max_length` too."""
     reads_one_way: ClassVar[bool] = False

@@ -53,10 +53,10 @@ def _class_of(mixer: MixerFactory) -> type[Mixer]:
     return made if isinstance(made, type) else Mixer
 
 
-def _share_scores(layers: Sequence[Block]) -> bool:
-    """Return whether a mixer of these layers reads the masks and biases that are made for all."""
+def _sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
+    """Return the mixers of these layers that read the masks and biases that are made for all."""
     mixers = (part for layer in layers for part in layer.modules() if isinstance(part, Mixer))
-    return any(mixer.reads_scores and mixer.shares_scores for mixer in mixers)
+    return [mixer for mixer in mixers if mixer.reads_scores and mixer.shares_scores]
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Stack(Component):
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
         mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
-        self.shares_scores = _share_scores(self.layers)
+        self.shares_scores = bool(_sharing_scores(self.layers))
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
 
@@ -286,9 +286,10 @@ class Stack(Component):
         biased_heads = self.num_heads if self.position.biases_scores else 0
         query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
-            costs = position.costs(query)
-            read_by = self.layers if self.shares_position else self.layers[index : index + 1]
-            if biased_heads and not _share_scores(read_by):  # each mixer declares the biases that it makes
+            sharing = _sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
+            is_saved = any(mixer.saves_shared_bias for mixer in sharing)
+            costs = position.costs(query if is_saved else replace(query, biased_heads=0))
+            if biased_heads and not sharing:  # each mixer declares the biases that it makes
                 costs = replace(costs, activation_bytes=0)
             yield f"positions.{index}", "position", costs
         if self.embedding_norm is not None:

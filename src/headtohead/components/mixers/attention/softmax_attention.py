@@ -26,8 +26,8 @@ FUSED_ATTENTION = "fused attention"
 
 
 def attend(
-    q: Float[Tensor, "B H L K"],
-    k: Float[Tensor, "B G M K"],
+    q: Float[Tensor, "B H L E"],
+    k: Float[Tensor, "B G M E"],
     v: Float[Tensor, "B G M K"],
     *,
     bias: Float[Tensor, "#B #H #L M"] | None,
@@ -36,6 +36,9 @@ def attend(
     dropout: float,
 ) -> Float[Tensor, "B H L K"]:
     """Return softmax(scale q k^T + bias) v by the fused kernel; a row that may attend nowhere gives zero."""
+    if narrower := q.shape[-1] - v.shape[-1]:  # the kernel takes one width
+        wide = attend(q, k, F.pad(v, (0, narrower)), bias=bias, causal=causal, scale=scale, dropout=dropout)
+        return wide[..., : v.shape[-1]]
     grouped = k.shape[1] != q.shape[1]
     if grouped and not takes_groups(q.device.type, q.dtype.itemsize, has_bias=bias is not None):
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
@@ -152,6 +155,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
                 f"num_kv_heads={heads.num_kv_heads} does not divide num_heads={num_heads}: choose a divisor"
             )
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
+        self.value_width = width
         self.scale = width**-0.5 if heads.scale is None else heads.scale
         output_bias = heads.bias if heads.output_bias is None else heads.output_bias
         self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
@@ -167,16 +171,27 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)
-        y = attend(
-            q,
-            k,
-            v,
-            bias=self.full_bias(q, context),
-            causal=self.causal,
-            scale=self.scale,
-            dropout=self.dropout if self.training else 0.0,
-        )
-        output: Tensor = self.output(merge_heads(y))
+        dropout = self.dropout if self.training else 0.0
+        y = self.read(q, k, v, bias=self.full_bias(q, context), causal=self.causal, dropout=dropout)
+        return self.emit(merge_heads(y), x)
+
+    def read(
+        self,
+        q: Float[Tensor, "B H L E"],
+        k: Float[Tensor, "B G M E"],
+        v: Float[Tensor, "B G M K"],
+        *,
+        bias: Float[Tensor, "#B #H #L M"] | None,
+        causal: bool,
+        dropout: float,
+    ) -> Float[Tensor, "B H L K"]:
+        """Return the weighted sums of values; `causal` counts where there is no bias."""
+        return attend(q, k, v, bias=bias, causal=causal, scale=self.scale, dropout=dropout)
+
+    def emit(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """Return the output made of what the heads read for the tokens x."""
+        del x
+        output: Tensor = self.output(y)
         return output
 
     def project(
@@ -228,6 +243,15 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         bias = self.full_bias(q, context)
         if bias is None and causal:
             bias = as_bias(causal_mask(x.shape[1], x.shape[1], x.device), q.dtype)
+        return self.weights(q, k, bias)
+
+    def weights(
+        self,
+        q: Float[Tensor, "B H L E"],
+        k: Float[Tensor, "B G M E"],
+        bias: Float[Tensor, "#B #H #L M"] | None,
+    ) -> Float[Tensor, "B H L M"]:
+        """Return the weights by which `read` sums values."""
         return softmax_weights(q, k, bias=bias, scale=self.scale)
 
     def mixed(
@@ -235,8 +259,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
     ) -> Float[Tensor, "B L D"]:
         _, _, v = self.project(x, context)
         v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
-        y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
-        return y
+        return self.emit(merge_heads(weights.to(v.dtype) @ v), x)
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return the division: every device has whole heads; the gains of normalised queries and keys belong to all,
@@ -265,31 +288,56 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         assert isinstance(state, KeyValueState)
         q, k, v = self.project(x, context, state.fused)
-        bias, length = self.full_bias(q, context), x.shape[1]
-        is_prompt = state.length == 0 and length > 1
-        k, v = state.append(k, v)
+        bias = self.full_bias(q, context)
+        y = self.read_next(q, *state.append(k, v), bias)
+        return self.emit(merge_heads(y), x), state
+
+    def read_next(
+        self,
+        q: Float[Tensor, "B H L E"],
+        k: Float[Tensor, "B G M E"],
+        v: Float[Tensor, "B G M K"],
+        bias: Float[Tensor, "#B #H #L M"] | None,
+    ) -> Float[Tensor, "B P L W"]:
+        """Return what the last L of M tokens read."""
+        length, num_keys = q.shape[2], k.shape[2]
+        is_prompt = length == num_keys and length > 1
         if bias is None and length > 1 and not is_prompt:
-            bias = as_bias(causal_mask(length, k.shape[2], x.device), q.dtype)
-        y = attend(q, k, v, bias=bias, causal=is_prompt, scale=self.scale, dropout=0.0)
-        return self.output(merge_heads(y)), state
+            bias = as_bias(causal_mask(length, num_keys, q.device), q.dtype)
+        return self.read(q, k, v, bias=bias, causal=is_prompt, dropout=0.0)
 
     def costs(self, query: CostQuery) -> Costs:
         n, d = query.length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         scores = 2 * n * (n + 1) * inner if self.causal else 4 * n * n * inner
-        if query.explicit_attention:  # a key and a value for every query head; the weights; no sums of exponentials
-            saved, of_four_bytes = n * (d + 4 * inner) + n * n * self.num_heads, 0
-        else:
-            shared = takes_groups(query.device, query.bytes_per_element, has_bias=query.biased_heads > 0)
-            saved, of_four_bytes = n * (d + 2 * inner + 2 * (kv if shared else inner)), n * self.num_heads
-        if self.query_norm is not None:
-            saved, of_four_bytes = (
-                saved + n * (inner + kv),
-                of_four_bytes + n * (self.num_heads + self.num_kv_heads),
-            )
         return Costs.of(
             self,
             forward_flops=2 * n * d * (2 * inner + 2 * kv) + scores,
             state_elements=2 * n * kv,
-            activation_bytes=saved * query.bytes_per_element + 4 * of_four_bytes,
+            activation_bytes=self.saved_bytes(query),
         )
+
+    def extra(self, query: CostQuery) -> tuple[int, int]:
+        """Return how many keys and channels of a head the kernel reads besides those of the tokens; none by default."""
+        del query
+        return 0, 0
+
+    def saved_bytes(self, query: CostQuery) -> int:
+        """Count the tokens; queries, keys, values and outputs as the kernel takes and gives them, with one number for
+        each query or with all weights; a copy of the merged heads where they are no view; and what norms save."""
+        n, heads, groups = query.length, self.num_heads, self.num_kv_heads
+        keys, channels = self.extra(query)
+        inner, wide, has_bias = heads * self.value_width, heads * (self.head_width + channels), query.biased_heads > 0
+        if query.explicit_attention:
+            shared, of_four_bytes = wide, 0
+            saved = n * (wide + inner) + heads * n * (n + keys)
+        else:
+            takes = takes_groups(query.device, query.bytes_per_element, has_bias=has_bias)
+            shared = groups * (self.head_width + channels) if takes else wide
+            queries = n + keys if self.causal and not has_bias else n
+            saved, of_four_bytes = 2 * queries * wide, queries * heads
+            saved += (n * inner if channels else 0) + (query.biased_heads * n * (n + keys) if keys else 0)
+        saved += n * self.d_model + 2 * (n + keys) * shared
+        if self.query_norm is not None:
+            saved, of_four_bytes = saved + n * (heads + groups) * self.head_width, of_four_bytes + n * (heads + groups)
+        return saved * query.bytes_per_element + 4 * of_four_bytes

@@ -8,9 +8,14 @@ from torch import Tensor
 
 from headtohead.components.component import Context
 from headtohead.components.mixers.attention.bigbird import BigBird
+from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
+from headtohead.components.mixers.attention.forgetting_attention import ForgettingAttention
+from headtohead.components.mixers.attention.gated_attention import GatedAttention
+from headtohead.components.mixers.attention.latent_attention import LatentAttention
 from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer
 from headtohead.components.mixers.attention.low_rank import LowRank
+from headtohead.components.mixers.attention.sink_attention import SinkAttention
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
@@ -33,9 +38,12 @@ class ReferenceSoftmaxAttention(SoftmaxAttention):
             if bias is not None:
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :num_keys]
-            rows.append(_softmax(scores) @ v[:, :, :num_keys])
-        y: Tensor = self.output(merge_heads(torch.cat(rows, dim=2)))
-        return y
+            rows.append(self.shares(scores) @ v[:, :, :num_keys])
+        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+    def shares(self, scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
+        """Return the weights that scores give."""
+        return _softmax(scores)
 
 
 def _softmax(scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
@@ -44,6 +52,63 @@ def _softmax(scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
     scores = scores.masked_fill(empty, 0.0)
     weights = (scores - scores.amax(-1, keepdim=True)).exp()
     return (weights / weights.sum(-1, keepdim=True)).masked_fill(empty, 0.0)
+
+
+class ReferenceGatedAttention(ReferenceSoftmaxAttention, GatedAttention):
+    """The same parameters and gates."""
+
+
+class ReferenceSinkAttention(ReferenceSoftmaxAttention, SinkAttention):
+    """The same parameters; the sink is one more score, of no key."""
+
+    def shares(self, scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
+        sinks = self.sink[:, None, None].expand(*scores.shape[:3], 1)
+        return _softmax(torch.cat((scores, sinks), dim=-1))[..., :-1]
+
+
+class ReferenceForgettingAttention(ForgettingAttention):
+    """The same parameters; the scores of a query fall by its sum of log gates after each key, one by one."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = SoftmaxAttention.project(self, x, context)
+        heads = torch.arange(self.num_heads, device=x.device) // (self.num_heads // self.num_kv_heads)
+        k, v, log_forget = k[:, heads], v[:, heads], self.log_forget(x)[:, heads]
+        bias, rows = self.full_bias(q, context), []
+        for position in range(x.shape[1]):
+            seen = position + 1
+            lost = [log_forget[:, :, key + 1 : seen].sum(-1) for key in range(seen)]
+            scores = self.scale * (q[:, :, position, None] @ k[:, :, :seen].mT) + torch.stack(lost, -1)[:, :, None]
+            if bias is not None:
+                own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
+                scores = scores + own[..., :seen]
+            rows.append(_softmax(scores).to(v.dtype) @ v[:, :, :seen])
+        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+
+class ReferenceDifferentialAttention(DifferentialAttention):
+    """The same parameters; every query weighs the keys of both heads of a pair, and subtracts."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        heads = torch.arange(self.num_heads, device=x.device) // (self.num_heads // self.num_kv_heads)
+        pairs, bias, rows = self.num_heads // 2, self.full_bias(q, context), []
+        k, v = k[:, heads], torch.cat((v[:, heads[:pairs]], v[:, heads[pairs:]]), dim=-1)
+        for position in range(x.shape[1]):
+            num_keys = position + 1 if self.causal else x.shape[1]
+            scores = self.scale * (q[:, :, position, None] @ k[:, :, :num_keys].mT)
+            if bias is not None:
+                own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
+                scores = scores + own[..., :num_keys]
+            weights = _softmax(scores)
+            first, second = (weights[:, half] @ v[:, :, :num_keys] for half in (slice(pairs), slice(pairs, None)))
+            y = first - self.share().to(v.dtype) * second
+            size = (y.square().mean(-1, keepdim=True) + self.norm_eps).sqrt()
+            rows.append((1.0 - self.subtracted) * y / size)
+        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+
+class ReferenceLatentAttention(ReferenceSoftmaxAttention, LatentAttention):
+    """The same parameters; every query meets keys that are made for its head."""
 
 
 class ReferenceLowRank(ReferenceSoftmaxAttention, LowRank):

@@ -1,0 +1,196 @@
+"""Mixers of newer published models against their own attention in transformers: outputs, and gradients of the inputs
+and of every weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers.models.deepseek_v3 import modeling_deepseek_v3
+from transformers.models.diffllama import modeling_diffllama
+from transformers.models.gpt_oss import modeling_gpt_oss
+from transformers.models.qwen3_next import modeling_qwen3_next
+
+from headtohead.components.component import Context, Mixer
+from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
+from headtohead.components.mixers.attention.gated_attention import GatedAttention
+from headtohead.components.mixers.attention.latent_attention import LatentAttention, LatentWidths
+from headtohead.components.mixers.attention.sink_attention import SinkAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
+from headtohead.components.positions.rotary import Rotary, RotatedPairs
+from parity.parity import REPORTS, TOLERANCE, Errors, Report, exactly, redraw
+
+D_MODEL, NUM_HEADS, NUM_KV_HEADS, HEAD_WIDTH, LENGTH = 24, 4, 2, 6, 13
+Parameters = Mapping[str, Tensor]
+Weights = dict[str, Tensor]
+
+
+def plain(params: Parameters, *names: str) -> Weights:
+    """Return the projections that have one name there and one here."""
+    pairs = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "o_proj"))
+    parts = [(ours, theirs) for ours, theirs in pairs if not names or ours in names]
+    kinds = ("weight", "bias")
+    return {f"{a}.{kind}": params[f"{b}.{kind}"] for a, b in parts for kind in kinds if f"{b}.{kind}" in params}
+
+
+def gated(params: Parameters) -> Weights:
+    """Return the weights of Qwen3-Next's attention, whose queries and gates alternate by head."""
+    query, gate = params["q_proj.weight"].view(NUM_HEADS, 2, HEAD_WIDTH, D_MODEL).unbind(1)
+    own = {"query.weight": query.flatten(0, 1), "gate.weight": gate.flatten(0, 1)}
+    norms = {f"{ours}_norm.weight": params[f"{theirs}_norm.weight"] for ours, theirs in (("query", "q"), ("key", "k"))}
+    return {**plain(params, "key", "value", "output"), **own, **norms}
+
+
+def with_sinks(params: Parameters) -> Weights:
+    return {**plain(params), "sink": params["sinks"]}
+
+
+def differential(params: Parameters) -> Weights:
+    rows = (torch.stack((params[f"lambda_q{i}"], params[f"lambda_k{i}"])) for i in (1, 2))
+    return {**plain(params), "lambdas": torch.stack(tuple(rows))}
+
+
+def latent(params: Parameters) -> Weights:
+    """Return DeepSeek's weights, with the rotated part of every query first, and keys and values apart."""
+    query = params["q_b_proj.weight"].view(NUM_HEADS, -1, params["q_b_proj.weight"].shape[1])
+    content, rotated = query.split((query.shape[1] - HEAD_WIDTH, HEAD_WIDTH), dim=1)
+    latents, shared = params["kv_a_proj_with_mqa.weight"].split((7, HEAD_WIDTH))
+    key, value = params["kv_b_proj.weight"].view(NUM_HEADS, -1, 7).split((content.shape[1], 5), dim=1)
+    return {
+        "query_down.weight": params["q_a_proj.weight"],
+        "query_latent_norm.weight": params["q_a_layernorm.weight"],
+        "query.weight": torch.cat((rotated, content), dim=1).flatten(0, 1),
+        "value.weight": latents,
+        "key.weight": shared,
+        "latent_norm.weight": params["kv_a_layernorm.weight"],
+        "key_up.weight": key.flatten(0, 1),
+        "value_up.weight": value.flatten(0, 1),
+        "output.weight": params["o_proj.weight"],
+    }
+
+
+SIZES = {
+    "hidden_size": D_MODEL,
+    "num_attention_heads": NUM_HEADS,
+    "num_key_value_heads": NUM_KV_HEADS,
+    "head_dim": HEAD_WIDTH,
+    "attn_implementation": "eager",
+}
+GROUPED = AttentionHeads(num_kv_heads=NUM_KV_HEADS)
+
+
+@dataclass(frozen=True)
+class MixerCase:
+    """A reference, our mixer, and how the weights of one become those of the other."""
+
+    reference: Callable[[], nn.Module]
+    mixer: Callable[[], Mixer]
+    translated: Callable[[Parameters], Weights]
+    added: Mapping[str, float] | None = None
+    """What the reference adds to a weight when it computes, by the names of ours."""
+    half_angles: bool = False
+    """Whether it takes one cosine for each pair instead of one for each channel."""
+    pairing: str = "half"
+
+
+def deepseek(*, interleaved: bool) -> nn.Module:
+    config = modeling_deepseek_v3.DeepseekV3Config(
+        **{**SIZES, "num_key_value_heads": NUM_HEADS},
+        q_lora_rank=9,
+        kv_lora_rank=7,
+        qk_rope_head_dim=HEAD_WIDTH,
+        qk_nope_head_dim=8,
+        v_head_dim=5,
+        rope_interleave=interleaved,
+    )
+    return modeling_deepseek_v3.DeepseekV3Attention(config, 0)
+
+
+WIDTHS = LatentWidths(latent_width=7, query_latent_width=9, content_width=8, value_width=5)
+LATENT = partial(LatentAttention, D_MODEL, num_heads=NUM_HEADS, causal=True, widths=WIDTHS)
+CASES = {
+    "qwen3_next": MixerCase(
+        lambda: modeling_qwen3_next.Qwen3NextAttention(modeling_qwen3_next.Qwen3NextConfig(**SIZES), 0),
+        lambda: GatedAttention(
+            D_MODEL,
+            num_heads=NUM_HEADS,
+            causal=True,
+            heads=AttentionHeads(num_kv_heads=NUM_KV_HEADS, bias=False, qk_norm=True),
+        ),
+        gated,
+        added={"query_norm.weight": 1.0, "key_norm.weight": 1.0},
+    ),
+    "gpt_oss": MixerCase(
+        lambda: modeling_gpt_oss.GptOssAttention(
+            modeling_gpt_oss.GptOssConfig(**SIZES, layer_types=["full_attention"], num_hidden_layers=1), 0
+        ),
+        lambda: SinkAttention(D_MODEL, num_heads=NUM_HEADS, causal=True, heads=GROUPED),
+        with_sinks,
+        half_angles=True,
+    ),
+    "diffllama": MixerCase(
+        lambda: modeling_diffllama.DiffLlamaAttention(
+            modeling_diffllama.DiffLlamaConfig(**SIZES, attention_bias=True), 0
+        ),
+        lambda: DifferentialAttention(D_MODEL, num_heads=NUM_HEADS, causal=True, heads=GROUPED, subtracted=0.2),
+        differential,
+    ),
+    "deepseek_v3": MixerCase(partial(deepseek, interleaved=False), LATENT, latent),
+    "deepseek_v3, interleaved": MixerCase(partial(deepseek, interleaved=True), LATENT, latent, pairing="interleaved"),
+}
+
+
+def encoding_of(case: MixerCase) -> Rotary:
+    pairs = RotatedPairs(pairing=case.pairing)  # type: ignore[arg-type]
+    return Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=pairs)
+
+
+def differences(case: MixerCase, dtype: torch.dtype) -> Errors:
+    with exactly(dtype):
+        reference = case.reference().to(dtype).train()
+        redraw(reference)
+        mixer = case.mixer().to(dtype)
+        weights = case.translated(dict(reference.named_parameters()))
+        assert weights.keys() == dict(mixer.named_parameters()).keys()
+        with torch.no_grad():
+            for name, parameter in mixer.named_parameters():
+                parameter.copy_(weights[name] + (case.added or {}).get(name, 0.0))
+        generator = torch.Generator().manual_seed(1)
+        x, toward = (torch.randn(2, LENGTH, D_MODEL, generator=generator, dtype=torch.float64) for _ in range(2))
+        ours, theirs = (x.to(dtype).requires_grad_() for _ in range(2))
+        positions = torch.arange(LENGTH)[None]
+        encoding = encoding_of(case)
+        rotation = encoding.rotation(positions, dtype)
+        y = mixer(ours, Context(causal=True, positions=positions, encoding=encoding, rotation=rotation))
+        half = RotatedPairs(pairing="half")
+        angles = Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=half).rotation(
+            positions, dtype
+        )
+        cos, sin = (part[:, 0, :, : HEAD_WIDTH // 2] if case.half_angles else part[:, 0] for part in angles)
+        ahead = torch.full((LENGTH, LENGTH), float("-inf"), dtype=dtype).triu(1)[None, None]
+        expected, _ = reference(theirs, (cos, sin), ahead)
+        for output in (y, expected):
+            (output * toward.to(dtype)).sum().backward()
+    translated = case.translated({name: p.grad for name, p in reference.named_parameters() if p.grad is not None})
+    pairs = [(ours.grad, theirs.grad), *((p.grad, translated[name]) for name, p in mixer.named_parameters())]
+    worst = max(
+        float((one - other).abs().max() / other.abs().max().clamp(min=1.0))
+        for one, other in pairs
+        if one is not None and other is not None
+    )
+    assert all(one is not None and other is not None for one, other in pairs)
+    return Errors(float((y - expected).detach().abs().max()), worst)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mixer_is_the_attention_of_its_model(name: str) -> None:
+    by_type = {dtype: differences(CASES[name], dtype) for dtype in (torch.float64, torch.float32)}
+    for dtype, errors in by_type.items():
+        assert max(errors.logits, errors.gradients) <= TOLERANCE[dtype]
+    weights = [weight.numel() for weight in CASES[name].mixer().parameters()]
+    reference = type(CASES[name].reference()).__name__
+    REPORTS.append(Report(name, reference, by_type, len(weights), sum(weights), "the mixer alone"))
