@@ -99,6 +99,8 @@ def loaded_after(*arguments: str) -> set[str]:
     code = (
         "import sys, contextlib, io\n"
         "from headtohead.cli import main\n"
+        "from headtohead.lazy_packages import install\n"
+        "install()\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
         f"    assert main({list(arguments)!r}) == 0\n"
         "print(*(name for name, module in sys.modules.items() if type(module).__name__ != '_UnrunModule'))"
@@ -150,13 +152,19 @@ def test_a_command_over_prepared_data_imports_only_what_it_uses(
     ],
 )
 def test_a_package_that_was_held_back_is_whole_when_it_is_used(code: str) -> None:
-    program("import headtohead\n" + code)
+    program("from headtohead.lazy_packages import install\ninstall()\n" + code)
 
 
-def test_the_finder_is_installed_once() -> None:
-    before = list(sys.meta_path)
+def test_the_finder_is_installed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     install()
-    assert sys.meta_path == before
+    once = list(sys.meta_path)
+    install()
+    assert sys.meta_path == once
+
+
+def test_who_imports_the_package_has_others_as_their_makers_wrote_them() -> None:
+    assert not any(type(module).__name__ == "_UnrunModule" for module in sys.modules.values())
 
 
 def test_what_lies_where_is_said_truly() -> None:
