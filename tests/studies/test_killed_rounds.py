@@ -33,7 +33,7 @@ def study(folder: Path, *options: str) -> WarmCommand:
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
     environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache")}
-    command = ("study", "small", "--config-dir", folder, *THREADS, *options)
+    command = ("study", "small", "--config-dir", folder, "--threads", "1", *options)
     return WarmCommand(command, output=folder / "log", environment=environment)
 
 

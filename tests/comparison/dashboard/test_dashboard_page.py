@@ -16,6 +16,7 @@ from headtohead.records.record import RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
 from served_runs import go, served, shown, train, written_run
 from waiting import PATIENCE
+from warm_commands import WarmCommand
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 NASTY = "<img src=x onerror=document.title='caught'></script><script>document.title='caught'</script>%{x}\"'&lt;b&gt;"
