@@ -69,6 +69,7 @@ class WrittenStudy:
     alpha: float | None = None
     best: float | None = None
     solved_at: float | None = None
+    first_seed: int | None = None
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
