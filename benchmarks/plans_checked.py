@@ -127,14 +127,14 @@ def main() -> None:
     options.add_argument("--case", type=int, help=argparse.SUPPRESS)
     options.add_argument("--folder", help=argparse.SUPPRESS)
     options.add_argument("--cases", help="only these numbers, with commas between them")
-    given = options.parse_args()
-    if given.case is not None:
-        measured = train_measured(given.case, given.folder)
+    typed = options.parse_args()
+    if typed.case is not None:
+        measured = train_measured(typed.case, typed.folder)
         if int(os.environ.get("LOCAL_RANK", "0")) == 0:
-            (Path(given.folder) / "measured.json").write_text(json.dumps(measured))
+            (Path(typed.folder) / "measured.json").write_text(json.dumps(measured))
         return
     by_bytes, by_time, speeds = [], [], {}  # type: ignore[var-annotated]
-    chosen = range(len(CASES)) if given.cases is None else map(int, given.cases.split(","))
+    chosen = range(len(CASES)) if typed.cases is None else map(int, typed.cases.split(","))
     for case in chosen:
         with tempfile.TemporaryDirectory() as folder:
             seen = train_measured(case, folder) if case < len(ALONE) else trained_apart(case, folder)

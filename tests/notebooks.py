@@ -31,6 +31,10 @@ def run_notebook(notebook: Path) -> list[Any]:
 def _run_cell(text: str, name: str, scope: ModuleType) -> Any:
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     tree = ast.parse(text)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1]
+    if not isinstance(last, ast.Expr):
+        last = None
+    else:
+        tree.body.pop()
     exec(compile(tree, name, "exec"), vars(scope))
     return None if last is None else eval(compile(ast.Expression(last.value), name, "eval"), vars(scope))

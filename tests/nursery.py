@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from lightning_fabric.utilities.rank_zero import _get_rank, rank_zero_only
 
-from headtohead.cli.worker_options import PROGRAM
+from headtohead.execution.launchers.worker_commands import PROGRAM
 
 PR_SET_PDEATHSIG = 1
 KILLED = signal.SIGKILL

@@ -55,27 +55,27 @@ def file_of(module: str) -> Path | None:
 
 
 @cache
-def own_and_foreign(module: str) -> tuple[frozenset[str], frozenset[str]]:
+def own_and_external(module: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the modules of the package and the packages of others that a module imports by itself."""
     file = file_of(module)
     assert file is not None
     names = set(imports_of(ast.parse(file.read_text(encoding="utf-8"))))
     parents = {module.rpartition(".")[0]} - {""}
     own = {name for name in names if name.startswith("headtohead.") and file_of(name) is not None}
-    foreign = {name.partition(".")[0] for name in names} - {"headtohead"}
-    return frozenset(own | parents), frozenset(foreign)
+    external = {name.partition(".")[0] for name in names} - {"headtohead"}
+    return frozenset(own | parents), frozenset(external)
 
 
 def reached(module: str) -> dict[str, str]:
     """Return every package of others that importing the module imports, each with the first module that does."""
-    seen, waiting, foreign = {module}, [module], dict[str, str]()
+    seen, waiting, external = {module}, [module], dict[str, str]()
     while waiting:
         importer = waiting.pop()
-        own, others = own_and_foreign(importer)
-        foreign |= dict.fromkeys(others - foreign.keys(), importer)
+        own, others = own_and_external(importer)
+        external |= dict.fromkeys(others - external.keys(), importer)
         waiting += own - seen
         seen |= own
-    return foreign
+    return external
 
 
 @pytest.mark.parametrize("module", WITHOUT_THEM)

@@ -101,8 +101,8 @@ def h2h(
     program: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, with what it said."""
-    with TemporaryDirectory() as place:
-        output, errors = Path(place, "output"), Path(place, "errors")
+    with TemporaryDirectory() as scratch:
+        output, errors = Path(scratch, "output"), Path(scratch, "errors")
         command = WarmCommand(
             arguments,
             output=output,

@@ -136,7 +136,7 @@ class _UnrunModule(ModuleType):
 def run(module: ModuleType) -> None:
     """Run the code of a module, if it has not run."""
     if isinstance(module, _UnrunModule):
-        module.__class__ = ModuleType
+        object.__setattr__(module, "__class__", ModuleType)
         spec = module.__spec__
         assert spec is not None and isinstance(spec.loader, _LazyLoader), "the finder here has made it"
         spec.loader.run(module)

@@ -67,10 +67,10 @@ def eight() -> Plan:
 
 
 def find(planned: Plan, **fields: Any) -> Any:
-    (found,) = (
+    (result,) = (
         each for each in planned.layouts if all(getattr(each.layout, name) == value for name, value in fields.items())
     )
-    return found
+    return result
 
 
 def test_shards_hold_less_and_recomputing_saves_less(eight: Plan) -> None:

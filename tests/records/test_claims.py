@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headtohead.comparison.dashboard.run_index import RunIndex
+from headtohead.comparison.dashboard.live_runs import LiveRuns
 
 from headtohead.files import leases
 from headtohead.files.atomic_write import replace_text
@@ -289,8 +289,7 @@ def test_readers_neither_claim_nor_touch_a_run(tmp_path: Path) -> None:
     folder.write_record(RunRecord(id=folder.id))
     log(folder, range(1, 4), 1.0)
     before = {file: file.stat().st_mtime_ns for file in folder.path.rglob("*")}
-    index = RunIndex(tmp_path)
-    assert [entry["status"] for entry in index.changes("")["changed"].values()] == ["running"]
+    assert [record.status for record in LiveRuns(tmp_path).records(tmp_path)] == ["running"]
     assert {file: file.stat().st_mtime_ns for file in folder.path.rglob("*")} == before
     log(folder, range(4, 6), 1.0)
 

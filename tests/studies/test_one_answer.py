@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headtohead.comparison.dashboard.run_index import RunIndex
+from headtohead.comparison.dashboard.live_runs import LiveRuns
 
 from headtohead.api import compare
 from headtohead.cli import main
@@ -101,7 +101,7 @@ def test_a_study_has_one_answer_whoever_is_asked(name: str, tmp_path: Path) -> N
     assert (
         comparison(plan.folder, against=plan.study.baseline, metric=plan.study.metric).verdicts == from_python.verdicts
     )
-    (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
+    (shown,) = studies(tmp_path.resolve(), LiveRuns(tmp_path).records(tmp_path))
     assert [verdict["answer"] for verdict in shown["verdicts"]] == [verdict.answer for verdict in report.verdicts]
     assert not [remark for remark in shown["remarks"] if remark.startswith("out of date")]
     sentences = [verdict.sentence for verdict in report.verdicts]
@@ -193,7 +193,7 @@ def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
     (first, *_) = comparison(plan.folder).verdicts
     message = "runs that ended after the verdict, which h2h study demo updates"
     assert message in first.reasons[0]
-    (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
+    (shown,) = studies(tmp_path.resolve(), LiveRuns(tmp_path).records(tmp_path))
     assert shown["remarks"][0].startswith(f"out of date: {message}")
 
 

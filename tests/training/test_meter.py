@@ -196,9 +196,9 @@ def test_no_known_device_lends_its_peak_to_a_relative_of_it(name: str) -> None:
     relatives = [f"{name}{more}" for more in (" MIG 1g.10gb", " D", " Laptop GPU", "-8Q", " Ti", "S", "X", " SUPER")]
     relatives += [f"GRID {name}", f"G{name}", name.rpartition(" ")[0]]
     known = {name for sheet in device_sheets().values() for name in sheet.drivers}
-    strangers = [relative for relative in relatives if relative.lower() not in known]
-    assert len(strangers) >= len(relatives) - 1
-    assert all(peak_flops(stranger, kind) is None for stranger in strangers for kind in get_args(Format))
+    unknown = [relative for relative in relatives if relative.lower() not in known]
+    assert len(unknown) >= len(relatives) - 1
+    assert all(peak_flops(stranger, kind) is None for stranger in unknown for kind in get_args(Format))
 
 
 def test_formats_that_a_chip_lacks_have_no_peak() -> None:

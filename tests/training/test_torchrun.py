@@ -17,10 +17,10 @@ from warm_commands import WarmCommand
 
 
 def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> WarmCommand:
-    place = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
+    rendezvous = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
     run = ("train", *TINY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
     return WarmCommand(
-        [*place, f"--master_port={port}", "-m", "headtohead", *run, "--resumable"],
+        [*rendezvous, f"--master_port={port}", "-m", "headtohead", *run, "--resumable"],
         program=Path(torch.distributed.run.__file__),
         output=home / f"output{node}",
         folder=home,

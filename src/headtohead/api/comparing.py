@@ -49,7 +49,7 @@ class ReportedResults(Result):
 
     @property
     def sentences(self) -> Sequence[str]:
-        return [verdict.sentence for verdict in self.results.study_verdicts]
+        return [verdict.sentence for verdict in self.results.verdicts]
 
     def runs(self) -> DataFrame:
         """Return a frame with one row for each run: arm, seed, status, value, reason, folder."""

@@ -1,4 +1,4 @@
-"""What a run takes on other devices, and which runs there are, from Python."""
+"""Plan runs on other devices, and find those that there are, from Python."""
 
 from __future__ import annotations
 

@@ -46,7 +46,6 @@ class WrittenStudy:
     data: Any = None
     base: Sequence[str] = ()
     seeds: int | Sequence[int] | Mapping[str, Any] = 3
-    first_seed: int | None = None
     metric: str = "test/loss"
     direction: Literal["min", "max"] | None = None
     baseline: str | None = None

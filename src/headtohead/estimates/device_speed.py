@@ -1,4 +1,4 @@
-"""How fast a device multiplies, moves and exchanges numbers: by its data sheet, or measured where it is at hand."""
+"""A device multiplies, moves and exchanges numbers at these rates: by its data sheet, or measured where it is at hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class DeviceSpeed:
-    """What a step's time is computed from."""
+    """The rates that a step's time is computed from."""
 
     name: str
     source: Literal["data sheet", "measured"]
@@ -92,7 +92,8 @@ def at(curve: Curve, size: float) -> float:
         return curve[-1][1]
     (low, at_low), (high, at_high) = curve[index - 1], curve[index]
     share = math.log(size / low) / math.log(high / low)
-    return at_low * (at_high / at_low) ** share
+    rate: float = at_low * (at_high / at_low) ** share
+    return rate
 
 
 def speed_of(sheet: DeviceSheet) -> DeviceSpeed:

@@ -26,7 +26,7 @@ from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.components.block import Block
 from headtohead.components.component import Context
 from headtohead.data.batches.batch import IGNORED, Batch
-from headtohead.estimates.step_figures import GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, StepPart, combined
+from headtohead.estimates.step_figures import GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart, combined
 from headtohead.estimates.work_meter import WorkMeter
 from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS, Workspace
 from headtohead.tasks.task import Task
@@ -147,7 +147,7 @@ class StepReplay:
 
     def _loss(self, task: Task, batch: Batch, output: Tensor) -> Figures:
         if hasattr(task, "workspace"):
-            task.workspace = Workspace(CHUNK_ELEMENTS.get(self._device))
+            vars(task)["workspace"] = Workspace(CHUNK_ELEMENTS.get(self._device))
         leaf = output.detach().requires_grad_()
         self._model.features = lambda **_: leaf  # type: ignore[method-assign]
         try:
@@ -155,17 +155,17 @@ class StepReplay:
         finally:
             del self._model.features
 
-    def _block(self, block: nn.Module, given: tuple[Tensor, Context], *, recompute_mixers: bool) -> Figures:
+    def _block(self, block: nn.Module, inputs: tuple[Tensor, Context], *, recompute_mixers: bool) -> Figures:
         with _fake(self._precision):
-            x, context = given
+            x, context = inputs
             leaf = x.detach().requires_grad_()
             own = _with_gradients(context)
             return self._measured(lambda: block(leaf, own, recompute_mixers=recompute_mixers), block, leaf, own)
 
-    def _measured(self, forward: Callable[[], Tensor], module: nn.Module, *given: object) -> Figures:
+    def _measured(self, forward: Callable[[], Tensor], module: nn.Module, *inputs: object) -> Figures:
         """Return the figures of a forward pass and its backward pass."""
         meter = WorkMeter(
-            self._scored_share, [*module.parameters(), *module.buffers(), *self._model.buffers(), *_all(given)]
+            self._scored_share, [*module.parameters(), *module.buffers(), *self._model.buffers(), *_all(inputs)]
         )
         with meter:
             output = forward()
@@ -180,14 +180,15 @@ class StepReplay:
             left, peak = meter.bytes(), meter.peak
         weights = [weight for weight in module.parameters() if weight.grad is not None]
         gradients = sum(_size(weight.grad) for weight in weights if weight.grad is not None)
-        of_inputs = sum(_size(tensor.grad) for tensor in _all(given) if tensor.is_leaf and tensor.grad is not None)
-        for tensor in (*weights, *_all(given)):
+        of_inputs = sum(_size(tensor.grad) for tensor in _all(inputs) if tensor.is_leaf and tensor.grad is not None)
+        for tensor in (*weights, *_all(inputs)):
             tensor.grad = None
         figures = {
             SAVED: saved, OUTPUT: out_bytes, PEAK: peak, GRADIENTS: gradients,
             LEFT: max(0, left - gradients - of_inputs),
         }  # fmt: skip
-        return Figures({**{(name, None): float(value) for name, value in figures.items()}, **meter.work})
+        own: dict[Key, float] = {(name, None): float(value) for name, value in figures.items()}
+        return Figures({**own, **meter.work})
 
 
 @dataclass(frozen=True)
@@ -268,16 +269,16 @@ def _with_gradients(context: Context) -> Context:
     return replace(context, **changed)  # type: ignore[arg-type]
 
 
-def _all(given: object) -> Iterator[Tensor]:
+def _all(inputs: object) -> Iterator[Tensor]:
     """Yield all tensors in tuples and in the fields of records."""
-    if isinstance(given, Tensor):
-        yield given
-    elif isinstance(given, list | tuple):
-        for part in given:
+    if isinstance(inputs, Tensor):
+        yield inputs
+    elif isinstance(inputs, list | tuple):
+        for part in inputs:
             yield from _all(part)
-    elif is_dataclass(given):
-        for field in fields(given):
-            yield from _all(getattr(given, field.name))
+    elif is_dataclass(inputs):
+        for field in fields(inputs):
+            yield from _all(getattr(inputs, field.name))
 
 
 def _scored_share(batch: Batch) -> float:

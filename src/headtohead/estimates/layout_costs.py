@@ -165,7 +165,7 @@ class LayoutCosts:
         missing = declared - figures.of(SAVED)
         if missing < _UNSEEN * declared:
             return figures
-        more = {(name, None): figures.of(name) + missing for name in (SAVED, PEAK)}
+        more: dict[Key, float] = {(name, None): figures.of(name) + missing for name in (SAVED, PEAK)}
         return Figures({**figures, **more})
 
     def _divided(self, part: StepPart, figures: Figures, parts: int) -> Figures:
@@ -213,7 +213,7 @@ class LayoutCosts:
         total = launches = 0.0
         for figures, times, again in parts:
             for kind, (count, flops, num_bytes) in figures.operations().items():
-                repeated = times + (again if kind.phase == "forward" else 0.0)
+                repeated = times + (float(again) if kind.phase == "forward" else 0.0)
                 total += repeated * speed.seconds(kind, count, flops, num_bytes)
                 launches += (
                     repeated * count * (layout.tensor_parallel if layout.tensor_parallel > 1 else 1) * speed.launch

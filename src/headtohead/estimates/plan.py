@@ -109,7 +109,7 @@ def parsed_devices(text: str) -> tuple[str, int]:
 
 
 class RunPlanner:
-    """What all layouts of one run share: its model without memory, replayed once."""
+    """All layouts of one run share its model without memory, which is replayed once."""
 
     def __init__(self, config: Mapping[str, Any], device: str) -> None:
         """`device` is the type of what is planned for: cpu or cuda."""
@@ -262,5 +262,5 @@ def _widest_batch(task: Task, data: DataSource, config: Mapping[str, Any]) -> Ba
     batches: Sequence[Batch] = []
     for step in range(_BATCHES_READ):
         epoch, rows = order.step(step)
-        batches = [*batches, task.view_to_learn(split.batch(rows), seed=seed, epoch=epoch)]
+        batches = [*batches, task.training_view(split.batch(rows), seed=seed, epoch=epoch)]
     return max(batches, key=lambda batch: sum(tensor.numel() for tensor in batch.inputs().values()))

@@ -155,7 +155,7 @@ def load_best(run: Path | str) -> dict[str, Any]:
     """The best checkpoint of a run, by the run's folder."""
     path = Path(run) / "checkpoints" / BEST
     if not os.path.lexists(path):
-        if (run / ARCHIVE).is_file():
+        if (Path(run) / ARCHIVE).is_file():
             raise UsageError(f"{run} is archived: h2h runs restore {run} brings its checkpoints back")
         raise UsageError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
     return load(path)

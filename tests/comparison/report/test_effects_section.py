@@ -63,9 +63,9 @@ def test_sizes_are_drawn_in_their_order_whichever_is_the_base(levels: tuple[str,
     factors = {"width": levels, "residual": ("pre", "post")}
     arms = {f"{one}+{other}": {"width": one, "residual": other} for one in levels for other in ("pre", "post")}
     results = effects_of(Factors(factors, arms), {arm: {0: 1.0, 1: 2.0} for arm in arms}, READING)
-    found = shown(results)
-    assert found is not None
-    figures = [part for part in found.parts if isinstance(part, ReportFigure)]
+    result = shown(results)
+    assert result is not None
+    figures = [part for part in result.parts if isinstance(part, ReportFigure)]
     assert all(line["x"] == drawn for line in figures[-1].forms[()]["data"])
 
 

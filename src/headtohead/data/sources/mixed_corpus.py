@@ -77,8 +77,8 @@ class MixedCorpus(DataSource):
                         "alike, so give both the same context_length and tokenizer"
                     )
         hashes = {field: [getattr(spec, field) for spec in specs.values()] for field in ("data_hash", "texts_hash")}
-        joined = {field: hashlib.sha256(repr(values).encode()).hexdigest()[:16] for field, values in hashes.items()}
-        return replace(known, **joined, open_train=None)
+        data, texts = (hashlib.sha256(repr(values).encode()).hexdigest()[:16] for values in hashes.values())
+        return replace(known, data_hash=data, texts_hash=texts, open_train=None)
 
     def split(self, name: SplitName) -> Split:
         self.prepare()
@@ -98,9 +98,9 @@ class MixedCorpus(DataSource):
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         return next(iter(self.sources.values())).describe(batch)
 
-    def settled(self) -> Mapping[str, Any]:
-        settled = {name: source.settled() for name, source in self.sources.items()}
-        return {"sources": {name: own for name, own in settled.items() if own}} if any(settled.values()) else {}
+    def pinned_fields(self) -> Mapping[str, Any]:
+        pinned = {name: source.pinned_fields() for name, source in self.sources.items()}
+        return {"sources": {name: own for name, own in pinned.items() if own}} if any(pinned.values()) else {}
 
     def provenance(self) -> Mapping[str, Any]:
         known = {name: source.provenance() for name, source in self.sources.items()}
@@ -134,7 +134,7 @@ class _Mixed(OrderedSplit):
 
 
 class MixedOrder(Order):
-    """Which rows a step reads is a function of seed and step alone, whatever the number of devices."""
+    """Read rows at every step by seed and step alone, whatever the number of devices."""
 
     def __init__(self, split: _Mixed, *, batch_size: int, seed: int) -> None:
         self.batch_size, self._seed = batch_size, seed
@@ -190,7 +190,8 @@ def _joined(splits: Sequence[Split], sources: np.ndarray, indices: np.ndarray, r
     batches = [splits[source].batch(indices[sources == source]) for source in present]
     order = np.argsort(np.concatenate([np.flatnonzero(sources == source) for source in present]), kind="stable")
     tensors = {field.name: _field(field.name, batches) for field in fields(Batch) if field.name != "questions"}
-    joined = Batch(**{name: tensor for name, tensor in tensors.items() if tensor is not None})
+    own: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    joined = Batch(**own)
     ordered = joined.chosen(torch.from_numpy(order))
     return replace(ordered, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
 

@@ -86,7 +86,8 @@ def peak_bytes(work: Work) -> int:
     work()
     with AllocationCounter() as counter:
         work()
-    return counter.peak
+    peak: int = counter.peak
+    return peak
 
 
 def kernel_shares(work: Work) -> str:

@@ -27,8 +27,8 @@ def comparisons() -> Iterator[PeerComparison]:
             work = f"GPT step {_precision(half)}, V = {vocab_size:,}"
             yield PeerComparison("gpt", work, "nanoGPT's model", target, partial(gpt, vocab_size, half=half))
     for vocab_size, target in {8192: 2.0, 30522: 3.2}.items():
-        work, make = f"BERT masked step, V = {vocab_size:,}", partial(bert_masked, vocab_size)
-        yield PeerComparison("bert", work, TRANSFORMERS, target, make, TRANSFORMERS)
+        work, hidden = f"BERT masked step, V = {vocab_size:,}", partial(bert_masked, vocab_size)
+        yield PeerComparison("bert", work, TRANSFORMERS, target, hidden, TRANSFORMERS)
     others = (("t5", "T5 step bf16", 1.4, t5), ("vit", "ViT step", 1.05, vit), ("bert", "BERT class step", 1.05, bert))
     for group, work, target, make in others:
         yield PeerComparison(group, work, TRANSFORMERS, target, make, TRANSFORMERS)
@@ -53,7 +53,7 @@ def gpt(vocab_size: int, *, half: bool) -> Pair:
     )
 
 
-def _bert_config(vocab_size: int) -> object:
+def _bert_config(vocab_size: int) -> BertConfig:
     from transformers import BertConfig
 
     return BertConfig(
@@ -107,7 +107,7 @@ def t5() -> Pair:
         num_layers=LAYERS,
         num_heads=HEADS,
         dropout_rate=0.0,
-        decoder_start_token_id=0,
+        decoder_start_token_id=0,  # type: ignore[call-arg]  # of every model's configuration, which types leave out
     )
     source, target = _tokens(8192, 16, 128), _tokens(8192, 16, 65)
     inputs, targets = target[:, :-1].contiguous(), target[:, 1:].contiguous()
@@ -129,7 +129,7 @@ def vit() -> Pair:
         attention_probs_dropout_prob=0.0,
         image_size=64,
         patch_size=8,
-        num_labels=10,
+        num_labels=10,  # type: ignore[call-arg]  # as above
     )
     images, labels = torch.randn(16, 3, 64, 64, generator=torch.Generator().manual_seed(0)), _tokens(10, 1, 16)[0]
     ours, theirs = our_models.vision_transformer(64, 8), ViTForImageClassification(config).train()

@@ -1,4 +1,4 @@
-"""What the makers' data sheets say of a device (memory, rates, links), from device_sheets.yaml, with the sources."""
+"""The makers' data sheets tell a device's memory, rates and links; device_sheets.yaml has them with their sources."""
 
 from __future__ import annotations
 

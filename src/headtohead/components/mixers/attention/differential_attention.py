@@ -60,7 +60,8 @@ class DifferentialAttention(SoftmaxAttention):
     def share(self) -> Float[Tensor, ""]:
         """Return lambda, the share of the second map that is subtracted, in float32 at least."""
         first, second = self.lambdas.to(at_least_float32(self.lambdas.dtype)).prod(1).sum(-1).exp()
-        return first - second + self.subtracted
+        share: Tensor = first - second + self.subtracted
+        return share
 
     def read(
         self,
