@@ -112,7 +112,7 @@ class ForgettingAttention(SoftmaxAttention):
             activation_bytes=full.activation_bytes + 2 * n * groups * max(4, query.bytes_per_element),
         )
 
-    def extra(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
         return 0, _channels(query.bytes_per_element)
 
 

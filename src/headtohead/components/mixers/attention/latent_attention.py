@@ -171,7 +171,7 @@ class LatentAttention(SoftmaxAttention):
             activation_bytes=self.saved_bytes(query),
         )
 
-    def extra(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
         del query
         return 0, self.content
 

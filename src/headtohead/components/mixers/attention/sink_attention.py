@@ -89,6 +89,6 @@ class SinkAttention(SoftmaxAttention):
         """Return None: every device would need the sinks of its own heads."""
         return None
 
-    def extra(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
         del query
         return 1, 1

@@ -317,7 +317,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
             activation_bytes=self.saved_bytes(query),
         )
 
-    def extra(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
         """Return how many keys and channels of a head the kernel reads besides those of the tokens; none by default."""
         del query
         return 0, 0
@@ -326,7 +326,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         """Count the tokens; queries, keys, values and outputs as the kernel takes and gives them, with one number for
         each query or with all weights; a copy of the merged heads where they are no view; and what norms save."""
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads
-        keys, channels = self.extra(query)
+        keys, channels = self.kernel_extras(query)
         inner, wide, has_bias = heads * self.value_width, heads * (self.head_width + channels), query.biased_heads > 0
         if query.explicit_attention:
             shared, of_four_bytes = wide, 0
