@@ -82,7 +82,7 @@ def train_measured(case: int, folder: str) -> dict[str, float]:
             step(module, batch, batch_idx)
             seconds.append(time.process_time() - before)
 
-    TrainingModule.training_step = measured  # type: ignore[method-assign]
+    TrainingModule.training_step = measured  # type: ignore[method-assign, assignment]
     try:
         h2h.train(h2h.compose("train", overrides_of(case, folder)))
     finally:

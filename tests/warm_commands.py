@@ -120,7 +120,7 @@ def h2h(
 def _start_server() -> None:
     """Start multiprocessing's server, whose processes compute in one thread whatever they are told: the threads of
     OpenMP do not come along where a process is forked, which then waits for them for ever."""
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = vars(forkserver)["_forkserver"]
     server._stop()  # one that others may have started
     get_context("forkserver").set_forkserver_preload(MODULES)
     limit = os.environ.get("OMP_THREAD_LIMIT")

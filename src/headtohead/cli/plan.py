@@ -76,7 +76,9 @@ def _study(options: argparse.Namespace) -> int:
     study = read_study(options.study, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    plans = plan_on_devices(StudyPlanner(study, options.config_dir, report=note).plan(), options.on, price=options.price)
+    plans = plan_on_devices(
+        StudyPlanner(study, options.config_dir, report=note).plan(), options.on, price=options.price
+    )
     if options.json:
         listed = {arm: {"runs": each.runs, **each.plan.to_dict()} for arm, each in plans.items()}
         out(json.dumps({"study": study.name, "arms": listed}, indent=2))

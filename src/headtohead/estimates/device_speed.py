@@ -1,4 +1,4 @@
-"""A device multiplies, moves and exchanges numbers at these rates: by its data sheet, or measured where it is at hand."""
+"""A device multiplies, moves and exchanges numbers at rates of its data sheet, or measured where it is at hand."""
 
 from __future__ import annotations
 

@@ -211,9 +211,9 @@ class LayoutCosts:
             again = sum(layout.covers_block(index) for index in indices)
             parts.append((self._figures(part, layout, rows), float(len(indices)), float(again)))
         total = launches = 0.0
-        for figures, times, again in parts:
+        for figures, times, repeats in parts:
             for kind, (count, flops, num_bytes) in figures.operations().items():
-                repeated = times + (float(again) if kind.phase == "forward" else 0.0)
+                repeated = times + (repeats if kind.phase == "forward" else 0.0)
                 total += repeated * speed.seconds(kind, count, flops, num_bytes)
                 launches += (
                     repeated * count * (layout.tensor_parallel if layout.tensor_parallel > 1 else 1) * speed.launch

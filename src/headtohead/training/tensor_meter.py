@@ -52,7 +52,7 @@ class TensorMeter(TorchDispatchMode):
         """Return the bytes that live now; a storage may have been emptied and filled since it was made."""
         total = 0
         for key, reference in list(self._storages.items()):
-            storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
+            storage: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
             if storage is None:
                 del self._storages[key]
             else:

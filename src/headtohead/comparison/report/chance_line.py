@@ -15,7 +15,9 @@ _Columns = Mapping[str, Sequence[Any]]
 
 
 def with_chance(
-    form: Mapping[str, Any], value: float | Mapping[float, float] | None, columns: _Columns | None = None
+    form: Mapping[str, Any],
+    value: float | Mapping[float, float] | Mapping[str, float] | None,
+    columns: _Columns | None = None,
 ) -> dict[str, Any]:
     """Return the form with a line at chance, which may differ along the figure, or as it is where nobody knows chance,
     or the line would leave the rest less than half of the figure; `columns` hold what traces name by @."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,9 @@ from headtohead.diagnostics.peers import our_models
 from headtohead.diagnostics.peers.comparison_kinds import Pair, PeerComparison
 from headtohead.diagnostics.peers.our_models import HEADS, LAYERS, WIDTH, our_step, their_step, token_loss
 from headtohead.diagnostics.peers.plain_gpt import PlainGpt
+
+if TYPE_CHECKING:
+    from transformers import BertConfig
 
 TRANSFORMERS = "transformers"
 LENGTH = 256

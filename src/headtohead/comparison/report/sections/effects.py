@@ -164,7 +164,7 @@ def _lines(effects: Effects, across: str, apart: str, chance: float | None) -> d
     axis = {"title": {"text": metric_words(effects.metric)}}
     layout = {"xaxis": {"type": "category", "title": {"text": across}}, "yaxis": axis, "height": 380}
     form = {"data": traces, "layout": layout}
-    return with_chance(form, None if chance is None else {level: chance for level in levels})
+    return with_chance(form, None if chance is None else dict.fromkeys(levels, chance))
 
 
 def _values(effects: Effects, levels: dict[str, str]) -> list[float]:
