@@ -58,8 +58,8 @@ def requested(
         connection.close()
 
 
-def message(dashboard: Dashboard, path: str, **query: str) -> Any:
-    answer, body = requested(dashboard, f"{path}?{urlencode(query)}")
+def message(dashboard: Dashboard, path: str, **query: str | list[str]) -> Any:
+    answer, body = requested(dashboard, f"{path}?{urlencode(query, doseq=True)}")
     assert answer.status == 200, body
     return json.loads(body)
 

@@ -12,10 +12,11 @@ import pytest
 from doors.damage import damage
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
-from served_runs import requested, served, written_run
+from served_runs import message, requested, served, written_run
 
 _FILES = ("record.json", "metrics.csv", "leases/writer.1", "tables/1/samples.csv", "attention/1/head.png")
 _STUDY = ("verdict.json", "report.html")
+_VIEWS = ("/api/runs", "/api/runs?filter=status=running&group=name&sort=train/loss", "/api/start", "/api/fields")
 
 
 def build(root: Path) -> list[RunFolder]:
@@ -37,20 +38,23 @@ def check(root: Path, file: Path, draw: random.Random) -> None:
     kind = damage(file, draw)
     runs = sorted(path.relative_to(root).as_posix() for path in root.glob("some/*"))
     with served(root) as dashboard:
-        for path in ["/api/runs", "/api/studies", "/report?study=asked", *_questions(runs)]:
+        for path in [*_VIEWS, "/api/studies", "/report?study=asked", *_questions(runs)]:
             answer, body = requested(dashboard, path)
             assert answer.status in (200, 404), f"{kind} {file}: {path} is {answer.status}: {body[:500]!r}"
             if path == "/api/runs":
-                message = json.loads(body)
+                listed = {key for key, _ in json.loads(body)["items"]}
+        rows = message(dashboard, "/api/rows", run=runs)
     others = {run for run in runs if not file.is_relative_to(root / run)}
-    assert others <= set(message["changed"]), f"{kind} {file}: {message['keys']}"
-    assert all(message["changed"][run]["status"] == "running" for run in others), f"{kind} {file}"
-    assert set(message["keys"]) == set(runs) or file.name == "record.json"
+    assert others <= listed and others <= rows.keys(), f"{kind} {file}: {listed}, {set(rows)}"
+    assert all(rows[run]["status"] == "running" for run in others), f"{kind} {file}"
+    assert listed == set(runs) or file.name == "record.json"
 
 
 def _questions(runs: list[str]) -> list[str]:
     kinds = (
         "/api/run?run={}",
+        "/api/rows?run={}&group=model.d_model",
+        "/api/differences?run={}",
         "/api/curves?metric=train/loss&run={}&file=0&offset=0",
         "/api/table?run={}&step=1&name=samples",
         "/picture?run={}&step=1&name=head",
@@ -78,7 +82,7 @@ def test_a_record_that_cannot_be_read_is_shown_with_the_reason(tmp_path: Path) -
     run = written_run(tmp_path)
     (run.path / "record.json").write_text("[" * 100_000)
     with served(tmp_path) as dashboard:
-        shown = json.loads(requested(dashboard, "/api/runs")[1])["changed"]
-    assert "nested deeper than 100 levels" in shown[f"some/{run.id}"]["unreadable"]
-    assert shown[f"some/{run.id}"]["status"] == "unreadable"
+        assert [key for key, _ in message(dashboard, "/api/runs")["items"]] == [f"some/{run.id}"]
+        shown = message(dashboard, "/api/rows", run=f"some/{run.id}")[f"some/{run.id}"]
+    assert shown["status"] == "unreadable" and "nested deeper than 100 levels" in json.dumps(shown)
     assert RunRecord(id=run.id).status == "running"
