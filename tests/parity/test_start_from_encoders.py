@@ -85,7 +85,7 @@ def test_a_masked_model_learns_to_classify_with_its_own_words_and_a_fresh_head(
     folder = bert(BertForMaskedLM, tmp_path / "bert")
     with caplog.at_level(logging.INFO):
         record = h2h.train(classify(folder, reviews, "finetuning=layer_decay"))
-    sentence = next(message for message in caplog.messages if message.startswith("init_from="))
+    sentence = next(message for message in caplog.messages if ": taken: " in message)
     assert "taken: embedding" in sentence and "fresh: head" in sentence and "left aside: cls.predictions" in sentence
     assert record.status == "finished" and record.config["model"]["d_model"] == 24
     assert record.path is not None
@@ -178,7 +178,7 @@ def test_the_encoder_of_an_encoder_decoder_classifies_and_says_what_its_referenc
         record = h2h.train(classify(folder, reviews, "optimizer.lr=1e-12"))
     assert record.status == "finished" and record.path is not None
     assert record.config["model"]["_target_"].endswith("EncoderOnly") and record.config["model"]["num_layers"] == 2
-    sentence = next(message for message in caplog.messages if message.startswith("init_from="))
+    sentence = next(message for message in caplog.messages if ": taken: " in message)
     assert "fresh: head" in sentence and ("decoder" in sentence) == (reference is not T5EncoderModel)
     run = open_run(record.path)
     inputs = run.data.split("test").batch(torch.arange(3).numpy()).inputs()

@@ -59,19 +59,19 @@ def test_logits_are_divided_by_the_width_and_scores_by_that_of_a_head() -> None:
     usual, mup = (patient([*DECODER, *WIDE, *provided]).model for provided in ([], [MUP]))
     features = torch.randn(2, 3, 256)
     torch.testing.assert_close(mup.head(features), usual.head(features) / 4)
-    torch.testing.assert_close(mup.stack.layers[0].mixer.scale, 64**0.5 / 256)
+    torch.testing.assert_close(mup.stack.layers[0].mixer.scale, 16**0.5 / 64)
 
 
 def test_scores_keep_their_scale_where_heads_become_more() -> None:
-    more = [*DECODER, *WIDE, "model.num_heads=4"]
+    more = [*DECODER, *WIDE, "model.num_heads=16"]
     usual, mup = (patient([*more, *provided]).model.stack.layers[0].mixer.scale for provided in ([], [MUP]))
-    assert usual == mup == 64**-0.5
+    assert usual == mup == 16**-0.5
 
 
 def test_cross_attention_is_scaled_too() -> None:
     own = ["model.scale_embedding=false", "model/initialisation=gpt2", "model.d_model=128", MUP]
     block = patient([*TRANSLATOR, *own]).model.decoder.layers[0]
-    assert block.cross.scale == block.mixer.scale == pytest.approx(64**0.5 / 128)
+    assert block.cross.scale == block.mixer.scale == pytest.approx(16**0.5 / 32)
 
 
 @pytest.mark.parametrize(
