@@ -110,6 +110,7 @@ LOADERS = {
     "training/parallel/sharded_tensors.py": "into a model in the run's own format, whole or in parts",
     "training/parallel/strategies.py": "of optimizers",
     "diagnostics/laws/equivalence_laws.py": "from a model in memory",
+    "diagnostics/peers/layer_peers.py": "from a layer in memory into one of another package",
     "finished_runs/export_run.py": "into a copy of the exported model",
 }
 """Who may load a state by itself, and why no bit is lost there."""

@@ -55,6 +55,8 @@ def _writes_in_place(call: ast.Call, called: str) -> bool:
     of = called.lstrip("(")
     name = of.rpartition(".")[2]
     if name == "open":
+        if any(option.arg == "fileobj" for option in call.keywords):
+            return False  # an archive in a file that is open
         modes = [*call.args[:2], *(option.value for option in call.keywords if option.arg == "mode")]
         return any(isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "x") for mode in modes)
     if name not in OF_PATHS:
@@ -87,6 +89,8 @@ def _writes_in_place(call: ast.Call, called: str) -> bool:
         ("(unfinished / 'x').write_text(text)", False),
         ("with TemporaryDirectory() as folder: Path(folder, 'x').write_text(text)", False),
         ("picture.save(content, 'PNG')", False),
+        ("tarfile.open(path, mode='w:gz')", True),
+        ("tarfile.open(fileobj=content, mode='w:gz')", False),
         ("replace_file(path, lambda file: torch.save(weights, file))", False),
         ("text.replace('a', 'b')", False),
         ("replace(self, step=1)", False),

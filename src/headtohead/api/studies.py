@@ -194,7 +194,7 @@ def study(
             ended = []
         for worker in ended:
             if worker.code:
-                raise RuntimeError(
+                raise UsageError(
                     f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}"
                 )
         results = request.results()

@@ -82,6 +82,12 @@ def move_into_place(unfinished: Path, target: Path) -> None:
         disk_operations.system.sync_folder(folder)
 
 
+def move_away(path: Path, leaving: Path) -> None:
+    """Give what is to be removed another name, by which nobody looks for it; the old one is free at once."""
+    disk_operations.system.rename(path, leaving)
+    disk_operations.system.sync_folder(leaving.parent)
+
+
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         disk_operations.system.sync(file.fileno())

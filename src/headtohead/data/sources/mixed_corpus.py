@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,8 +15,9 @@ from torch import Tensor
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import EpochOrder, Order, OrderedSplit, device_share
 from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName
-from headtohead.ranges import BatchSize
+from headtohead.ranges import BatchSize, Range
 
+MixWeight = Annotated[float, Range(0.0, 1e9, above=True)]
 _MIX_STREAM = 7
 """Keeps the shuffling of a batch apart from other uses of the same seed."""
 
@@ -34,7 +35,7 @@ class MixedCorpus(DataSource):
         self,
         *,
         sources: Mapping[str, DataSource] | None = None,
-        weights: Mapping[str, float] | None = None,
+        weights: Mapping[str, MixWeight] | None = None,
         batch_size: BatchSize = 32,
     ) -> None:
         if not sources or len(sources) < 2:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headtohead.errors import UsageError
+from headtohead.files.atomic_write import move_away
 from headtohead.records.run_folder import RunFolder
 
 DELETED = ".deleted-"
@@ -46,7 +47,7 @@ def delete(path: Path | str) -> None:
     run = RunFolder.open(path)
     leaving = run.path.with_name(f"{DELETED}{run.path.name}")
     with suppress(FileNotFoundError), held(path):  # the lease leaves with the folder
-        run.path.rename(leaving)
+        move_away(run.path, leaving)
     shutil.rmtree(leaving)
 
 
