@@ -17,10 +17,10 @@ from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.ledger import ledger
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.mixers.attention.memory_attention import LuongAttention
-from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
+from headtohead.components.mixers.recurrent.torch_recurrence import Gru, Lstm, TanhRnn
 from headtohead.components.mixers.reference.recurrent import ReferenceGru as SlowGru
 from headtohead.components.norms import BatchNorm, LayerNorm
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import NoResidual, Pre
 from headtohead.generation.decoding_loop import greedy
 from headtohead.interpretability.recorded_attention import attention_maps
 
@@ -106,6 +106,17 @@ def test_declared_activations_are_what_autograd_saves(name: str) -> None:
         logits = model(**inputs)
     assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(saved(), rel=0.05)
     del logits
+
+
+@pytest.mark.parametrize("residual", [NoResidual, Pre])
+@pytest.mark.parametrize("cell", [Gru, Lstm, TanhRnn])
+def test_a_state_that_the_next_layer_reads_is_declared_once(cell: Any, residual: Any) -> None:
+    for changes in ({}, {"norm": LayerNorm}, {"dropout": 0.1}, {"num_layers": 3}):
+        model = classic_model("recurrent", mixer=cell, residual=residual, **changes)
+        with saved_bytes(model) as saved:
+            logits = model(**inputs_of(model, 1))
+        assert ledger(model, SIZE).totals.activation_bytes == saved()
+        del logits
 
 
 @pytest.mark.parametrize("activation", ["gelu", "tanh"])

@@ -20,6 +20,7 @@ LENGTHS = (2, 9, 70)
 """Within a chunk, and beyond it."""
 FORGETS_NOTHING = {
     *("bigbird", "linformer", "longformer", "low_rank", "sliding_window", "softmax_attention", "strided"),
+    *("differential_attention", "gated_attention", "latent_attention", "sink_attention"),
     *("linear_attention", "performer", "short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }
 """Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""
@@ -47,6 +48,7 @@ def of_steps(strength: str, bias: Callable[[Any], Tensor]) -> Callable[[nn.Modul
 
 
 MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
+    "forgetting_attention": lambda mixer, level: mixer.forget.bias.fill_(below_one(level)),
     "gated_delta": of_steps("log_strength", lambda mixer: mixer.decay_bias),
     "gated_linear": lambda mixer, level: mixer.decay_up.bias.fill_(below_one(level * mixer.temperature)),
     "mamba": of_steps("A_log", lambda mixer: mixer.dt_proj.bias),
@@ -64,6 +66,14 @@ MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
 """Sets parameters such that log decays are near a level; RWKV-7 has none below -0.61."""
 
 
+OF_SCORES = {
+    "forgetting_attention": {
+        f"blocks.0.mixer.{part}.{name}" for part in ("query", "key", "forget") for name in ("weight", "bias")
+    }
+}
+"""What reaches the outputs through the scores of a softmax alone. Where forgetting leaves nearly all weight on one
+token, any softmax computes these gradients, small as they are, from a difference of large ones: their error is measured
+by the largest gradient, and more strictly. A bias of keys moves all scores of a query alike, and has no gradient."""
 CANCELS = {"mlstm": "blocks.0.mixer.input_bias"}
 """What all weights are multiplied by leaves the normalised mean as it is, so that its gradient is a small difference of
 large ones in any form: it errs no more than that of the loop over tokens."""
@@ -83,10 +93,13 @@ def gradients(name: str, mixer: partial, level: float, length: int, dtype: torch
 
 
 def errors(name: str, mixer: partial, level: float, length: int) -> dict[str, float]:
-    """Return the norm of the error over that of the gradient, of whatever has one."""
+    """Return the norm of the error over that of the gradient, of whatever has one; for parts of a softmax's scores, a
+    hundred times that over the largest gradient's."""
     single, double = (gradients(name, mixer, level, length, dtype) for dtype in (torch.float32, torch.float64))
+    largest = max(exact.norm() for exact in double.values()) / 100
+    scales = {part: largest if part in OF_SCORES.get(name, ()) else exact.norm() for part, exact in double.items()}
     return {
-        part: float((single[part] - exact).norm() / exact.norm()) for part, exact in double.items() if exact.norm() > 0
+        part: float((single[part] - exact).norm() / scales[part]) for part, exact in double.items() if exact.norm() > 0
     }
 
 

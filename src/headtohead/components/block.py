@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -87,10 +87,13 @@ class Block(Component):
         return x, state
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, Costs]]:
-        """Yield each part's name and costs."""
+        """Yield each part's name and costs; an output that both its writer and its reader save counts once."""
         for name, part in self.named_children():
             assert isinstance(part, Component)
-            yield name, part.costs(query)
+            costs = part.costs(query)
+            if part.saves_output(query):
+                costs = replace(costs, activation_bytes=costs.activation_bytes - self.wiring.output_bytes(query))
+            yield name, costs
 
     def costs(self, query: CostQuery) -> Costs:
         return sum((costs for _, costs in self.cost_rows(query)), Costs())

@@ -118,6 +118,12 @@ class Component(nn.Module, ABC):
         Where two components share a tensor, the reader counts its input; the writer does not count its output.
         """
 
+    def saves_output(self, query: CostQuery) -> bool:
+        """Return whether its costs hold its output after all, because its own backward pass reads that; a reader that
+        saves the very tensor does not count it again."""
+        del query
+        return False
+
     def reset_parameters(self) -> None:
         """Draws anew the parameters that this module holds itself, not those of the modules inside it."""
         if held := [name for name, _ in self.named_parameters(recurse=False)]:

@@ -134,6 +134,10 @@ class NoResidual(NormedResidual):
             x = self.drop(sublayer(norm(x)))
         return x
 
+    def output_bytes(self, query: CostQuery) -> int:
+        """Return the bytes of an output, which the next norm or sublayer saves, unless dropout stands between."""
+        return 0 if self.drop.dropout > 0 else query.length * self.d_model * query.bytes_per_element
+
 
 class Post(NormedResidual):
     """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""

@@ -56,6 +56,9 @@ class LocalThenMixer(Mixer):
     def costs(self, query: CostQuery) -> Costs:
         return self.local.costs(query) + self.mixer.costs(query)
 
+    def saves_output(self, query: CostQuery) -> bool:
+        return self.mixer.saves_output(query)
+
 
 def with_local_first(local: Mixer, mixer: Mixer) -> Mixer:
     """Put a local mixer in front; return the mixer itself where there is none."""

@@ -186,3 +186,8 @@ class LuongAttention(SingleQueryAttention):
             state_elements=m * d * (1 if self.score == "dot" else 2),
             activation_bytes=(4 * n * d + own_keys + n * m + pairs + dropped) * query.bytes_per_element,
         )
+
+    def saves_output(self, query: CostQuery) -> bool:
+        """Return True: the gradient of tanh is computed from its output."""
+        del query
+        return True

@@ -193,6 +193,11 @@ class Gru(Recurrence):
         tensors = 6 if query.device == "cpu" else 8
         return tensors * query.length * self.d_model * query.bytes_per_element
 
+    def saves_output(self, query: CostQuery) -> bool:
+        """Return True: the states are the output."""
+        del query
+        return True
+
 
 # Long short-term memory (Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735), with the forget
 # gate of Gers et al. 2000 (https://doi.org/10.1162/089976600300015015), by the kernel of torch.nn.
@@ -237,6 +242,11 @@ class Lstm(Recurrence):
         if query.device != "cpu" or query.bytes_per_element != 4:
             return 8 * n * d * query.bytes_per_element
         return 4 * ((2 * n + 4) * d + (0 if self.kernel.bias else 8 * d * d)) + workspace_bytes(n, d)
+
+    def saves_output(self, query: CostQuery) -> bool:
+        """Return whether a fused kernel computes it, which saves the states in one tensor, the output; the plain one of
+        torch saves every state by itself."""
+        return query.device != "cpu" or query.bytes_per_element == 4
 
 
 def workspace_bytes(length: int, width: int) -> int:
