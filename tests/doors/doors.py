@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from doors.workplace import OTHER, PICTURES, RUN, SMALL, STUDY_FOLDER, VISION
+from doors.workplace import ARCHIVED, OTHER, PICTURES, RUN, SMALL, STUDY_FOLDER, VISION
 
 _RECORD, _CONFIG, _BEST = f"{RUN}/record.json", f"{RUN}/config.yaml", f"{RUN}/checkpoints/best.ckpt"
 _LAST, _TOKENIZER, _METRICS = f"{RUN}/checkpoints/last.ckpt", f"{RUN}/tokenizer.json", f"{RUN}/metrics.csv"
@@ -30,6 +30,8 @@ class Door:
 
     arguments: tuple[str, ...]
     reads: tuple[str, ...]
+    lists_damage: bool = False
+    """The answer of the command, on standard output, is what is wrong with files."""
 
 
 def _composed(command: str, *more: str) -> Door:
@@ -61,6 +63,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
             ("study", "asked", "--config-dir", "conf"),
             (_REGISTRATION, f"{STUDY_FOLDER}/runs/*/metrics.csv", f"{STUDY_FOLDER}/verdict.json"),
         ),
+        Door(("study", "new", "fresh", "data.csv"), ("data.csv",)),
     ),
     "sweep": (
         Door(("sweep", "sweep.yaml", "--plan"), ("sweep.yaml",)),
@@ -180,7 +183,32 @@ DOORS: dict[str, tuple[Door, ...]] = {
     ),
     "export": (Door(("export", RUN, "--to", "safetensors", "--out", "new"), _FINISHED),),
     "sync": (Door(("sync", "outputs", "--dry-run"), (_RECORD, f"{OTHER}/record.json", _WANDB)),),
-    "list": (Door(("list", "model/norm", "--config-dir", "conf"), (_NORM,)),),
+    "list": (
+        Door(("list", "model/norm", "--config-dir", "conf"), (_NORM,)),
+        Door(("list", "runs", "outputs"), (_RECORD, f"{OTHER}/record.json", _RECORDS, _METRICS)),
+    ),
+    "runs": (
+        Door(("runs", "tag", RUN, "--add", "paper", "--yes"), (_RECORD,)),
+        Door(("runs", "archive", RUN, "--yes"), (_RECORD,)),
+        Door(("runs", "prune", "outputs", "--top", "1", "--yes"), (_RECORD, f"{OTHER}/record.json")),
+        Door(("runs", "restore", ARCHIVED, "--yes"), (f"{ARCHIVED}/record.json", f"{ARCHIVED}/archive.tar.gz")),
+        Door(("runs", "verify", "outputs"), (_RECORD, _METRICS, _BEST, f"{RUN}/rows/test.npz"), lists_damage=True),
+        Door(("runs", "verify", "archived"), (f"{ARCHIVED}/archive.tar.gz",), lists_damage=True),
+    ),
+    "plan": (
+        Door(("plan", "--on", "h100x8", *SMALL, *_OURS), (_NORM,)),
+        Door(("plan", "--on", "h100x8", *SMALL[:3], "init_from=hf:hub"), tuple(f"hub/{name}" for name in _HUB[:2])),
+        Door(("plan", "--on", "h100x8", "--study", "asked", "--config-dir", "conf"), ("conf/study/asked.yaml",)),
+    ),
+    "data": tuple(
+        Door(("data", path), (reads,))
+        for path, reads in {
+            **{path: path for path in ("data.csv", "data.jsonl", "data.json", "data.parquet", "data.conll", *_BOOK)},
+            "images": "images/*/*.png",
+            "pairs": "pairs/train.*",
+            "published": "published/data/*.parquet",
+        }.items()
+    ),
     "schema": (),  # it reads the files that ship alone
     "dashboard": (),  # it serves until it is stopped: test_dashboard.py asks it
 }

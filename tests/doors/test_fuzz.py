@@ -37,7 +37,8 @@ def check(
     with _ended_after(30 * _PATIENCE):
         code = main(list(door.arguments))
     took = time.process_time() - began
-    shown = message.readouterr().err
+    said = message.readouterr()
+    shown = said.out + said.err if door.lists_damage else said.err
     what = f"{kind} {target}, {' '.join(door.arguments)}: {code}\n{shown}"
 
     assert not Path(CANARY).exists(), f"executed: {what}"

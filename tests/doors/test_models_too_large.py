@@ -36,9 +36,10 @@ COUNT: dict[str, tuple[str, ...]] = {
         *("match", *SMALL, "--arm", f"a=model.d_model={WIDTH}", "--arm", "b=model.d_model=64"),
         *("--budget", "equal_parameters", "--move", "width"),
     ),
+    "plan": ("plan", "--on", "h100x8", *SMALL, *LARGE),
 }
 """They make no weights, and answer whatever the size is."""
-MAKE_NONE = {"study", "sweep", "compare", "check", "sync", "schema", "list", "dashboard"}
+MAKE_NONE = {"study", "sweep", "compare", "check", "sync", "schema", "list", "dashboard", "runs", "data"}
 """Runs of studies and sweeps are trained as those of train; check makes components of its own size."""
 
 

@@ -53,6 +53,7 @@ OPENS = {
         "train augmentation.steps.back_translation.run={run} " + " ".join(TRANSLATED),
     ],
     "inspect": ["inspect resume_from={run}"],
+    "plan": ["plan --on h100x8 resume_from={run}"],
     "bench": ["bench resume_from={run}"],
     "doctor": ["doctor resume_from={run}"],
     "coordinates": ["coordinates resume_from={run}"],
@@ -61,9 +62,15 @@ OPENS = {
 }  # fmt: skip
 """Every command that makes what a recorded configuration names, in all its ways."""
 USUAL = {*(OPENS[name][0] for name in ("generate", "evaluate", "probe", "export", "embed", "train")), OPENS["train"][3]}
-READS_VALUES = {"compare": ["compare {run}", "compare {run} {run} --json"], "sync": ["sync outputs"]}
+READS_VALUES = {
+    "compare": ["compare {run}", "compare {run} {run} --json"],
+    "sync": ["sync outputs"],
+    "list": ["list runs {run}", "list runs outputs --json"],
+    "runs": ["runs verify outputs --repair", "runs tag {run} --add a --yes", "runs archive {run} --yes"],
+    "data": ["data {run}"],
+}
 """Commands that show what is recorded and make nothing of it; so does the dashboard, which has a test of its own."""
-READS_NO_RUN = {"check", "list", "schema"}
+READS_NO_RUN = {"check", "schema"}
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ import headtohead as h2h
 from fresh_runs import ROWS
 from headtohead.api import compose
 from headtohead.cli import main
+from headtohead.records.keeping.archive import archive
 from headtohead.records.record import Comparability, Progress, RunRecord, RunTiming
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import read_study
@@ -59,6 +60,7 @@ class Mine(Identity):
     pass
 """
 RUN, OTHER, STUDY_FOLDER = "outputs/one/run", "outputs/two/run", "outputs/studies/asked"
+ARCHIVED = "archived/run"
 VISION = "vision/one/run"
 PICTURES = (
     "task=image_classification", "model=vision_transformer", "data=image_folder", "data.path=images",
@@ -70,6 +72,7 @@ def build() -> None:
     """Fill the working folder."""
     _train(Path(RUN), *SMALL)
     _record_alone(Path(OTHER))
+    _archived(Path(ARCHIVED))
     _tables()
     _train(Path(VISION), *PICTURES)
     _published()
@@ -86,7 +89,9 @@ def _train(folder: Path, *overrides: str) -> None:
     record.path.rename(folder)
     shutil.rmtree("made")
     record.id = folder.name
-    RunFolder(folder.absolute()).write_record(record)
+    run = RunFolder(folder.absolute())
+    run.write_record(record)
+    run.release()
 
 
 def _record_alone(folder: Path, **fields: Any) -> None:
@@ -100,6 +105,14 @@ def _record_alone(folder: Path, **fields: Any) -> None:
     run.write_record(record)
     for step in (1, 2):
         run.log(Progress(step, 0, 8 * step, 1e6, 0.1), {"train/loss": 2.0 / step, "validation/loss": 2.0 / step})
+    run.release()
+
+
+def _archived(folder: Path) -> None:
+    _record_alone(folder)
+    (folder / "tables").mkdir()
+    (folder / "tables" / "samples.csv").write_text("text,said\na,b\n" * 99)
+    archive(folder)
 
 
 def _tables() -> None:

@@ -5,25 +5,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headtohead.data.cache.paths import cache_root
 from headtohead.diagnostics.data_description.description import describe
 from headtohead.errors import UsageError
+from headtohead.files.atomic_write import move_into_place, replace_by_name
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _DIGITS = 16
+_IMAGES = "train-00000-of-00001.parquet"
 _MOST_COLOURS = 255.0
 _FIRST_LETTER = 0x4E00
 """Token ids are written as letters from here on, one each, which data.tokenizer=char reads back as they are."""
 _MOST_TOKENS = 0x5000
 
 
-def overrides_for(data: Any) -> tuple[str, ...]:
+def overrides_for(data: object) -> tuple[str, ...]:
     """Return the overrides by which runs read a frame, a `datasets.Dataset`, a pair of tensors (images or tokens, and
     labels), one tensor of tokens, or a file."""
     if isinstance(data, str | Path):
@@ -45,25 +48,29 @@ def overrides_for(data: Any) -> tuple[str, ...]:
     )
 
 
-def _writer_of(data: Any) -> Callable[[str], object] | None:
+def _writer_of(data: object) -> Callable[[str], object] | None:
     """Return what writes a frame or a set as Parquet."""
     return next((getattr(data, name) for name in ("to_parquet", "write_parquet") if hasattr(data, name)), None)
 
 
-def _of_table(data: Any) -> tuple[str, ...]:
+def _of_table(data: object) -> tuple[str, ...]:
     """Frames of pandas and polars and sets of `datasets` all write Parquet, which is what runs read."""
     writer = _writer_of(data)
     assert writer is not None, "whoever calls has asked"
+    with TemporaryDirectory(dir=_folder()) as unfinished:
+        written = Path(unfinished, "rows.parquet")
+        writer(str(written))
+        with written.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()[:_DIGITS]
+        file = _folder() / f"{digest}.parquet"
+        move_into_place(written, file)
+    return tuple(describe(file).overrides)
+
+
+def _folder() -> Path:
     folder = cache_root() / "own_data"
     folder.mkdir(parents=True, exist_ok=True)
-    written = folder / "being_written.parquet"
-    writer(str(written))
-    return tuple(describe(_named_by_content(written)).overrides)
-
-
-def _named_by_content(file: Path) -> Path:
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGITS]
-    return file.replace(file.with_name(f"{digest}{file.suffix}"))
+    return folder
 
 
 def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
@@ -74,12 +81,12 @@ def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
     pixels = _pixels(images)
     names = [str(name) for name in sorted(set(labels.tolist()))]
     digest = hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest()[:_DIGITS]
-    folder = cache_root() / "own_data" / f"images-{digest}"
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
+    folder = _folder() / f"images-{digest}"
+    if not (folder / _IMAGES).is_file():
+        folder.mkdir(exist_ok=True)
         rows = {"image": _pictures(pixels), "label": [names.index(str(label)) for label in labels.tolist()]}
         made: Dataset = Dataset.from_dict(rows, features=Features({"image": Image(), "label": ClassLabel(names=names)}))
-        made.to_parquet(str(folder / "train-00000-of-00001.parquet"))
+        replace_by_name(folder / _IMAGES, lambda unfinished: made.to_parquet(str(unfinished)))
     colours = "grey" if pixels.ndim == 3 else "rgb"
     return (
         "data=hub_images", f"data.folder={folder}", f"data.image_size={pixels.shape[1]}", f"data.colours={colours}",
@@ -87,7 +94,7 @@ def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _pictures(pixels: np.ndarray) -> list[Any]:
+def _pictures(pixels: np.ndarray) -> list[object]:
     from PIL import Image
 
     return [Image.fromarray(picture) for picture in pixels]
@@ -116,7 +123,7 @@ def _of_tokens(tokens: np.ndarray, labels: np.ndarray | None) -> tuple[str, ...]
         )
     if tokens.min() < 0 or tokens.max() >= _MOST_TOKENS:
         raise UsageError(f"data has token ids from {tokens.min()} to {tokens.max()}: give 0 to {_MOST_TOKENS - 1}")
-    columns: Mapping[str, list[Any]] = {
+    columns: Mapping[str, list[object]] = {
         "text": ["".join(chr(_FIRST_LETTER + token) for token in row) for row in tokens.tolist()],
         **({} if labels is None else {"label": [str(label) for label in labels.tolist()]}),
     }

@@ -12,11 +12,11 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_file
-from headtohead.files.safe_read import DamagedFile
+from headtohead.files.safe_read import MOST_BYTES, DamagedFile, open_regular, parse_json
 from headtohead.records.keeping.changes import held
 from headtohead.records.row_sums import FOLDER as ROWS
 from headtohead.records.run_folder import CONFIG, METRICS, RECORD, TOKENIZER
@@ -57,6 +57,8 @@ def restore(path: Path | str) -> int:
         number = 0
         for name, content in _contents(run.path / ARCHIVE):
             target = run.path / name
+            if not target.parent.resolve().is_relative_to(run.path.resolve()):
+                raise UsageError(f"{target.parent} is a link that leads out of the run: remove it, then restore the run")
             target.parent.mkdir(parents=True, exist_ok=True)
             replace_file(target, lambda file, content=content: shutil.copyfileobj(content, file, _BLOCK))  # type: ignore[misc]
             number += 1
@@ -68,19 +70,32 @@ def check_archive(run: Path) -> None:
     """Raise DamagedFile where a file of the archive is not what was put in."""
     file = run / ARCHIVE
     try:
-        with gzip.open(file) as stream:  # to the end, where its checksum is
+        with open_regular(file) as packed, gzip.open(packed) as stream:  # to the end, where its checksum is
             while stream.read(_BLOCK):
                 pass
         with tarfile.open(file, "r:gz") as bundle:
             first = bundle.next()
             content = bundle.extractfile(first) if first is not None and first.name == _SUMS else None
-            expected = json.loads(content.read()) if content is not None else {}
+            expected = _read_sums(file, content) if content is not None else {}
         actual = {name: _sum(content) for name, content in _contents(file)}
+    except DamagedFile:
+        raise
     except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
         raise DamagedFile(file, f"is no whole archive ({error})") from None
     if actual != expected:
         wrong = sorted(name for name in {*actual, *expected} if actual.get(name) != expected.get(name))
         raise DamagedFile(file, f"does not hold what was put in: {', '.join(wrong[:5])}")
+
+
+def _read_sums(file: Path, content: IO[bytes]) -> dict[str, str]:
+    """Return what each file has to hold, by name."""
+    text = content.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise DamagedFile(file, f"begins with a list larger than {MOST_BYTES // 2**20} MiB, and is not read")
+    sums = parse_json(text.decode(), file)
+    if not isinstance(sums, dict):
+        raise DamagedFile(file, "begins with no list of its files")
+    return sums
 
 
 def _to_archive(run: Path) -> Iterator[str]:
