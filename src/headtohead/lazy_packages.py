@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-Standin = Callable[[ModuleType], Any]
+Standin = Callable[[ModuleType], object]
 """What stands for a name of a module whose code has not run."""
 
 
@@ -36,8 +36,8 @@ class LazyPackage:
 def _function(name: str) -> Standin:
     """Stand for a function: each call runs the code first, if it has not run."""
 
-    def standin(module: ModuleType) -> Any:
-        def call(*arguments: Any, **keywords: Any) -> Any:
+    def standin(module: ModuleType) -> object:
+        def call(*arguments: object, **keywords: object) -> object:
             run(module)
             return getattr(module, name)(*arguments, **keywords)
 
@@ -46,22 +46,22 @@ def _function(name: str) -> Standin:
     return standin
 
 
-def _annotation(module: ModuleType) -> Any:
+def _annotation(module: ModuleType) -> object:
     del module
     return Any
 
 
-def _logger(module: ModuleType) -> Any:
+def _logger(module: ModuleType) -> object:
     return logging.getLogger(module.__name__)
 
 
-def _nothing_to_disable(module: ModuleType) -> Any:
+def _nothing_to_disable(module: ModuleType) -> object:
     """Stand for the compiler's `disable`: as long as its code has not run, nothing is compiled."""
 
-    def disable(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Callable[..., Any]:
-        disabled: list[Callable[..., Any]] = []
+    def disable(function: Callable[..., object], *arguments: object, **keywords: object) -> Callable[..., object]:
+        disabled: list[Callable[..., object]] = []
 
-        def call(*inputs: Any, **named: Any) -> Any:
+        def call(*inputs: object, **named: object) -> object:
             if isinstance(module, _UnrunModule):
                 return function(*inputs, **named)
             if not disabled:
@@ -76,9 +76,9 @@ def _nothing_to_disable(module: ModuleType) -> Any:
 def _class(name: str) -> Standin:
     """Stand for a class of which there are no instances before the code has run."""
 
-    def standin(module: ModuleType) -> Any:
+    def standin(module: ModuleType) -> object:
         class Kind(type):
-            def __instancecheck__(cls, instance: Any) -> bool:
+            def __instancecheck__(cls, instance: object) -> bool:
                 return not isinstance(module, _UnrunModule) and isinstance(instance, getattr(module, name))
 
         return Kind(name, (), {"__module__": module.__name__})
@@ -117,7 +117,7 @@ LAZY_PACKAGES: Mapping[str, LazyPackage] = {
 class _UnrunModule(ModuleType):
     """A module whose code has not run."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         known = LAZY_PACKAGES[self.__name__]
         if name in known.names:
             return getattr(importlib.import_module(f"{self.__name__}.{known.names[name]}"), name)
@@ -148,7 +148,7 @@ class _LazyLoader(Loader):
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)  # its source and its files are read through the real one
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,6 +18,7 @@ import torch
 import headtohead as h2h
 from headtohead import api
 from headtohead.api.own_data import overrides_for
+from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import for_typed_commands, in_python_words
 from headtohead.cli import COMMANDS
 
@@ -92,6 +99,28 @@ def test_a_record_prints_in_a_few_lines_and_gives_frames_and_figures(tmp_path: P
     assert h2h.read_record(str(run.path)).metrics == run.metrics
     assert h2h.evaluate(str(run.path), split="validation").as_rows()[0]["loss"] > 0
     assert h2h.probe(h2h.load_run(str(run.path)), rows=[0]).to_frame().shape[0] == 2 * 4
+
+
+def _derived(kind: type[Any]) -> Iterator[type[Any]]:
+    for derived in kind.__subclasses__():
+        yield from (derived, *_derived(derived))
+
+
+for _module in pkgutil.iter_modules(api.__path__):
+    importlib.import_module(f"{api.__name__}.{_module.name}")
+SHOWING = [
+    kind for kind in _derived(Result) if not is_dataclass(kind.__bases__[0]) and is_dataclass(kind.__bases__[-1])
+]
+"""Results that show a plain object, whose class is the last that they derive from."""
+
+
+@pytest.mark.parametrize("kind", SHOWING)
+def test_a_result_equals_the_plain_object_that_it_shows(kind: type[Any]) -> None:
+    plain: type[Any] = kind.__bases__[-1]
+    first, second = (SimpleNamespace(**{field.name: object() for field in fields(plain)}) for _ in range(2))
+    shown, held, other = upgraded(kind, first), upgraded(plain, first), upgraded(plain, second)
+    assert shown == held and held == shown and shown == upgraded(kind, held)
+    assert shown != other and other != shown and shown != object()
 
 
 def reviews() -> pd.DataFrame:

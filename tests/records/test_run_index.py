@@ -106,19 +106,24 @@ def change(root: Path, rng: random.Random) -> str:
     return f"{what} {folder.name}"
 
 
+def whole(answer: object) -> str:
+    """Return every field of a record as text; its own `repr` is one line of it."""
+    return f"{type(answer).__name__}({vars(answer)!r})"
+
+
 def fresh(root: Path) -> list[str]:
     """Return what the records themselves say, as text, in which NaN equals NaN."""
     answers = []
     for run in find_runs(root):
         try:
-            answers.append(repr(run.read_record()))
+            answers.append(whole(run.read_record()))
         except (UsageError, OSError) as error:
-            answers.append(repr(UnreadRecord(str(run.path), str(error))))
+            answers.append(whole(UnreadRecord(str(run.path), str(error))))
     return answers
 
 
 def answered(index: RunIndex, root: Path) -> list[str]:
-    return [repr(answer) for answer in index.records(root)]
+    return [whole(answer) for answer in index.records(root)]
 
 
 def summed_up(root: Path) -> list[str]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headtohead.comparison.dashboard.live_runs import LiveRuns
 
 from headtohead.api import compare
 from headtohead.cli import main
 from headtohead.comparison.comparison import Comparison
+from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.study_list import studies
 from headtohead.comparison.report.section_parts import VerdictList
 from headtohead.comparison.report.sections.answers import section as section_of
@@ -121,10 +121,10 @@ def test_the_command_gives_the_verdicts_that_were_registered(
     demo: tuple[StudyPlan, StudyReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, report = demo
-    assert main(["compare", str(plan.folder), "--against", "lstm", "--json"]) == 0
+    assert main(["compare", str(plan.folder), "--against", "alibi", "--json"]) == 0
     message = json.loads(capsys.readouterr().out)
     assert [verdict["sentence"] for verdict in message["verdicts"]] == [verdict.sentence for verdict in report.verdicts]
-    assert main(["compare", str(plan.folder), "--against", "lstm"]) == 0
+    assert main(["compare", str(plan.folder), "--against", "alibi"]) == 0
     assert "xploratory" not in capsys.readouterr().out
     assert main(["compare", str(plan.folder)]) == 0
     assert f"registered: {report.verdicts[0].sentence}" in " ".join(capsys.readouterr().out.split())
@@ -134,7 +134,7 @@ def test_the_command_gives_the_verdicts_that_were_registered(
     ("requested", "why"),
     [
         ({"metric": "test/other", "direction": "max"}, "test/other, not test_4x/loss"),
-        ({"against": "mamba"}, "against mamba, not lstm"),
+        ({"against": "rotary"}, "against rotary, not alibi"),
         ({"margin": 0.2}, "margin 0.2, not 0.05"),
         ({"direction": "max"}, "direction max, not min"),
         ({"solved_at": 0.3}, "solved at 0.3, not None"),
@@ -150,7 +150,7 @@ def test_another_question_is_shown_as_what_it_is_below_the_registered_one(
         assert verdict.exploratory and verdict.reasons[0].startswith("not the registered question of study demo: ")
         assert why in verdict.reasons[0]
     options = [part for key, value in requested.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-    against = [] if "against" in requested else ["--against", "lstm"]
+    against = [] if "against" in requested else ["--against", "alibi"]
     assert main(["compare", str(plan.folder), *against, *options]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.index(f"registered: {report.verdicts[0].sentence}") < out.index("not the registered question")
@@ -163,7 +163,7 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
     for run in plan.runs:
         record = record_of(plan.run_folder(run))
         assert record is not None
-        environment = Environment({"torch": "2.9" if run.arm == "lstm" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
+        environment = Environment({"torch": "2.9" if run.arm == "alibi" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
         RunFolder(plan.run_folder(run)).write_record(replace(record, environment=environment))
     report = report_of(replace(plan, study=replace(plan.study, hypothesis="Another one.")))
     write(report.to_dict(), plan.folder)
@@ -178,7 +178,7 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
 def test_a_set_of_its_runs_is_not_what_was_registered(demo: tuple[StudyPlan, StudyReport]) -> None:
     plan, report = demo
     some = [plan.run_folder(run) for run in plan.runs if run.seed != 2]
-    result = compare(some, against="lstm")
+    result = compare(some, against="alibi")
     assert "without some of the study's runs" in result.verdicts[0].sentence
     assert isinstance(result, Comparison) and result.registered == report.verdicts
 
@@ -201,7 +201,7 @@ def test_a_registered_study_without_verdict_is_none_that_was_registered(tmp_path
     plan = plan_without_models(read_study("demo"), tmp_path)
     register(plan)
     run_all(plan)
-    result = comparison(plan.folder, metric="test_4x/loss", against="lstm")
+    result = comparison(plan.folder, metric="test_4x/loss", against="alibi")
     assert result.verdicts[0].reasons == ("not the registered question: h2h study demo has given no verdict yet",)
     (plan.folder / "verdict.json").write_text("{}", encoding="utf-8")
-    assert comparison(plan.folder, metric="test_4x/loss", against="lstm").verdicts == result.verdicts
+    assert comparison(plan.folder, metric="test_4x/loss", against="alibi").verdicts == result.verdicts

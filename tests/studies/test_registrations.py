@@ -32,6 +32,7 @@ MUTATIONS: dict[str, dict[str, Any]] = {
     "tuning": {"tuning": "a lot"},
     "arms": {"arms": {**ARMS, "b": ["model/norm=rms_norm", "optimizer.lr=0.5"]}},
     "seeds": {"seeds": 4},
+    "first_seed": {"first_seed": 2},
     "rounds": {"seeds": {"start": 2, "most": 6, "until": "decided"}},
     "metric": {"metric": "validation/loss"},
     "direction": {"direction": "max"},

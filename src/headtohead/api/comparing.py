@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 
-def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
     """Return a row for each verdict."""
     return [
         {
@@ -100,7 +100,7 @@ class ComparedRuns(ReportedResults, Comparison):
     def title(self) -> str:
         return f"{self.notes}, {len(self.arms)} arms against {self.baseline}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return verdict_rows(self.verdicts)
 
     @property
@@ -115,7 +115,7 @@ class ComparedTasks(ReportedResults, TaskComparison):
     def title(self) -> str:
         return f"{len(self.tasks)} tasks, {len(self.overall.arms)} arms against {self.overall.baseline}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return verdict_rows(self.verdicts)
 
     @property

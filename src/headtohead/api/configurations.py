@@ -18,7 +18,7 @@ from headtohead.diagnostics.inspection import Inspection
 from headtohead.diagnostics.inspection import inspect as inspect_model
 from headtohead.training.run_components import RunComponents
 
-Configured = Mapping[str, Any] | Sequence[str]
+Configured = Mapping[str, object] | Sequence[str]
 """A configuration, or the overrides that make one."""
 
 
@@ -68,8 +68,8 @@ class InspectedModel(Result, Inspection):
             f"on a token, rows of {self.ledger.tokens} tokens"
         )
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
-        rows: list[dict[str, Any]] = self.ledger.to_dict()["rows"]
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        rows: list[dict[str, object]] = self.ledger.to_dict()["rows"]
         return rows
 
 

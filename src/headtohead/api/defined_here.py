@@ -24,7 +24,7 @@ from headtohead.files.atomic_write import replace_text
 
 PREFIX = "defined_here_"
 _DIGITS = 10
-Made = type | Callable[..., Any]
+Made = type | Callable[..., object]
 _files: dict[str, Path] = {}
 """The saved sources, by module."""
 
@@ -46,7 +46,7 @@ def is_defined_here(overrides: Sequence[str]) -> bool:
     return any(PREFIX in override for override in overrides)
 
 
-def own_choice(made: Made, options: Mapping[str, Any]) -> str | None:
+def own_choice(made: Made, options: Mapping[str, object]) -> str | None:
     """Return the override that puts a component of one's own into its slot, and write the choice that it names; None
     for what is no component."""
     import yaml
@@ -127,7 +127,7 @@ def _sources(made: Made, seen: set[str]) -> Iterator[str]:
     yield text
 
 
-def _line_for(name: str, value: Any) -> Iterator[str]:
+def _line_for(name: str, value: object) -> Iterator[str]:
     """Yield the line that gives a name of the notebook its value: an import, or a constant."""
     module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if isinstance(value, ModuleType):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
@@ -26,7 +25,7 @@ class DescribedData(Result, DataDescription):
     def sentences(self) -> Sequence[str]:
         return [*self.remarks, self.command]
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [vars(column) for column in self.columns]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from headtohead.api.configurations import Configured, configuration
 from headtohead.api.defined_here import target_of
@@ -38,7 +37,7 @@ class Diagnoses(Result):
         """Return the checks that found a fault."""
         return [diagnosis for diagnosis in self.diagnoses if diagnosis.finding.verdict == "fault"]
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [diagnosis.to_dict() for diagnosis in self.diagnoses]
 
 
@@ -55,8 +54,8 @@ class MeasuredBenchmark(Result, BenchmarkResults):
     def title(self) -> str:
         return f"{len(self.measurements)} cases on {self.device}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
-        measured: list[dict[str, Any]] = self.to_dict()["measurements"]
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        measured: list[dict[str, object]] = self.to_dict()["measurements"]
         return measured
 
 
@@ -89,7 +88,7 @@ class CheckedClass(Result):
         """Return the laws that do not hold."""
         return [law for law in self.laws if law.broken is not None]
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {"law": law.case.name, "form": law.case.form, "broken": law.broken, "what to do": law.remedy}
             for law in sorted(self.laws, key=lambda law: law.broken is None)
@@ -99,7 +98,7 @@ class CheckedClass(Result):
 @speaks_python
 def check(
     target: str | type,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     *,
     reference: str | type | None = None,
     thorough: bool = False,

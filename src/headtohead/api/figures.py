@@ -62,7 +62,7 @@ def _first_figure(parts: Sequence[SectionPart]) -> ReportFigure | None:
     return None
 
 
-def _resolved(value: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
+def _resolved(value: object, columns: Mapping[str, Sequence[Any]]) -> Any:
     if isinstance(value, Mapping):
         return {name: _resolved(item, columns) for name, item in value.items()}
     if isinstance(value, list):

@@ -36,7 +36,7 @@ class EvaluatedRun(Result, Evaluation):
     def title(self) -> str:
         return f"{self.name} on {self.split}, {self.precision} on {self.device}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {"length": point.length, "shots": point.shots, "samples": point.samples, **point.metrics}
             for point in self.points
@@ -101,7 +101,7 @@ class ProbedAttention(Result, Attention):
     def title(self) -> str:
         return f"{len(self.pairs)} maps of {', '.join(self.titles)}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {"map": name, "head": head, **{figure: values[head] for figure, values in own.items()}}
             for name, own in attention_data(self)["statistics"].items()
@@ -181,8 +181,8 @@ class ExportedRun(Result, Exported):
     def title(self) -> str:
         return f"{self.run} as {self.form}: {', '.join(str(file) for file in self.files)}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
-        checked: list[dict[str, Any]] = self.to_dict()["rows"]
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        checked: list[dict[str, object]] = self.to_dict()["rows"]
         return checked
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from headtohead.api.configurations import Configured, configuration
 from headtohead.api.result import Result, upgraded
@@ -24,7 +23,7 @@ class PlannedRun(Result, Plan):
         fastest = "no layout fits" if best is None else f"fastest: {' '.join(best.overrides) or 'as it is'}"
         return f"{self.parameters:,} parameters on {self.devices} x {self.device} ({self.source}); {fastest}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {
                 "layout": " ".join(each.overrides),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,7 +27,7 @@ class Result(ABC):
         """Return one line on the whole."""
 
     @abstractmethod
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return the table that `to_frame` hands over, a mapping for each row."""
 
     @property
@@ -39,6 +40,17 @@ class Result(ABC):
         from pandas import DataFrame
 
         return DataFrame(list(self.as_rows()))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both hold the same, where the other may be the plain object that `upgraded` was given."""
+        if not isinstance(self, type(other)) and not isinstance(other, type(self)):
+            return NotImplemented
+        return is_dataclass(other) and all(
+            getattr(self, field.name) == getattr(other, field.name) for field in fields(other)
+        )
+
+    def __hash__(self) -> int:
+        return super().__hash__()
 
     def __repr__(self) -> str:
         rows = self.as_rows()
@@ -58,7 +70,7 @@ def upgraded(kind: type[Upgraded], result: object) -> Upgraded:
     return made
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """Return a value as a table shows it."""
     if value is None:
         return "-"
@@ -69,7 +81,7 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def _aligned(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _aligned(rows: Sequence[Mapping[str, object]]) -> list[str]:
     if not rows:
         return []
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -83,7 +95,7 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN_LETTERS else f"{line[: _SHOWN_LETTERS - 3]}..."
 
 
-def _html(rows: Sequence[Mapping[str, Any]]) -> str:
+def _html(rows: Sequence[Mapping[str, object]]) -> str:
     if not rows:
         return ""
     names = list(dict.fromkeys(name for row in rows for name in row))

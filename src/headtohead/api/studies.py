@@ -65,7 +65,7 @@ class StudyResults(ReportedResults):
     def sentences(self) -> Sequence[str]:
         return [*(verdict.sentence for verdict in self.verdicts), *self.remarks]
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return a row for each arm: its mean, interval, costs and verdict."""
         baseline = self.plan.study.baseline
         against = {row["arm"]: row for row in verdict_rows(self.verdicts) if row["against"] == baseline}
@@ -194,9 +194,7 @@ def study(
             ended = []
         for worker in ended:
             if worker.code:
-                raise UsageError(
-                    f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}"
-                )
+                raise UsageError(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
         results = request.results()
         results.write()
         return results
@@ -250,7 +248,7 @@ class MatchedArms(Result, Matching):
     def title(self) -> str:
         return f"{self.budget.figure} of {self.baseline}: {self.target:,.0f}"
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {
                 "arm": arm.name,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headtohead.api.progress import Report, progress_of_runs
 from headtohead.api.result import Result
@@ -46,7 +45,7 @@ class SweepResults(Result):
         trial, outcome = self.ranked[0]
         return trial if outcome is not None and outcome.value is not None else None
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {
                 "trial": trial.number,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headtohead.api.configurations import Configured, configuration
 from headtohead.api.result import Result, upgraded
@@ -32,7 +32,7 @@ class TrainedRun(Result, RunRecord):
     def title(self) -> str:
         return self.one_line
 
-    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [
             {"split": stage, "metric": name, "value": value, "baseline": self.baseline(stage, name)}
             for stage, values in self.metrics.items()

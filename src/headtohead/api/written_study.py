@@ -21,7 +21,7 @@ from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.study import Study as StudyDefinition
 from headtohead.studies.definition.study_fields import FIELDS
 
-Arm = Sequence[Any] | Mapping[str, Any] | type | Callable[..., Any]
+Arm = Sequence[Any] | Mapping[str, object] | type | Callable[..., object]
 """Overrides, a configuration, a class of nn.Module, or what makes one (a function, or functools.partial of either); a
 mixer, norm, position or feed-forward of one's own takes its slot, alone or in a list with overrides."""
 _UNTUNED = "none; all arms train at the harness's own learning rate"
@@ -43,16 +43,16 @@ class WrittenStudy:
     question: str = ""
     arms: Mapping[str, Arm] = field(default_factory=dict)
     name: str = "mine"
-    data: Any = None
+    data: object = None
     base: Sequence[str] = ()
-    seeds: int | Sequence[int] | Mapping[str, Any] = 3
+    seeds: int | Sequence[int] | Mapping[str, object] = 3
     metric: str = "test/loss"
     direction: Literal["min", "max"] | None = None
     baseline: str | None = None
     hypothesis: str = "not written down"
-    tuning: str | Mapping[str, Any] = _UNTUNED
+    tuning: str | Mapping[str, object] = _UNTUNED
     margin: float | None = None
-    budget: str | Mapping[str, Any] | None = None
+    budget: str | Mapping[str, object] | None = None
     contrasts: Sequence[Sequence[str]] | None = None
     expected: Mapping[str, Sequence[str]] | None = None
     movable: Mapping[str, Sequence[str]] | None = None
@@ -60,8 +60,8 @@ class WrittenStudy:
     shares: Sequence[float] | None = None
     lengths: Sequence[int] | None = None
     foundations: Mapping[str, Sequence[str]] | None = None
-    ablation: Mapping[str, Any] | None = None
-    scaling: Mapping[str, Any] | None = None
+    ablation: Mapping[str, object] | None = None
+    scaling: Mapping[str, object] | None = None
     allow_unlike: Sequence[str] | None = None
     seed_offsets: Mapping[str, int] | None = None
     vary: Sequence[str] | None = None
@@ -170,8 +170,8 @@ def _changes(config: Mapping[str, Any]) -> list[str]:
     return [*chosen, *(word for word in changed if key_of(word).partition(".")[0] not in _NEVER)]
 
 
-def _leaves(node: Mapping[str, Any], path: str) -> list[tuple[str, Any]]:
-    leaves: list[tuple[str, Any]] = []
+def _leaves(node: Mapping[str, Any], path: str) -> list[tuple[str, object]]:
+    leaves: list[tuple[str, object]] = []
     for key, value in node.items():
         below = f"{path}.{key}" if path else str(key)
         if isinstance(value, Mapping) and value:
@@ -190,7 +190,7 @@ def _direction(metric: str) -> str:
     return known.direction
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
-_DRAWS: frozenset[Any] = frozenset(
+_DRAWS: frozenset[object] = frozenset(
     {
         *(Tensor.normal_, Tensor.uniform_, Tensor.bernoulli_, Tensor.exponential_, Tensor.random_),
         *(init.normal_, init.uniform_, init.trunc_normal_, init.kaiming_normal_, init.kaiming_uniform_),
@@ -26,11 +26,11 @@ class _DrawNothing(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    ) -> object:
         keywords = kwargs or {}
         if func in _DRAWS and (tensor := args[0] if args else keywords["tensor"]).is_meta:
             return tensor

@@ -182,7 +182,7 @@ def _started(
     return model
 
 
-def _on(device: torch.device) -> AbstractContextManager[Any]:
+def _on(device: torch.device) -> AbstractContextManager[object]:
     return without_memory() if device.type == "meta" else device
 
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from headtohead.config.schema.source_code import module_path
 from headtohead.config.trust import is_shipped, targets
@@ -26,7 +25,7 @@ def mark_checked(target: str) -> None:
         replace_text(file, f"{target}\n")
 
 
-def unchecked_sentences(config: Mapping[str, Any]) -> Iterator[str]:
+def unchecked_sentences(config: Mapping[str, object]) -> Iterator[str]:
     """Yield a sentence for each class of the user's own among the model's components that has not passed."""
     for path, group, target in targets(config):
         kind = next((part for part in reversed(group.split("/")) if part.removesuffix("s") in KINDS), None)
@@ -37,7 +36,7 @@ def unchecked_sentences(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"{path.removesuffix('._target_')}={target} has not been checked against the laws: h2h check {target}"
 
 
-def mention_unchecked(config: Mapping[str, Any]) -> None:
+def mention_unchecked(config: Mapping[str, object]) -> None:
     """Say so in the log, once in a process."""
     for sentence in unchecked_sentences(config):
         _mention(sentence)

@@ -58,7 +58,7 @@ def _learned_positions(config: Mapping[str, Any]) -> int | None:
     return _rows_of_table(str(run.path), run.path.stat().st_mtime_ns)
 
 
-def _position(config: Mapping[str, Any]) -> Any:
+def _position(config: Mapping[str, Any]) -> object:
     return (config["model"].get("position") or {}).get("_target_")
 
 

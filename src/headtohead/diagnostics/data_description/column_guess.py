@@ -29,7 +29,7 @@ class ColumnFacts:
     example: str
 
 
-def facts_of(name: str, values: Sequence[Any]) -> ColumnFacts:
+def facts_of(name: str, values: Sequence[object]) -> ColumnFacts:
     """Return the facts of one column."""
     kinds = {_kind(value) for value in values if value not in (None, "")}
     kind = "number" if kinds == {"number"} else "list" if kinds == {"list"} else "text" if kinds else "empty"
@@ -38,7 +38,7 @@ def facts_of(name: str, values: Sequence[Any]) -> ColumnFacts:
     return ColumnFacts(name, kind, len(set(texts)), words, texts[0] if texts else "")
 
 
-def first_line_is_a_row(header: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> bool:
+def first_line_is_a_row(header: Sequence[str], columns: Mapping[str, Sequence[object]]) -> bool:
     """Return whether a header looks like a row: a number or a sentence, or a value that stands below it too."""
     return looks_like_a_row(header) or any(name in {str(value) for value in columns[name]} for name in header)
 

@@ -129,13 +129,13 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     )
 
 
-def _in_order(names: Sequence[str], content: Mapping[str, Sequence[Any]]) -> list[str]:
+def _in_order(names: Sequence[str], content: Mapping[str, Sequence[object]]) -> list[str]:
     """The text is the column of more words."""
     first, second = (facts_of(name, values).words for name, values in content.items())
     return list(names) if first >= second else list(reversed(names))
 
 
-def _columns(table: TableFiles, file: Path, names: Sequence[str]) -> dict[str, Sequence[Any]]:
+def _columns(table: TableFiles, file: Path, names: Sequence[str]) -> dict[str, Sequence[object]]:
     return dict(table.columns_of(file, list(names)).columns)
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from headtohead.comparison.statistics.power import detectable_effect
 from headtohead.config.compose.choices import choices
@@ -79,7 +78,7 @@ class NewStudy:
     """The fields of a new study, and what a comment above each of them says."""
 
     name: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     comments: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, about: Sequence[str]) -> str:
@@ -119,7 +118,7 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     if not request.arms and shipped is None:  # each of the usual arms names its model
         data = [word for word in data if key_of(word) != "model"]
     base = [*data, *length, "probe=none", "trainer.num_samples=0", "trainer.keep_checkpoints=none"]
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "question": usual.question,
         "hypothesis": "Write down what you expect, before the first run.",
         "tuning": _UNTUNED,
@@ -139,12 +138,12 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     return NewStudy(name, fields, _comments(fields, seeds))
 
 
-def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms: bool) -> dict[str, Any]:
+def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms: bool) -> dict[str, object]:
     """Take the question over to other data: its models and its way to train, without what was about its own data."""
     own = [word for word in shipped.base if _group(word) not in ("data", "task", "experiment", "evaluation")]
     own = [word for word in own if key_of(word) != "model" or _fits(word.partition("=")[2], task)]
     own_keys = {key_of(word) for word in own}
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "question": shipped.question,
         "hypothesis": shipped.hypothesis,
         "base": [*(word for word in base if key_of(word) not in own_keys or _group(word) == "data"), *own],
@@ -192,7 +191,7 @@ def power_words(seeds: int) -> str:
     )
 
 
-def _comments(fields: Mapping[str, Any], seeds: int) -> dict[str, str]:
+def _comments(fields: Mapping[str, object], seeds: int) -> dict[str, str]:
     return {
         "hypothesis": "What you expect, written down before the first run.",
         "base": "Overrides of every arm; h2h train --cfg job shows all fields.",
