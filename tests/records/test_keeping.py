@@ -199,3 +199,14 @@ def test_checkpoints_stay_by_kind_for_the_best_runs_and_as_far_as_the_disk_goes(
     assert left == [f"{name}/checkpoints/best.ckpt" for name in "ab"] + [
         f"d/checkpoints/{k}.ckpt" for k in ("best", "last")
     ]
+
+
+def test_restoring_writes_nothing_where_a_link_of_the_run_leads(tmp_path: Path) -> None:
+    run = finished(tmp_path / "runs")
+    archive(run.path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run.path / "tables").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="leads out of the run by a link"):
+        restore(run.path)
+    assert not list(elsewhere.rglob("*")) and (run.path / ARCHIVE).is_file()

@@ -58,7 +58,7 @@ def restore(path: Path | str) -> int:
         for name, content in _contents(run.path / ARCHIVE):
             target = run.path / name
             if not target.parent.resolve().is_relative_to(run.path.resolve()):
-                raise UsageError(f"{target.parent} is a link that leads out of the run: remove it, then restore the run")
+                raise UsageError(f"{target.parent} leads out of the run by a link: remove it, then restore the run")
             target.parent.mkdir(parents=True, exist_ok=True)
             replace_file(target, lambda file, content=content: shutil.copyfileobj(content, file, _BLOCK))  # type: ignore[misc]
             number += 1
