@@ -69,6 +69,10 @@ class Browser:
 
     def open(self, page: Path | str) -> None:
         """A file, or an address."""
+        self._send(
+            "Page.navigate", url="about:blank"
+        )  # whose last requests are not of this page
+        until(lambda: self.run("location.href") == "about:blank", otherwise="the last page stays")
         self.trouble.clear()
         self.requests.clear()
         self._send("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
