@@ -119,8 +119,7 @@ class Component(nn.Module, ABC):
         """
 
     def saves_output(self, query: CostQuery) -> bool:
-        """Return whether its costs hold its output after all, because its own backward pass reads that; a reader that
-        saves the very tensor does not count it again."""
+        """Return whether its costs hold its output after all, because its own backward pass reads that."""
         del query
         return False
 
