@@ -13,6 +13,7 @@ from headtohead.cli import main
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.origins.from_weights import build_data
 from headtohead.diagnostics.data_description.description import describe
+from headtohead.errors import UsageError
 
 ROWS = [(f"a film of number {number} that is rather {word}", word) for number in range(20) for word in ("good", "bad")]
 
@@ -100,3 +101,10 @@ def test_a_file_without_a_header_is_refused_with_the_likely_answer_first(tmp_pat
     with pytest.raises(ValueError) as refused:
         build_data(compose_checked("train", ["data=csv", f"data.path={file}", "task=classification"])).spec()
     assert str(refused.value).index("data.column_names=[text,label]") < str(refused.value).index("data.answer_column")
+
+
+@pytest.mark.parametrize("text", ["[]", "[{}]"])
+def test_a_table_without_a_column_is_refused_in_a_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(text)
+    with pytest.raises(UsageError, match=r"rows\.json"):
+        describe(tmp_path / "rows.json")

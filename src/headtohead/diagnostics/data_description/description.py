@@ -93,6 +93,8 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     table = _TABLES[choice](files=FileSplits(path=str(path)))
     file = table.files["train"][0]
     header = list(table.column_names(file))
+    if not header:
+        raise UsageError(f"{file} has no column: give a file with rows")
     remarks: list[str] = []
     named: tuple[str, ...] = ()
     content = _columns(table, file, header)
