@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headtohead.comparison.dashboard.live_runs import LiveRuns
 
+from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.files import leases
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.leases import LeaseLostError, Leases, checked_write
