@@ -69,9 +69,7 @@ class Browser:
 
     def open(self, page: Path | str) -> None:
         """A file, or an address."""
-        self._send(
-            "Page.navigate", url="about:blank"
-        )  # whose last requests are not of this page
+        self._send("Page.navigate", url="about:blank")  # whose last requests are not of this page
         until(lambda: self.run("location.href") == "about:blank", otherwise="the last page stays")
         self.trouble.clear()
         self.requests.clear()

@@ -63,9 +63,7 @@ def attempt(command: Overrides, ways: Mapping[str, Holds]) -> Attempt:
     with TemporaryDirectory() as folder:
         try:
             base = trained(command, Path(folder) / "base")
-            if (
-                base.record.status == "diverged"
-            ):  # compared at a lower rate
+            if base.record.status == "diverged":  # compared at a lower rate
                 base = trained((*command, GENTLE), Path(folder) / "gentle")
             base = whole(base)
             result.held.append(TRAIN)
