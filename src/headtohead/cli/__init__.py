@@ -110,6 +110,13 @@ def _guarded(command: str, rest: list[str]) -> int:
             raise
         error_line(_sentence(error))
         return REFUSED
+    except (RuntimeError, MemoryError) as error:
+        from headtohead.training.run_outcome import is_out_of_memory
+
+        if os.environ.get("HEADTOHEAD_DEBUG") or not is_out_of_memory(error):
+            raise
+        error_line(f"this needs more memory than there is: give shorter texts, fewer rows or a smaller model ({error})")
+        return REFUSED
 
 
 def _find_classes_here() -> None:
