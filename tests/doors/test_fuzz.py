@@ -37,8 +37,8 @@ def check(
     with _ended_after(30 * _PATIENCE):
         code = main(list(door.arguments))
     took = time.process_time() - began
-    said = message.readouterr()
-    shown = said.out + said.err if door.lists_damage else said.err
+    captured = message.readouterr()
+    shown = captured.out + captured.err if door.lists_damage else captured.err
     what = f"{kind} {target}, {' '.join(door.arguments)}: {code}\n{shown}"
 
     assert not Path(CANARY).exists(), f"executed: {what}"
