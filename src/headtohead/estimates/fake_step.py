@@ -37,6 +37,7 @@ LONGEST = 8192
 _LENGTHS = (2048, 4096, 8192)
 _ROWS = (2, 3)
 _MANY_ROWS = 2**20
+_EXACT_ROWS = 8
 _CPU = torch.device("cpu")
 
 
@@ -66,10 +67,16 @@ class StepReplay:
         return tuple(_joined(same, weights) for same in zip(*at_lengths, strict=True))
 
     def loss_at(self, rows: int) -> Figures:
-        """Return the figures of the head with its loss: exact while the logits fit a chunk, then a line."""
+        """Return the figures of the head with its loss: exact for few rows, then on lines between powers of two while
+        the logits fit a chunk, then on one line."""
         first = self._first_chunked
-        if rows <= 2 * first:
+        if rows <= _EXACT_ROWS:
             return self._loss_replayed(rows)
+        if rows <= 2 * first:
+            low = 2 ** (rows.bit_length() - 1)
+            high = min(2 * low, 2 * first)
+            share = (rows - low) / (high - low) if high > low else 0.0
+            return combined([(1 - share, self._loss_replayed(low)), (share, self._loss_replayed(high))])
         return combined(
             [(2 - rows / first, self._loss_replayed(first)), (rows / first - 1, self._loss_replayed(2 * first))]
         )
