@@ -65,7 +65,7 @@ test: $(INSTALLED)  ## every claim that needs no process of its own
 	@echo "==> pytest on $(WORKERS) processes"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --draws 3
 
-test-all: $(INSTALLED)  ## all tests but those of a GPU (about 20 minutes on two cores)
+test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two cores)
 	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu and not whole'
 
