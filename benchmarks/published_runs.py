@@ -59,7 +59,7 @@ RUNS = (
     Published("Llama 3.1 8B", LLAMA3_8B, "h100-sxm", 256, _7B, 2, 15e12, 1.46e6),
     Published("Llama 3.1 70B", LLAMA3_70B, "h100-sxm", 1024, _70B, 1, 15e12, 7.0e6),
 )
-"""Layouts are ours: the reports do not tell theirs in full. By these plans the two of 70B need more than a device has."""
+"""Layouts are ours, since the reports do not tell theirs in full; by these plans the two of 70B do not fit."""
 
 
 def main() -> None:

@@ -108,7 +108,7 @@ def slow_twin(subject: LawSubject) -> None:
 
 AUTOCAST_DRAWS = 5
 """An odd number: what most of them show is no luck of one."""
-ROUNDINGS_OF_A_SUBLAYER = 8
+ROUNDINGS_OF_A_SUBLAYER = 7
 """By how much the error of a sublayer in 16 bits may exceed that of its input rounded once."""
 
 
