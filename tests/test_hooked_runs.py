@@ -12,6 +12,7 @@ from rich.console import Console
 
 import headtohead as h2h
 from doctor_runs import CLASSIFIER, DECODER, ENCODER, IMAGES, PAIRS, QUESTIONS, SCORES, TAGGER, TRANSLATOR, findings
+from headtohead.diagnostics.peers.plain_gpt import PlainGpt
 from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.embedding.vector_index import build
@@ -81,5 +82,7 @@ def test_every_module_that_declares_shapes_is_called_under_the_hook(
     assert position_encodings(fresh_model(runs["decoder"].config), 8)
     assert "attention" in findings([*DECODER, *TINY[:3]], "attention")
     Console(file=StringIO()).print(TerminalImage(torch.rand(3, 8, 8)))
+    tokens = torch.zeros(1, 4, dtype=torch.long)
+    assert PlainGpt(width=8, num_layers=1, num_heads=2, vocab_size=4, max_length=4)(tokens, tokens).ndim == 0
     expected = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
     assert expected - {module for module, _ in CALLED} == set()

@@ -42,9 +42,9 @@ def test_every_shipped_study_comes_back_from_python_and_from_its_text(name: str)
 
 
 def test_what_is_left_out_has_the_defaults_of_a_file() -> None:
-    definition = study({"plain": [], "rms": ["model/norm=rms_norm"]}).definition
+    definition = study({"plain": [], "rms": ["model/norm=rms_norm"]}).checked()
     assert (definition.baseline, definition.direction, definition.seeds) == ("plain", "min", (0, 1, 2))
-    assert study({"plain": [], "rms": ["model/norm=rms_norm"]}, metric="test/accuracy").definition.direction == "max"
+    assert study({"plain": [], "rms": ["model/norm=rms_norm"]}, metric="test/accuracy").checked().direction == "max"
 
 
 def test_a_class_a_factory_and_one_with_options_are_arms(tmp_path: Path) -> None:

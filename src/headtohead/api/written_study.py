@@ -84,9 +84,8 @@ class WrittenStudy:
         plain: dict[str, Any] = _plain({**provided, **derived, **({"base": list(base)} if base else {})})
         return plain
 
-    @property
-    def definition(self) -> StudyDefinition:
-        """Return the study, checked."""
+    def checked(self) -> StudyDefinition:
+        """Return the study as it runs, or raise what its fields cannot mean."""
         return study_from(self.name, self.fields())
 
     @property
@@ -104,9 +103,8 @@ class WrittenStudy:
         """Return the text of the study's file, and write it where a file is named; the study is checked first."""
         import yaml
 
-        fields = self.fields()
-        study_from(self.name, fields)
-        text = str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110))
+        self.checked()
+        text = str(yaml.safe_dump(self.fields(), sort_keys=False, allow_unicode=True, width=110))
         if file is not None:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
             replace_text(Path(file), text)

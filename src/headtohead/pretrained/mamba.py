@@ -137,7 +137,7 @@ class MambaFamily(StateSpaces):
             raise InexpressibleError(
                 f"its config.json has time_step_rank={rank}, which is auto or a whole number above 0: correct it"
             )
-        return [f"model.mixer.rank={'null' if rank == 'auto' else rank}"]
+        return ["model.num_heads=1", f"model.mixer.rank={'null' if rank == 'auto' else rank}"]
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         return {**super().hub_config(model), "time_step_rank": model["mixer"]["rank"] or "auto"}

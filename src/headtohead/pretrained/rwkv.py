@@ -64,6 +64,7 @@ class RwkvFamily(ModelFamily):
             "model/feedforward=rwkv_channel_mix",
             "model.embedding_norm=true",
             f"model.d_model={width}",
+            "model.num_heads=1",
             f"model.num_layers={hub['num_hidden_layers']}",
             f"model.vocab_size={hub['vocab_size']}",
             f"model.norm.eps={hub['layer_norm_epsilon']}",
