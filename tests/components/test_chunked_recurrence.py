@@ -13,6 +13,7 @@ from headtohead.components.sequence_ops.decays import fits_in_float32
 CHUNK = 8
 LENGTHS = (1, CHUNK, CHUNK + 1, 3 * CHUNK + 5)
 KINDS = ("decay of each channel", "delta rule", "delta rule with writes of its own", "mild decay of each channel")
+KINDS += ("delta rule with any decay of each channel", "delta rule with any decays and writes of its own")
 
 
 def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
@@ -31,6 +32,10 @@ def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[st
         parts["log_decay"] = -0.1 * draw(4).abs()
     elif kind == KINDS[1]:
         parts |= {"k": unit, "reads": -unit * draw(1).sigmoid(), "log_decay": -9 * draw(1).abs()}
+    elif kind in KINDS[4:]:
+        parts |= {"reads": -unit, "log_decay": -3 * draw(4).abs()}
+        parts["log_decay"][:, :, length // 2] -= 500
+        parts |= {"k": unit} if kind == KINDS[4] else {"writes": unit * draw(4).sigmoid()}
     else:
         parts |= {"reads": -unit, "writes": unit * draw(4).sigmoid(), "log_decay": -0.6 * draw(4).sigmoid()}
     return {name: part.to(dtype).requires_grad_() for name, part in parts.items()}

@@ -13,6 +13,7 @@ from headtohead.components.component import Context
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
 from headtohead.components.mixers.linear.matrix_memory import MemoryShape
+from headtohead.components.mixers.linear.rwkv6 import Rwkv6
 from headtohead.components.mixers.linear.rwkv7 import Rwkv7
 
 WIDTH, HEADS, LENGTH = 12, 3, 37
@@ -33,8 +34,9 @@ def of_head(x: Tensor, head: int) -> Tensor:
     return x.chunk(HEADS, dim=-1)[head]
 
 
-def unit(x: Tensor) -> Tensor:
-    return x / x.square().sum().sqrt()
+def unit(x: Tensor, eps: float = 1e-6) -> Tensor:
+    """Return x at unit length; as in the published code of delta rules, zero stays zero."""
+    return x / (x.square().sum() + eps).sqrt()
 
 
 def rms_normed(y: Tensor, weight: Tensor) -> Tensor:
@@ -110,11 +112,37 @@ def test_rwkv7_is_the_papers_recurrence() -> None:
         scale, shift, rho = (of_head(part, head) for part in (mixer.norm_weight, mixer.norm_bias, mixer.bonus))
         for t in range(LENGTH):
             r_t, w_t, k_t, v_t, a_t = (of_head(part[t], head) for part in (r, w, k, v, a))
-            removed = unit(of_head(kappa[t], head))
+            removed = unit(of_head(kappa[t], head), eps=0.0)
             S = S @ (torch.diag(w_t) - torch.outer(removed, a_t * removed)) + torch.outer(v_t, k_t)
             y = S @ r_t
             normed = (y - y.mean()) / (y.var(correction=0) + 1e-5 * SHARE).sqrt() * scale + shift
             rows.append(normed + (r_t * rho * k_t).sum() * v_t)
+        heads.append(torch.stack(rows))
+    expected = (torch.cat(heads, dim=-1) * g) @ mixer.output.weight.T
+    assert torch.allclose(mixer(x[None], Context())[0], expected, rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+def test_rwkv6_is_the_papers_recurrence() -> None:
+    torch.manual_seed(0)
+    mixer, x = Rwkv6(WIDTH, num_heads=HEADS, causal=True, shift_rank=5, decay_rank=7), tokens()
+    shaken(mixer)
+    step = torch.cat((torch.zeros_like(x[:1]), x[:-1])) - x
+    low = torch.tanh((x + step * mixer.shift[0]) @ mixer.shift_down.weight.T)
+    shares = [mixer.shift[1 + i] + low[:, 5 * i : 5 * i + 5] @ up.weight.T for i, up in enumerate(mixer.shift_up)]
+    x_w, x_k, x_v, x_r, x_g = (x + step * share for share in shares)
+    r, k, v = x_r @ mixer.receptance.weight.T, x_k @ mixer.key.weight.T, x_v @ mixer.value.weight.T
+    d = mixer.decay_base + torch.tanh(x_w @ mixer.decay_down.weight.T) @ mixer.decay_up.weight.T
+    w, g = torch.exp(-torch.exp(d)), F.silu(x_g @ mixer.gate.weight.T)
+    heads = []
+    for head in range(HEADS):
+        S, rows = torch.zeros(SHARE, SHARE, dtype=x.dtype), []
+        scale, shift, u = (of_head(part, head) for part in (mixer.norm_weight, mixer.norm_bias, mixer.bonus))
+        for t in range(LENGTH):
+            r_t, w_t, k_t, v_t = (of_head(part[t], head) for part in (r, w, k, v))
+            y = r_t @ (S + torch.diag(u) @ torch.outer(k_t, v_t))
+            S = torch.diag(w_t) @ S + torch.outer(k_t, v_t)
+            rows.append((y - y.mean()) / (y.var(correction=0) + 1e-5 * SHARE).sqrt() * scale + shift)
         heads.append(torch.stack(rows))
     expected = (torch.cat(heads, dim=-1) * g) @ mixer.output.weight.T
     assert torch.allclose(mixer(x[None], Context())[0], expected, rtol=0, atol=1e-10)

@@ -37,6 +37,15 @@ def chunk_gated_delta_rule(
     return by_token(q, k, beta * v, g[..., None], -beta * k * saved, k, scale, cu_seqlens), None
 
 
+def chunk_kda(
+    q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
+    cu_seqlens=None,
+):  # fmt: skip
+    CALLS.append("chunk_kda")
+    beta = beta[..., None]
+    return by_token(q, k, beta * v, g, -beta * k * g.exp(), k, scale, cu_seqlens), None
+
+
 def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None):
     CALLS.append("chunk_delta_rule")
     beta = beta[..., None]
@@ -68,6 +77,7 @@ FUNCTIONS = {
     "fla.ops.gla": chunk_gla,
     "fla.ops.gated_delta_rule": chunk_gated_delta_rule,
     "fla.ops.delta_rule": chunk_delta_rule,
+    "fla.ops.kda": chunk_kda,
     "fla.ops.generalized_delta_rule": chunk_dplr_delta_rule,
 }
 
@@ -158,6 +168,10 @@ def test_a_package_that_lacks_the_function_is_reported_and_torch_computes(monkey
         ("gated_linear", {}, chunk_gla),
         ("gated_delta", {}, chunk_gated_delta_rule),
         ("gated_delta", {"gate": False}, chunk_delta_rule),
+        ("delta_product", {}, chunk_gated_delta_rule),
+        ("hgrn2", {}, chunk_gla),
+        ("kimi_delta", {}, chunk_kda),
+        ("rwkv6", {}, chunk_gla),
         ("rwkv7", {}, chunk_dplr_delta_rule),
     ],
 )

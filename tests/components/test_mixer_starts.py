@@ -16,10 +16,14 @@ from headtohead.training.optim.optimizers import parameter_groups
 
 WIDTH = 64
 RECURRENCES = [
+    "delta_product",
     "gated_delta",
     "gated_linear",
+    "gated_short_conv",
     "gru",
+    "hgrn2",
     "hyena",
+    "kimi_delta",
     "linear_attention",
     "lstm",
     "mamba",
@@ -32,9 +36,11 @@ RECURRENCES = [
     "rg_lru",
     "rnn",
     "rwkv4",
+    "rwkv6",
     "rwkv7",
     "s4d",
     "short_conv",
+    "slstm",
 ]
 
 
@@ -107,6 +113,7 @@ def test_large_inputs_leave_gradients_that_are_numbers(name: str) -> None:
     [
         ("mamba", {"A_log"}),
         ("s4d", {"log_decay", "frequency"}),
+        ("rwkv6", {"shift"}),
         ("rwkv7", {"shift"}),
         ("rwkv4", {"time_mix_key", "time_mix_value", "time_mix_receptance"}),
     ],

@@ -18,10 +18,12 @@ LEVELS = (-1e-3, -0.5, -2.0, -8.0, -20.0, -30.0)
 """Log decays, from hardly any to nearly all."""
 LENGTHS = (2, 9, 70)
 """Within a chunk, and beyond it."""
+READS_BEFORE_DECAY = {"rwkv6"}
+"""Mixers whose second token reads what the first wrote before it decays: one token more shows the decay."""
 FORGETS_NOTHING = {
     *("bigbird", "linformer", "longformer", "low_rank", "sliding_window", "softmax_attention", "strided"),
     *("differential_attention", "gated_attention", "latent_attention", "sink_attention"),
-    *("linear_attention", "performer", "short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
+    *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }
 """Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""
 STEP = math.log(math.expm1(1.0))
@@ -39,6 +41,11 @@ def of_min_lstm(mixer: nn.Module, level: float) -> None:
     mixer.forget.bias.fill_(-max(ahead, -5.0))
 
 
+def of_hgrn2(mixer: nn.Module, level: float) -> None:
+    mixer.floor.fill_(-40.0)
+    mixer.forget.bias.fill_(below_one(level))
+
+
 def of_steps(strength: str, bias: Callable[[Any], Tensor]) -> Callable[[nn.Module, float], None]:
     def forget(mixer: nn.Module, level: float) -> None:
         getattr(mixer, strength).fill_(math.log(-level))
@@ -50,7 +57,10 @@ def of_steps(strength: str, bias: Callable[[Any], Tensor]) -> Callable[[nn.Modul
 MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
     "forgetting_attention": lambda mixer, level: mixer.forget.bias.fill_(below_one(level)),
     "gated_delta": of_steps("log_strength", lambda mixer: mixer.decay_bias),
+    "delta_product": of_steps("log_strength", lambda mixer: mixer.decay_bias),
+    "kimi_delta": of_steps("log_strength", lambda mixer: mixer.decay_bias),
     "gated_linear": lambda mixer, level: mixer.decay_up.bias.fill_(below_one(level * mixer.temperature)),
+    "hgrn2": of_hgrn2,
     "mamba": of_steps("A_log", lambda mixer: mixer.dt_proj.bias),
     "mamba2": of_steps("A_log", lambda mixer: mixer.dt_bias),
     "min_gru": lambda mixer, level: mixer.update.bias.fill_(-below_one(level)),
@@ -58,6 +68,8 @@ MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
     "mlstm": lambda mixer, level: mixer.forget_bias.fill_(below_one(level)),
     "rg_lru": lambda mixer, level: mixer.decay.fill_(below_one(level / 4)),
     "rwkv4": lambda mixer, level: mixer.time_decay.fill_(math.log(-level)),
+    "rwkv6": lambda mixer, level: mixer.decay_base.fill_(math.log(-level)),
+    "slstm": lambda mixer, level: mixer.gate_bias[2].fill_(below_one(level)),
     "rwkv7": lambda mixer, level: mixer.decay_base.fill_(torch.logit(torch.tensor(min(-level / 0.6065, 0.99)))),
     "s4d": lambda mixer, level: mixer.log_decay.copy_(
         (math.log(-level) - mixer.log_step)[:, None].expand_as(mixer.C[..., 0])
@@ -109,7 +121,7 @@ def errors(name: str, mixer: partial, level: float, length: int) -> dict[str, fl
 def test_gradients_keep_four_digits_at_every_decay(name: str, length: int) -> None:
     fast = factory("mixer", name)
     for level in LEVELS:
-        result = errors(name, fast, level, length)
+        result = errors(name, fast, level, length + (name in READS_BEFORE_DECAY))
         assert len(result) > 3
         wrong = {part: error for part, error in result.items() if not error <= 1e-4}
         if set(wrong) == {CANCELS.get(name)}:

@@ -32,6 +32,7 @@ VARIANTS: dict[str, list[dict]] = {
     ],
     "linformer": [{"rank": 4}, {"rank": 3, "share_key_value": True}],
     "lstm": [{"bias": False}],
+    "gated_short_conv": [{"kernel": 4, "bias": True}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
     "mamba2": [{"chunk_size": 4, "state": 6, "num_groups": 2, "head_width": 4, "bias": True}],
@@ -46,6 +47,10 @@ VARIANTS: dict[str, list[dict]] = {
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
     "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],
+    "hgrn2": [{"chunk_size": 4, "key_ratio": 0.5, "value_ratio": 2.0}],
+    "rwkv6": [{"shift_rank": 3, "decay_rank": 5, "chunk_size": 4}],
+    "kimi_delta": [{"chunk_size": 4, "conv": 0, "rank": 3, "value_ratio": 2.0, "negative_eigenvalues": True}],
+    "delta_product": [{"chunk_size": 8, "products": 3, "conv": 0, "gate": False, "value_ratio": 2.0}],
     "rwkv7": [{"decay_rank": 3, "rate_rank": 5, "gate_rank": 2, "chunk_size": 4}],
     "gated_delta": [
         {"gate": False, "chunk_size": 4},

@@ -1,5 +1,5 @@
-"""Mixers of newer published models against their own attention in transformers: outputs, and gradients of the inputs
-and of every weight."""
+"""Mixers of newer published models against their own in transformers, attention and recurrences: outputs, and gradients
+of the inputs and of every weight."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from transformers.models.deepseek_v3 import modeling_deepseek_v3
 from transformers.models.diffllama import modeling_diffllama
 from transformers.models.gpt_oss import modeling_gpt_oss
+from transformers.models.kimi_linear import modeling_kimi_linear
+from transformers.models.lfm2 import modeling_lfm2
 from transformers.models.qwen3_next import modeling_qwen3_next
 
 from headtohead.components.component import Context, Mixer
@@ -21,6 +23,10 @@ from headtohead.components.mixers.attention.gated_attention import GatedAttentio
 from headtohead.components.mixers.attention.latent_attention import LatentAttention, LatentWidths
 from headtohead.components.mixers.attention.sink_attention import SinkAttention
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
+from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
+from headtohead.components.mixers.linear.gated_delta import GatedDelta
+from headtohead.components.mixers.linear.kimi_delta import KimiDelta
+from headtohead.components.mixers.linear.matrix_memory import MemoryShape
 from headtohead.components.positions.rotary import Rotary, RotatedPairs
 from parity.parity import REPORTS, TOLERANCE, Errors, Report, exactly, redraw
 
@@ -73,6 +79,44 @@ def latent(params: Parameters) -> Weights:
     }
 
 
+def gated_delta(params: Parameters) -> Weights:
+    """Return Qwen3-Next's weights, which alternate by head: query, key, value, gate; and rate, decay."""
+    by_head = params["in_proj_qkvz.weight"].view(NUM_HEADS, -1, D_MODEL)
+    parts = by_head.split((HEAD_WIDTH, HEAD_WIDTH, 2 * HEAD_WIDTH, 2 * HEAD_WIDTH), dim=1)
+    names = ("query", "key", "value", "gate")
+    rate, decay = params["in_proj_ba.weight"].view(NUM_HEADS, 2, D_MODEL).unbind(1)
+    return {
+        **{f"{name}.weight": part.flatten(0, 1) for name, part in zip(names, parts, strict=True)},
+        "rate.weight": rate,
+        "decay.weight": decay,
+        "decay_bias": params["dt_bias"],
+        "log_strength": params["A_log"],
+        "conv.weight": params["conv1d.weight"],
+        "norm.weight": params["norm.weight"],
+        "output.weight": params["out_proj.weight"],
+    }
+
+
+def kimi_delta(params: Parameters) -> Weights:
+    narrow = {"decay_down": "forget_gate.f_a_proj", "decay_up": "forget_gate.f_b_proj", "gate_down": "g_a_proj"}
+    others = {"gate_up": "g_b_proj", "rate": "b_proj", "conv": "conv1d", "norm": "o_norm"}
+    return {
+        **plain(params),
+        **{f"{ours}.weight": params[f"{theirs}.weight"] for ours, theirs in {**narrow, **others}.items()},
+        "decay_bias": params["forget_gate.dt_bias"],
+        "log_strength": params["forget_gate.A_log"].flatten(),
+    }
+
+
+def gated_short_conv(params: Parameters) -> Weights:
+    return {
+        "weight": params["conv.weight"].squeeze(1),
+        "bias": params["conv.bias"],
+        **{f"input.{kind}": params[f"in_proj.{kind}"] for kind in ("weight", "bias")},
+        **{f"output.{kind}": params[f"out_proj.{kind}"] for kind in ("weight", "bias")},
+    }
+
+
 SIZES = {
     "hidden_size": D_MODEL,
     "num_attention_heads": NUM_HEADS,
@@ -95,6 +139,8 @@ class MixerCase:
     half_angles: bool = False
     """Whether it takes one cosine for each pair instead of one for each channel."""
     pairing: str = "half"
+    reads_tokens_alone: bool = False
+    """Whether the reference takes neither angles nor a mask, and returns its outputs alone."""
 
 
 def deepseek(*, interleaved: bool) -> nn.Module:
@@ -108,6 +154,32 @@ def deepseek(*, interleaved: bool) -> nn.Module:
         rope_interleave=interleaved,
     )
     return modeling_deepseek_v3.DeepseekV3Attention(config, 0)
+
+
+def qwen_delta() -> nn.Module:
+    config = modeling_qwen3_next.Qwen3NextConfig(
+        **SIZES,
+        linear_num_value_heads=NUM_HEADS,
+        linear_num_key_heads=NUM_HEADS,
+        linear_key_head_dim=HEAD_WIDTH,
+        linear_value_head_dim=2 * HEAD_WIDTH,
+        rms_norm_eps=1e-5,
+    )
+    return modeling_qwen3_next.Qwen3NextGatedDeltaNet(config, 0)
+
+
+def kimi() -> nn.Module:
+    config = modeling_kimi_linear.KimiLinearConfig(
+        **{**SIZES, "num_key_value_heads": NUM_HEADS},
+        linear_num_heads=NUM_HEADS,
+        linear_head_dim=HEAD_WIDTH,
+        rms_norm_eps=1e-5,
+    )
+    return modeling_kimi_linear.KimiLinearDeltaAttention(config, 0)
+
+
+def lfm2() -> nn.Module:
+    return modeling_lfm2.Lfm2ShortConv(modeling_lfm2.Lfm2Config(hidden_size=D_MODEL, conv_bias=True), 0)
 
 
 WIDTHS = LatentWidths(latent_width=7, query_latent_width=9, content_width=8, value_width=5)
@@ -140,6 +212,21 @@ CASES = {
         differential,
     ),
     "deepseek_v3": MixerCase(partial(deepseek, interleaved=False), LATENT, latent),
+    "qwen3_next, gated delta": MixerCase(
+        qwen_delta,
+        lambda: GatedDelta(D_MODEL, num_heads=NUM_HEADS, causal=True, shape=MemoryShape(value_ratio=2.0)),
+        gated_delta,
+        reads_tokens_alone=True,
+    ),
+    "kimi_linear": MixerCase(
+        kimi, lambda: KimiDelta(D_MODEL, num_heads=NUM_HEADS, causal=True), kimi_delta, reads_tokens_alone=True
+    ),
+    "lfm2": MixerCase(
+        lfm2,
+        lambda: GatedShortConvolution(D_MODEL, num_heads=NUM_HEADS, causal=True, bias=True),
+        gated_short_conv,
+        reads_tokens_alone=True,
+    ),
     "deepseek_v3, interleaved": MixerCase(partial(deepseek, interleaved=True), LATENT, latent, pairing="interleaved"),
 }
 
@@ -147,6 +234,15 @@ CASES = {
 def encoding_of(case: MixerCase) -> Rotary:
     pairs = RotatedPairs(pairing=case.pairing)  # type: ignore[arg-type]
     return Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=pairs)
+
+
+def with_angles(case: MixerCase, reference: nn.Module, x: Tensor, positions: Tensor) -> Tensor:
+    half = RotatedPairs(pairing="half")
+    angles = Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=half).rotation(positions, x.dtype)
+    cos, sin = (part[:, 0, :, : HEAD_WIDTH // 2] if case.half_angles else part[:, 0] for part in angles)
+    ahead = torch.full((LENGTH, LENGTH), float("-inf"), dtype=x.dtype).triu(1)[None, None]
+    y: Tensor = reference(x, (cos, sin), ahead)[0]
+    return y
 
 
 def differences(case: MixerCase, dtype: torch.dtype) -> Errors:
@@ -166,13 +262,7 @@ def differences(case: MixerCase, dtype: torch.dtype) -> Errors:
         encoding = encoding_of(case)
         rotation = encoding.rotation(positions, dtype)
         y = mixer(ours, Context(causal=True, positions=positions, encoding=encoding, rotation=rotation))
-        half = RotatedPairs(pairing="half")
-        angles = Rotary(D_MODEL, num_heads=NUM_HEADS, max_length=None, causal=True, pairs=half).rotation(
-            positions, dtype
-        )
-        cos, sin = (part[:, 0, :, : HEAD_WIDTH // 2] if case.half_angles else part[:, 0] for part in angles)
-        ahead = torch.full((LENGTH, LENGTH), float("-inf"), dtype=dtype).triu(1)[None, None]
-        expected, _ = reference(theirs, (cos, sin), ahead)
+        expected = reference(theirs) if case.reads_tokens_alone else with_angles(case, reference, theirs, positions)
         for output in (y, expected):
             (output * toward.to(dtype)).sum().backward()
     translated = case.translated({name: p.grad for name, p in reference.named_parameters() if p.grad is not None})

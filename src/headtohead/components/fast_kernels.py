@@ -59,6 +59,8 @@ SIMPLE_GLA = Offer("fla", "fla.ops.simple_gla", "chunk_simple_gla")
 """(q, k, v, g=None, g_gamma=None), g [B, L, H] or a constant decay of each head g_gamma [H]."""
 GATED_DELTA = Offer("fla", "fla.ops.gated_delta_rule", "chunk_gated_delta_rule", HALF)
 """(q, k, v, g, beta), g and beta [B, L, H]; keys of unit length."""
+KIMI_DELTA = Offer("fla", "fla.ops.kda", "chunk_kda", HALF)
+"""(q, k, v, g, beta), g [B, L, H, K]; keys of unit length."""
 DELTA = Offer("fla", "fla.ops.delta_rule", "chunk_delta_rule", HALF)
 """(q, k, v, beta)."""
 DIAGONAL_PLUS_LOW_RANK = Offer("fla", "fla.ops.generalized_delta_rule", "chunk_dplr_delta_rule")

@@ -143,13 +143,13 @@ class _RecurrenceChunks:
 
     @classmethod
     def of(cls, queries: Tensor, keys: Tensor, log_decay: Tensor, document: Tensor | None) -> _RecurrenceChunks:
-        num, size, is_delta = len(queries), queries.shape[-2], queries.shape[2] == 2
+        num, size = len(queries), queries.shape[-2]
         sums = (ones_up_to(log_decay) @ log_decay).flatten(0, 1)
         queries, keys = queries.flatten(0, 1), keys.flatten(0, 1)
         document = None if document is None else document.flatten(0, 1)
         if log_decay.shape[-1] == 1:
             return cls(SharedDecay(queries, keys, sums, document), num, size)
-        if is_delta or fits_in_float32(log_decay, sums):
+        if fits_in_float32(log_decay, sums):
             return cls(BoundedDecay(queries, keys, sums, document, num), num, size)
         return cls(AnyDecay(queries, keys, sums, document), num, size)
 

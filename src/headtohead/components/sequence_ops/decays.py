@@ -160,50 +160,52 @@ class BoundedDecay(Decay):
 
 class AnyDecay(Decay):
     """A chunk is halved, and its halves again: late tokens meet early ones at the border between them, where both
-    exponents, G_i - G_border and G_border - G_j, are at most zero. One kind of queries and of keys; C a power of two.
-    """
+    exponents, G_i - G_border and G_border - G_j, are at most zero. C is a power of two."""
 
     def __init__(self, queries: Queries, keys: Keys, sums: Float[Tensor, "M C K"], document: Document | None) -> None:
         super().__init__(queries, keys, document)
-        self.queries, self.keys = queries.squeeze(1), keys.squeeze(1)
+        self.queries, self.keys = queries.unsqueeze(2), keys.unsqueeze(1)  # each kind of one meets each of the other
         self.from_start, self.to_end, self.passing = _at_the_ends(sums, document)
-        self.read, self.carried = self.queries * self.from_start, self.keys * self.to_end
+        self.read = (queries * self.from_start.unsqueeze(1)).flatten(1, 2)
+        self.carried = (keys * self.to_end.unsqueeze(1)).flatten(1, 2)
         self.levels: list[tuple[Tensor, Tensor]] = []
-        self.scores = torch.diag_embed((self.queries * self.keys).sum(-1))
+        scores = torch.diag_embed((self.queries * self.keys).sum(-1))
         half = sums.shape[1] // 2
         while half:
-            early, late = _halves(sums, half)
+            early, late = _halves(sums[:, None, None], half)
             border = early[..., -1:, :]
             of_late, of_early = (late - border).exp_(), (border - early).exp_()
             self.levels.append((of_late, of_early))
             products = (_halves(self.queries, half)[1] * of_late) @ (_halves(self.keys, half)[0] * of_early).mT
-            corners(self.scores, half).copy_(products)
+            corners(scores, half).copy_(products)
             half //= 2
-        self.masked(self.scores)
+        self.scores = self.masked(scores.transpose(2, 3).flatten(1, 2).flatten(2))
 
     def backward(
         self, by_scores: Scores, by_read: Tensor, by_carried: Tensor, by_passing: Float[Tensor, "M 1 K"]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        self.masked(by_scores)
+        size, (num_queries, num_keys) = self.allowed.shape[-1], self.kinds
+        by_scores = self.masked(by_scores).view(-1, num_queries, size, num_keys, size).transpose(2, 3)
         itself = by_scores.diagonal(dim1=-2, dim2=-1)[..., None]
-        by_q, by_k = by_read.mul_(self.from_start), by_carried.mul_(self.to_end)
+        by_q = by_read.unflatten(1, (num_queries, size)).mul_(self.from_start.unsqueeze(1))
+        by_k = by_carried.unflatten(1, (num_keys, size)).mul_(self.to_end.unsqueeze(1))
         assert self.passing is not None, "the ends of a chunk make it"
-        by_log_decay = by_passing * self.passing.mT
-        by_log_decay = _from_here(self.queries * by_q) + _before(self.keys * by_k) + by_log_decay
-        by_q.addcmul_(itself, self.keys)
-        by_k.addcmul_(itself, self.queries)
+        by_log_decay = _from_here((self.queries.squeeze(2) * by_q).sum(1)) + by_passing * self.passing.mT
+        by_log_decay = by_log_decay + _before((self.keys.squeeze(1) * by_k).sum(1))
+        by_q += (itself * self.keys).sum(2)
+        by_k += (itself * self.queries).sum(1)
         for of_late, of_early in self.levels:
             half = of_late.shape[-2]
             queries, keys = _halves(self.queries, half)[1], _halves(self.keys, half)[0]
             corner = corners(by_scores, half)
-            by_late = _times(corner, keys * of_early).mul_(of_late)
-            by_early = _times(corner.mT, queries * of_late).mul_(of_early)
+            by_late = (_times(corner, keys * of_early)).sum(2).mul_(of_late.squeeze(1))
+            by_early = (_times(corner.mT, queries * of_late)).sum(1).mul_(of_early.squeeze(1))
             _halves(by_q, half)[1].add_(by_late)
             _halves(by_k, half)[0].add_(by_early)
             early, late = _halves(by_log_decay, half)
-            late += _from_here(queries * by_late)
-            early += _before(keys * by_early)
-        return by_q, by_k, by_log_decay
+            late += _from_here((queries.squeeze(2) * by_late).sum(1))
+            early += _before((keys.squeeze(1) * by_early).sum(1))
+        return by_q.flatten(1, 2), by_k.flatten(1, 2), by_log_decay
 
 
 def by_decay(

@@ -20,7 +20,7 @@ from headtohead.components.component import Component, Context, CostQuery, Costs
 from headtohead.components.fast_kernels import CHUNK_SCAN, Accelerated, FastKernel, MambaKernel
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
-from headtohead.components.mixers.linear.gated_delta import decay_strengths
+from headtohead.components.mixers.linear.delta_rule import decay_strengths
 from headtohead.components.mixers.recurrent.mamba import InnerChannels, start_steps
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.chunked_decay import (

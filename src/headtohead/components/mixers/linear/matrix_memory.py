@@ -1,4 +1,4 @@
-"""Gated linear attention, the delta rule and RWKV-7 share this base: every head has a decaying matrix which tokens
+"""Gated linear attention, delta rules and RWKV share this base: every head has a decaying matrix which tokens
 write to and read from (Schlag et al. 2021, https://arxiv.org/abs/2102.11174)."""
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class MatrixMemoryState(State):
 
 @dataclass(frozen=True)
 class MemoryInputs:
-    """The projections of tokens, by head."""
+    """The projections of tokens, by head; of N keys and values, where a token writes several times, side by side."""
 
     q: Float[Tensor, "B H L K"]
-    k: Float[Tensor, "B H L K"]
-    v: Float[Tensor, "B H L V"]
+    k: Float[Tensor, "B H L NK"]
+    v: Float[Tensor, "B H L NV"]
     log_decay: Float[Tensor, "B H L #K"]
-    rate: Float[Tensor, "B H L 1"] | None = None
+    rate: Float[Tensor, "B H L N"] | None = None
     """How much of a value is written; None means all."""
-    reads: Float[Tensor, "B H L K"] | None = None
+    reads: Float[Tensor, "B H L NK"] | None = None
     """What is read before writing, of a delta rule, and written at the token's own key or else at `writes`."""
     writes: Float[Tensor, "B H L K"] | None = None
     gate: Float[Tensor, "B L E"] | None = None
@@ -53,8 +53,10 @@ class MemoryInputs:
     """What the tokens to come see of these directly; made in decoding alone."""
 
     @property
-    def values(self) -> Float[Tensor, "B H L V"]:
-        return self.v if self.rate is None else self.v * self.rate
+    def values(self) -> Float[Tensor, "B H L NV"]:
+        if self.rate is None:
+            return self.v
+        return (self.v.unflatten(-1, (self.rate.shape[-1], -1)) * self.rate[..., None]).flatten(-2)
 
     @property
     def delta(self) -> dict[str, Any]:
@@ -81,6 +83,11 @@ class MemoryShape(FieldGroup):
 
     key_ratio: Multiple = 1.0
     value_ratio: Multiple = 1.0
+
+    @property
+    def num_writes(self) -> int:
+        """Return how often a token writes."""
+        return 1
 
     def widths(self, width: int) -> tuple[int, int]:
         """Return the widths of keys and of values."""
@@ -138,16 +145,19 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
         kernel = self.fast.function(parts.v)
         if kernel is not None:
             return self.through(kernel, parts, document_starts)
-        y, _ = recur(
-            parts.q,
-            parts.k,
-            parts.values,
-            parts.log_decay,
-            **parts.delta,
-            starts=document_starts,
-            chunk_size=self.chunk_size,
-        )
-        return y.to(parts.v.dtype)
+        return self.recurred(parts, document_starts)[0].to(parts.v.dtype)
+
+    def recurred(
+        self,
+        parts: MemoryInputs,
+        document_starts: Bool[Tensor, "B L"] | None = None,
+        state: Float[Tensor, "B H K V"] | None = None,
+    ) -> tuple[Float[Tensor, "B H L _"], Float[Tensor, "B H K _"]]:
+        """Return what every token reads, and the matrix after the last; one token continues a state without chunks."""
+        inputs = (parts.q, parts.k, parts.values, parts.log_decay)
+        if state is not None and parts.q.shape[2] == 1:
+            return recur_once(*inputs, state, **parts.delta)
+        return recur(*inputs, **parts.delta, state=state, starts=document_starts, chunk_size=self.chunk_size)
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
@@ -157,10 +167,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
         document_starts, length = find_document_starts(context), x.shape[1]
         parts = self.project(x, document_starts)
         one_hot = torch.eye(length, device=x.device, dtype=parts.q.dtype).expand(*parts.q.shape[:2], -1, -1)
-        values = replace(parts, v=one_hot).values
-        return recur(
-            parts.q, parts.k, values, parts.log_decay, **parts.delta, starts=document_starts, chunk_size=self.chunk_size
-        )[0]
+        return self.recurred(replace(parts, v=one_hot), document_starts)[0]
 
     def mixed(
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
@@ -176,11 +183,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
             x = x * context.valid[..., None]
         parts = self.project(x, before=state.before)
         real = parts if context.valid is None else parts.only(context.valid)
-        inputs = (real.q, real.k, real.values, real.log_decay)
-        if x.shape[1] == 1:
-            y, state.matrix = recur_once(*inputs, state.matrix, **real.delta)
-        else:
-            y, state.matrix = recur(*inputs, **real.delta, state=state.matrix, chunk_size=self.chunk_size)
+        y, state.matrix = self.recurred(real, state=state.matrix)
         state.before, state.length = parts.seen, state.length + x.shape[1]
         return self.emit(y.to(parts.v.dtype), parts), state
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
 from headtohead.components.mixers.convolution.hyena import Hyena
 from headtohead.components.mixers.convolution.short_conv import ShortConvolution
 from headtohead.components.mixers.convolution.token_shift import TokenShift
@@ -35,6 +36,10 @@ class ReferenceShortConvolution(ShortConvolution):
             y = torch.einsum("bkd,dk->bd", seen, self.weight.to(x.dtype))
             rows.append(y if self.bias is None else y + self.bias.to(x.dtype))
         return torch.stack(rows, dim=1)
+
+
+class ReferenceGatedShortConvolution(ReferenceShortConvolution, GatedShortConvolution):
+    """The same parameters."""
 
 
 class ReferenceTokenShift(TokenShift):

@@ -9,14 +9,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headtohead.components.component import Context
+from headtohead.components.mixers.linear.delta_product import DeltaProduct
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
+from headtohead.components.mixers.linear.hgrn2 import Hgrn2
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
+from headtohead.components.mixers.linear.kimi_delta import KimiDelta
 from headtohead.components.mixers.linear.linear_attention import LinearAttention, Performer
 from headtohead.components.mixers.linear.mamba2 import Mamba2
 from headtohead.components.mixers.linear.matrix_memory import MatrixMemory, MemoryInputs
 from headtohead.components.mixers.linear.mlstm import Mlstm, MlstmGates
 from headtohead.components.mixers.linear.retention import Retention
+from headtohead.components.mixers.linear.rwkv6 import Rwkv6
 from headtohead.components.mixers.linear.rwkv7 import Rwkv7
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
@@ -169,3 +173,72 @@ class ReferenceGatedLinearAttention(ReferenceMatrixMemory, GatedLinearAttention)
 
 class ReferenceRwkv7(ReferenceMatrixMemory, Rwkv7):
     """The same parameters."""
+
+
+class ReferenceKimiDelta(ReferenceMatrixMemory, KimiDelta):
+    """The same parameters."""
+
+
+class ReferenceDeltaProduct(DeltaProduct):
+    """The same parameters; every token makes its Householder products one by one."""
+
+    def read(self, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
+        assert parts.rate is not None, "project makes it"
+        exact = at_least_float32(parts.v.dtype)
+        q, k, v, rate, decay = (
+            part.to(exact) for part in (parts.q, parts.k, parts.v, parts.rate, parts.log_decay.exp())
+        )
+        keys, values = (part.unflatten(-1, (self.num_writes, 1, -1)) for part in (k, v))
+        matrix, outputs = None, []
+        for token in range(q.shape[2]):
+            if matrix is not None:
+                matrix = matrix * decay[:, :, token, None]
+                if document_starts is not None:
+                    matrix = matrix * ~document_starts[:, token, None, None, None]
+            for write in range(self.num_writes):
+                key, value, share = keys[:, :, token, write], values[:, :, token, write], rate[:, :, token, write]
+                if matrix is not None:
+                    value = value - key @ matrix
+                written = (share[..., None, None] * key).mT @ value
+                matrix = written if matrix is None else matrix + written
+            assert matrix is not None, "a token writes"
+            outputs.append(q[:, :, token, None] @ matrix)
+        return torch.cat(outputs, dim=2).to(parts.v.dtype)
+
+
+class ReferenceHgrn2(Hgrn2):
+    """The same parameters, in the paper's equations: f_t = c + (1 - c) sigmoid(.), and 1 - f_t is the key."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        exact, document_starts = at_least_float32(x.dtype), find_document_starts(context)
+        floor = self.floor.to(exact).sigmoid()
+        forget = floor + (1 - floor) * self.forget(x).to(exact).sigmoid()
+        q, i = self.query(x), self.value(x).to(exact)
+        q, f, i = (part.unflatten(-1, (self.num_heads, -1)) for part in ((q * q.sigmoid()).to(exact), forget, i))
+        matrix, outputs = torch.zeros_like(f[:, 0, ..., None] * i[:, 0, :, None]), []
+        for t in range(x.shape[1]):
+            if document_starts is not None:
+                matrix = matrix * ~document_starts[:, t, None, None, None]
+            matrix = f[:, t, ..., None] * matrix + (1 - f[:, t, ..., None]) @ i[:, t, :, None]
+            outputs.append((q[:, t, :, None] @ matrix).flatten(1))
+        y: Tensor = self.output(self.norm(torch.stack(outputs, 1).to(x.dtype)))
+        return y
+
+
+class ReferenceRwkv6(Rwkv6):
+    """The same parameters; a token reads the matrix as the one before left it, and itself with the bonus."""
+
+    def read(self, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
+        exact = at_least_float32(parts.v.dtype)
+        r, k, v, decay = (t.to(exact) for t in (parts.q, parts.k, parts.v, parts.log_decay.exp()))
+        u = self.bonus.to(exact).view(self.num_heads, -1)
+        matrix, outputs = None, []
+        for t in range(v.shape[2]):
+            own = (r[:, :, t] * u * k[:, :, t]).sum(-1, keepdim=True) * v[:, :, t]
+            if matrix is not None and document_starts is not None:
+                matrix = matrix * ~document_starts[:, t, None, None, None]
+            outputs.append(own if matrix is None else own + (r[:, :, t, None] @ matrix).squeeze(2))
+            if t + 1 < v.shape[2]:
+                written = k[:, :, t, :, None] @ v[:, :, t, None]
+                matrix = written if matrix is None else decay[:, :, t, :, None] * matrix + written
+        return torch.stack(outputs, dim=2).to(parts.v.dtype)

@@ -15,6 +15,7 @@ from headtohead.components.mixers.recurrent.mamba import Mamba, MambaSelection
 from headtohead.components.mixers.recurrent.minimal_rnns import MinGru, MinLstm
 from headtohead.components.mixers.recurrent.rg_lru import RgLru
 from headtohead.components.mixers.recurrent.s4d import S4d
+from headtohead.components.mixers.recurrent.slstm import Slstm
 from headtohead.components.mixers.recurrent.torch_recurrence import Gru, Lstm, TanhRnn
 from headtohead.components.sequence_ops.scan import in_float32
 
@@ -195,3 +196,27 @@ class ReferenceTanhRnn(TanhRnn):
     def _cell(self, x: Float[Tensor, "B D"], states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         made: Products = products(self.kernel, x, states[0])
         return (torch.tanh(made.of_token + made.of_state),)
+
+
+class ReferenceSlstm(Slstm):
+    """The same parameters, in the paper's equations, with the gradient of the scale followed."""
+
+    def read(
+        self, of_tokens: Float[Tensor, "B L 4 H K"], document_starts: Bool[Tensor, "B L"] | None
+    ) -> Float[Tensor, "B L H K"]:
+        recurrent = self.recurrent.to(of_tokens.dtype).unflatten(1, (4, -1))
+        first = torch.zeros_like(of_tokens[:, 0, 0]).requires_grad_(torch.is_grad_enabled())
+        h = c = n = first
+        m, outputs = torch.full_like(first, float("-inf")), []
+        for t, token in enumerate(of_tokens.unbind(1)):
+            if document_starts is not None:
+                begins = document_starts[:, t, None, None]
+                h, c, n = (part.masked_fill(begins, 0.0) for part in (h, c, n))
+                m = m.masked_fill(begins, float("-inf"))
+            z, i, f, o = (token + (h[:, None, :, None] @ recurrent.mT.transpose(0, 1)).squeeze(-2)).unbind(1)
+            scale = torch.maximum(torch.nn.functional.logsigmoid(f) + m, i)
+            let_in, forget = (i - scale).exp(), f.sigmoid() * (m - scale).exp()
+            c, n, m = forget * c + let_in * z.tanh(), forget * n + let_in, scale
+            h = o.sigmoid() * c / n
+            outputs.append(h)
+        return torch.stack(outputs, 1)
