@@ -28,6 +28,7 @@ RECURRENCES = [
     "lstm",
     "mamba",
     "mamba2",
+    "mamba3",
     "min_gru",
     "min_lstm",
     "mlstm",

@@ -21,7 +21,7 @@ LENGTHS = (2, 9, 70)
 READS_BEFORE_DECAY = {"rwkv6"}
 """Mixers whose second token reads what the first wrote before it decays: one token more shows the decay."""
 FORGETS_NOTHING = {
-    *("bigbird", "linformer", "longformer", "low_rank", "sliding_window", "softmax_attention", "strided"),
+    *("bigbird", "linformer", "longformer", "low_rank", "moba", "sliding_window", "softmax_attention", "strided"),
     *("differential_attention", "gated_attention", "latent_attention", "sink_attention"),
     *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }
@@ -46,6 +46,11 @@ def of_hgrn2(mixer: nn.Module, level: float) -> None:
     mixer.forget.bias.fill_(below_one(level))
 
 
+def of_mamba3(mixer: nn.Module, level: float) -> None:
+    """A bias would do what steps do here: strengths come from the tokens alone, near log 2."""
+    mixer.dt_bias.fill_(math.log(math.expm1(-level / math.log(2.0))))
+
+
 def of_steps(strength: str, bias: Callable[[Any], Tensor]) -> Callable[[nn.Module, float], None]:
     def forget(mixer: nn.Module, level: float) -> None:
         getattr(mixer, strength).fill_(math.log(-level))
@@ -63,6 +68,7 @@ MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
     "hgrn2": of_hgrn2,
     "mamba": of_steps("A_log", lambda mixer: mixer.dt_proj.bias),
     "mamba2": of_steps("A_log", lambda mixer: mixer.dt_bias),
+    "mamba3": of_mamba3,
     "min_gru": lambda mixer, level: mixer.update.bias.fill_(-below_one(level)),
     "min_lstm": of_min_lstm,
     "mlstm": lambda mixer, level: mixer.forget_bias.fill_(below_one(level)),

@@ -26,6 +26,7 @@ VARIANTS: dict[str, list[dict]] = {
     "longformer": [{"window": 3, "num_global": 2}],
     "bigbird": [{"block_size": 2, "num_random": 1}],
     "strided": [{"window": 2, "stride": 3, "dilation": 2}],
+    "moba": [{"block_size": 2, "num_blocks": 2, "num_kv_heads": 2}, {"block_size": 3, "num_blocks": 1}],
     "low_rank": [{"rank": 3, "bias": False}],
     "latent_attention": [
         {"head_width": 6, "content_width": 4, "value_width": 5, "latent_width": 3, "query_latent_width": 7},
@@ -36,6 +37,7 @@ VARIANTS: dict[str, list[dict]] = {
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
     "mamba2": [{"chunk_size": 4, "state": 6, "num_groups": 2, "head_width": 4, "bias": True}],
+    "mamba3": [{"chunk_size": 4, "state": 7, "head_width": 4, "rotated": 1.0, "expand": 1.5}],
     "mlstm": [{"chunk_size": 4, "bias": True}],
     "retention": [{"chunk_size": 4, "value_factor": 1}],
     "performer": [{"chunk_size": 4, "num_features": 7}],

@@ -41,7 +41,7 @@ def allowed_pairs(
     return allowed
 
 
-def as_bias(allowed: Bool[Tensor, "#B 1 #L M"], dtype: torch.dtype) -> Float[Tensor, "#B 1 #L M"]:
+def as_bias(allowed: Bool[Tensor, "#B #H #L M"], dtype: torch.dtype) -> Float[Tensor, "#B #H #L M"]:
     """Return zero where allowed, minus infinity elsewhere."""
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, float("-inf"))
 

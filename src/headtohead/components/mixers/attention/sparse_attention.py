@@ -25,7 +25,7 @@ def score_bias(
     q: Float[Tensor, "B H L K"],
     query_positions: Int[Tensor, "#B L"],
     key_positions: Int[Tensor, "#B M"],
-    allowed: Bool[Tensor, "#B 1 #L M"],
+    allowed: Bool[Tensor, "#B #H #L M"],
     scale: float,
 ) -> Float[Tensor, "#B #H #L M"]:
     """Return minus infinity where not allowed, else what the position encoding adds to the scores."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -15,11 +17,14 @@ from headtohead.components.mixers.attention.latent_attention import LatentAttent
 from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer
 from headtohead.components.mixers.attention.low_rank import LowRank
+from headtohead.components.mixers.attention.moba import Moba
 from headtohead.components.mixers.attention.sink_attention import SinkAttention
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
 from headtohead.components.mixers.attention.strided import Strided
+from headtohead.components.precision import at_least_float32
+from headtohead.components.sequence_ops.score_masks import causal_mask
 
 
 class ReferenceSoftmaxAttention(SoftmaxAttention):
@@ -181,6 +186,42 @@ class ReferenceSlidingWindow(ReferenceSparseAttention, SlidingWindow):
 
 class ReferenceStrided(ReferenceSparseAttention, Strided):
     """The same parameters; every query takes the keys of its window and of its stride."""
+
+
+class ReferenceMoba(Moba):
+    """The same parameters; every query of every head meets the means of the blocks before it, and takes the best."""
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H L K"],
+        k: Float[Tensor, "B G L K"],
+        v: Float[Tensor, "B G L K"],
+        context: Context,
+    ) -> Float[Tensor, "B H L K"]:
+        group, rows = self.num_heads // self.num_kv_heads, []
+        positions, before = positions_of(context, q.transpose(1, 2)), causal_mask(q.shape[2], q.shape[2], q.device)
+        bias = score_bias(context.encoding, q, positions, positions, before, self.scale)
+        bias = bias.expand(len(q), self.num_heads, -1, -1)
+        for row, head in product(range(len(q)), range(self.num_heads)):
+            keys, values = k[row, head // group], v[row, head // group]
+            seen = []
+            for t, query in enumerate(q[row, head]):
+                chosen = self._keys_of(query[None].detach(), keys.detach(), t)
+                scores = self.scale * (query[None] @ keys[chosen].mT) + bias[row, head, t, chosen]
+                seen.append(scores.softmax(-1) @ values[chosen])
+            rows.append(torch.cat(seen))
+        return torch.stack(rows).view_as(q)
+
+    def _keys_of(self, query: Float[Tensor, "1 K"], keys: Float[Tensor, "L K"], position: int) -> list[int]:
+        """Return the indices of the keys that one query attends to."""
+        size, own = self.block_size, position // self.block_size
+        chosen = list(range(own * size, position + 1))
+        if own:
+            exact = at_least_float32(keys.dtype)
+            means = keys[: own * size].to(exact).unflatten(0, (own, size)).mean(1)
+            best = (query.to(exact) @ means.mT)[0].topk(min(self.num_blocks - 1, own)).indices.tolist()
+            chosen += [block * size + index for block in best for index in range(size)]
+        return chosen
 
 
 class ReferenceLongformer(Longformer):

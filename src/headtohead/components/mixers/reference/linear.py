@@ -17,6 +17,7 @@ from headtohead.components.mixers.linear.kernel_attention import Features, Kerne
 from headtohead.components.mixers.linear.kimi_delta import KimiDelta
 from headtohead.components.mixers.linear.linear_attention import LinearAttention, Performer
 from headtohead.components.mixers.linear.mamba2 import Mamba2
+from headtohead.components.mixers.linear.mamba3 import Mamba3, Mamba3Selection
 from headtohead.components.mixers.linear.matrix_memory import MatrixMemory, MemoryInputs
 from headtohead.components.mixers.linear.mlstm import Mlstm, MlstmGates
 from headtohead.components.mixers.linear.retention import Retention
@@ -53,6 +54,31 @@ class ReferenceDecayedSums:
 
 class ReferenceMamba2(ReferenceDecayedSums, Mamba2):
     """The same parameters."""
+
+
+class ReferenceMamba3(Mamba3):
+    """The same parameters; a token decays the states, then writes what the one before it brought, and itself."""
+
+    def read(
+        self,
+        chosen: Mamba3Selection,
+        document_starts: Bool[Tensor, "B L"] | None = None,
+        state: Float[Tensor, "B H N P"] | None = None,
+    ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H N P"]]:
+        v, outputs = chosen.value.to(chosen.own.dtype), []
+        for t in range(v.shape[2]):
+            key, value = chosen.B[:, :, t, :, None], v[:, :, t, None]
+            written = (chosen.own[:, :, t, None, None] * key) @ value
+            if state is not None:
+                before = chosen.B[:, :, t - 1, :, None] @ v[:, :, t - 1, None]
+                state = state + chosen.previous[:, :, t, None, None] * before
+                if document_starts is not None:
+                    state = state * ~document_starts[:, t, None, None, None]
+                state = chosen.log_decay[:, :, t, None, None].exp() * state
+            state = written if state is None else state + written
+            outputs.append(chosen.C[:, :, t, None] @ state)
+        assert state is not None, "a row has a token"
+        return torch.cat(outputs, dim=2), state
 
 
 class ReferenceMlstm(ReferenceDecayedSums, Mlstm):
