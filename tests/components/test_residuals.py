@@ -12,7 +12,8 @@ from contracts.choices import factory, names
 from headtohead.components.block_parts import Branch, ResidualScheme
 from headtohead.components.component import Context
 from headtohead.components.norms import LayerNorm
-from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, ReZero
+from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, Pre, ReZero
+from headtohead.components.streams import HyperConnections, Sphere
 
 D = 6
 
@@ -26,7 +27,8 @@ def wired(name: str, **options: object) -> tuple[ResidualScheme, Tensor]:
     wiring = factory("residual", name, **options)(LayerNorm, D, num_layers=5, num_sublayers=2).double()
     for parameter in wiring.parameters():
         torch.nn.init.normal_(parameter)
-    return wiring, torch.randn(2, 3, D, dtype=torch.float64)
+    streams = wiring.widened(torch.randn(2, 3, D, dtype=torch.float64))
+    return wiring, streams + 0.1 * torch.randn_like(streams)
 
 
 def pre(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
@@ -68,9 +70,36 @@ def none(wiring: NoResidual, x: Tensor, f: Callable, g: Callable, n: list[Callab
     return g(n[1](f(n[0](x))))
 
 
-EQUATIONS: dict[str, Callable[..., Tensor]] = {
-    f.__name__: f for f in (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm, none)
-}
+def sphere(wiring: Sphere, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    def scaled(h: Tensor) -> Tensor:
+        return h / (h.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+    x = scaled(x)
+    x = scaled(x + wiring.gains[0] * (scaled(f(x)) - x))
+    return scaled(x + wiring.gains[1] * (scaled(g(x)) - x))
+
+
+def hyper_connections(wiring: HyperConnections, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    """H' = A_r^T H + B^T f(A_m^T H), stream by stream, with A and B plus their parts made of the token."""
+    streams = list(x.chunk(wiring.num_streams, -1))
+    for s, sublayer in enumerate((f, g)):
+        chosen = []
+        for h in streams:
+            normed = h / (h.square().mean(-1, keepdim=True) + torch.finfo(h.dtype).eps).sqrt()
+            chosen.append(torch.tanh(normed @ wiring.by_token[s]))
+        weights = [wiring.mixture[s, i] + wiring.scales[s, 0] * c[..., 1:] for i, c in enumerate(chosen)]
+        shares = [wiring.share[s, i] + wiring.scales[s, 1] * c[..., :1] for i, c in enumerate(chosen)]
+        mixed = [
+            torch.stack([w[..., j, None] * h for w, h in zip(weights, streams, strict=True)]).sum(0)
+            for j in range(wiring.num_streams + 1)
+        ]
+        branch = sublayer(n[s](mixed[0]))
+        streams = [rest + share * branch for rest, share in zip(mixed[1:], shares, strict=True)]
+    return torch.cat(streams, -1)
+
+
+ALL = (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm, none, sphere, hyper_connections)
+EQUATIONS: dict[str, Callable[..., Tensor]] = {f.__name__: f for f in ALL}
 
 
 def test_every_wiring_has_an_equation_here() -> None:
@@ -115,7 +144,7 @@ def test_branches_are_dropped_in_training_alone(name: str) -> None:
     wiring = factory("residual", name)(LayerNorm, D, num_layers=5, dropout=0.3, drop_path=0.3)
     for parameter in wiring.parameters():
         torch.nn.init.normal_(parameter)
-    x = torch.randn(8, 3, D)
+    x = wiring.widened(torch.randn(8, 3, D))
     assert not torch.equal(wiring(x, sublayers(), Context()), wiring(x, sublayers(), Context()))
     wiring.eval()
     assert torch.equal(wiring(x, sublayers(), Context()), wiring(x, sublayers(), Context()))
@@ -135,3 +164,12 @@ def test_drop_path_drops_whole_samples_and_keeps_the_mean() -> None:
 def test_no_probability_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="is no probability below 1"):
         Branch(D, 2, **options)
+
+
+@pytest.mark.parametrize("num_sublayers", [1, 2, 3])
+def test_hyper_connections_start_as_streams_that_are_all_the_plain_one(num_sublayers: int) -> None:
+    wiring = HyperConnections(LayerNorm, D, num_layers=2, num_sublayers=num_sublayers, streams=2)
+    plain = Pre(LayerNorm, D, num_layers=2, num_sublayers=num_sublayers)
+    x, parts = torch.randn(2, 3, D), (sublayers() * 2)[:num_sublayers]
+    y = wiring.narrowed(wiring(wiring.widened(x), parts, Context()))
+    torch.testing.assert_close(y, 2 * plain(x, parts, Context()))

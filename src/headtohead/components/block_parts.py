@@ -63,6 +63,8 @@ class ResidualScheme(Component):
     """True where the stream leaves the last block without a norm."""
     has_stream: ClassVar[bool] = True
     """False where sublayers follow each other without one."""
+    num_streams: int = 1
+    """How many streams, each as wide as the model, pass from block to block side by side."""
     branch_gain: float = 1.0
     """Initialisations multiply the weights of a branch by this, queries and keys left out."""
 
@@ -83,6 +85,14 @@ class ResidualScheme(Component):
         """Return the stream of the next tokens; the sublayers update their own states."""
         y: Tensor = self(x, sublayers, context)
         return y, state
+
+    def widened(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L SD"]:
+        """Return all streams as they enter the first block."""
+        return x
+
+    def narrowed(self, x: Float[Tensor, "B L SD"]) -> Float[Tensor, "B L D"]:
+        """Return one stream, made of all that leave the last block."""
+        return x
 
     def output_bytes(self, query: CostQuery) -> int:
         """Return the bytes of a sublayer's output where whatever reads it next saves that very tensor, else 0."""

@@ -166,13 +166,14 @@ class Stack(Component):
             context = score_masks.with_score_masks(context, x, causal=self.causal)
         elif self.reads_positions:
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
-        policy = self._policy()
+        policy, x = self._policy(), self.layers[0].wiring.widened(x)
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)
             if policy.covers_block(layer):
                 x = recompute(block, x, own)
             else:
                 x = block(x, own, recompute_mixers=policy.kind == "attention")
+        x = self.layers[-1].wiring.narrowed(x)
         return x if self.final_norm is None else self.final_norm(x, context)
 
     def _policy(self) -> Checkpointing:
@@ -251,9 +252,11 @@ class Stack(Component):
         if self.has_cross and not state.memories:
             state.memories = [block.read(context) for block in self.layers]
         memories = state.memories or [State()] * self.num_layers
+        x = self.layers[0].wiring.widened(x)
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)
             x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
+        x = self.layers[-1].wiring.narrowed(x)
         state.length += x.shape[1]
         if self.final_norm is not None:
             x, state.final_norm = self.final_norm.step(x, state.final_norm, context)
@@ -298,7 +301,8 @@ class Stack(Component):
         for index, block in enumerate(self.layers):
             for name, costs in block.cost_rows(query):
                 if policy.covers_block(index):
-                    costs = replace(costs, activation_bytes=stream if name == "wiring" else 0)
+                    streams = stream * block.wiring.num_streams
+                    costs = replace(costs, activation_bytes=streams if name == "wiring" else 0)
                 elif policy.kind == "attention" and name in ("mixer", "cross"):
                     costs = replace(costs, activation_bytes=stream)
                 yield f"blocks.{index}.{name}", name, costs

@@ -101,8 +101,8 @@ class DeltaProduct(GatedDelta):
         one_hot = torch.eye(writes * length, device=x.device, dtype=parts.q.dtype)
         by_token = one_hot.unflatten(0, (writes, length)).transpose(0, 1).flatten(1)
         values = replace(parts, v=by_token.expand(*parts.q.shape[:2], -1, -1))
-        maps = self.recurred(values, document_starts)[0].unflatten(-1, (writes, length))
-        return maps.transpose(2, 3).flatten(1, 2)
+        maps: Tensor = self.recurred(values, document_starts)[0].unflatten(-1, (writes, length)).transpose(2, 3)
+        return maps.flatten(1, 2)
 
     def mixed(
         self, weights: Float[Tensor, "B HW L M"], x: Float[Tensor, "B L D"], context: Context

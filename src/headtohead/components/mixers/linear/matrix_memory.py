@@ -56,7 +56,8 @@ class MemoryInputs:
     def values(self) -> Float[Tensor, "B H L NV"]:
         if self.rate is None:
             return self.v
-        return (self.v.unflatten(-1, (self.rate.shape[-1], -1)) * self.rate[..., None]).flatten(-2)
+        y: Tensor = (self.v.unflatten(-1, (self.rate.shape[-1], -1)) * self.rate[..., None]).flatten(-2)
+        return y
 
     @property
     def delta(self) -> dict[str, Any]:

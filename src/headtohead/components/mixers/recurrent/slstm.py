@@ -70,7 +70,8 @@ class Slstm(Mixer, HasAttentionMaps):
         """Return what the tokens alone bring to candidates and gates, in float32 at least."""
         exact = at_least_float32(x.dtype)
         brought = self.input(x).to(exact).unflatten(-1, (4, -1)) + self.gate_bias.to(exact)
-        return brought.unflatten(-1, (self.num_heads, -1))
+        y: Tensor = brought.unflatten(-1, (self.num_heads, -1))
+        return y
 
     def read(
         self, of_tokens: Float[Tensor, "B L 4 H K"], document_starts: Bool[Tensor, "B L"] | None
@@ -103,7 +104,7 @@ class Slstm(Mixer, HasAttentionMaps):
         document_starts = find_document_starts(context)
         _, i, f, _ = self.gates(x, document_starts).double()
         scores = (i - F.logsigmoid(f).cumsum(1)).mT[:, :, None]
-        weights = scores.masked_fill(~visible_pairs(i, document_starts), float("-inf")).softmax(-1)
+        weights: Tensor = scores.masked_fill(~visible_pairs(i, document_starts), float("-inf")).softmax(-1)
         return weights.to(at_least_float32(x.dtype))
 
     def mixed(
