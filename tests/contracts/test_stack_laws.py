@@ -18,7 +18,7 @@ from headtohead.diagnostics.laws import LAWS, Law, LawSubject, applies, cost_law
 
 GROUPS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
-OPTIONS = {"moe": {"num_experts": 2}}
+OPTIONS = {"moe": {"num_experts": 2}, "moe_shared": {"num_experts": 2}}
 """So few that the tokens of a test meet all of them."""
 
 
@@ -124,7 +124,7 @@ def excepted(law: Law, combination: Combination) -> bool:
     attention saves its output, which a norm after the branch saves again."""
     _, local, _, _, residual, feedforward = combination.choices
     if law is equivalence_laws.autocast:
-        return feedforward == "moe"
+        return feedforward in OPTIONS
     shared = (local, residual) == ("token_shift", "parallel") or (combination.cross, residual) == ("luong", "sandwich")
     return law is cost_laws.declared_activations and shared
 

@@ -1,0 +1,130 @@
+"""Fine-grained experts beside shared ones, which every token uses (Dai et al. 2024, https://arxiv.org/abs/2401.06066);
+chosen by sigmoids, and balanced by biases of the choice instead of a loss (DeepSeek-V3, https://arxiv.org/abs/2412.19437)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.checkpointing import is_recomputing
+from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.feedforwards import Activation, DenseFeedForward
+from headtohead.components.mixture_of_experts import Demand, ExpertRoutes, MixtureOfExperts, Routing
+from headtohead.components.precision import at_least_float32, without_autocast
+from headtohead.components.training_hooks import Balance, ChangesWithSteps
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Amount, Multiple, NotNegative, Positive, Width
+
+
+@dataclass(frozen=True)
+class BiasedRouting(FieldGroup):
+    """The way of tokens to their experts: how many there are, how many all tokens share, and how fast biases follow the
+    loads."""
+
+    num_experts: Width = 8
+    experts_per_token: Width = 2
+    num_shared: Amount = 1
+    capacity: Positive | None = None
+    renormalise: bool = True
+    scale: Positive = 1.0
+    balance: Balance = "batch"
+    bias_rate: NotNegative = 0.001
+
+    def without_losses(self) -> Routing:
+        """Return the same routing to the experts that are not shared."""
+        return Routing(
+            self.num_experts, self.experts_per_token, self.capacity, self.renormalise, self.balance, 0.0, 0.0
+        )
+
+
+class SharedExperts(MixtureOfExperts, ChangesWithSteps):
+    """The sum of the shared experts' output and of the chosen experts' outputs, each times its weight.
+
+    A token's experts are those with the largest sum of sigmoid and bias; the weights are the sigmoids alone. After
+    every optimizer step the bias of an expert rises by `bias_rate` if it had fewer tokens than the mean, else it falls.
+    """
+
+    float32_parameters: ClassVar[tuple[str, ...]] = ("choice_bias",)
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float = 0.0,
+        routing: BiasedRouting = BiasedRouting(),
+        multiple: Multiple = 4.0,
+        activation: Activation = "silu",
+        gated: bool = True,
+        two_thirds: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__(
+            d_model,
+            dropout=dropout,
+            routing=routing.without_losses(),
+            multiple=multiple,
+            activation=activation,
+            gated=gated,
+            two_thirds=two_thirds,
+            bias=bias,
+        )
+        self.bias_rate, self.scale = routing.bias_rate, routing.scale
+        self.shared = (
+            DenseFeedForward(
+                d_model,
+                dropout=dropout,
+                multiple=routing.num_shared * multiple,
+                activation=activation,
+                gated=gated,
+                two_thirds=two_thirds,
+                bias=bias,
+            )
+            if routing.num_shared
+            else None
+        )
+        self.register_buffer("choice_bias", torch.zeros(self.num_experts))
+        self.register_buffer("loads_of_step", torch.zeros(self.num_experts, dtype=torch.long))
+        self.choice_bias: Tensor
+        self.loads_of_step: Tensor
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        routed = super().forward(x, context)
+        return routed if self.shared is None else routed + self.shared(x, context)
+
+    def route(self, tokens: Float[Tensor, "N D"]) -> ExpertRoutes:
+        """Return the experts with the largest sigmoids and biases, weighted by the sigmoids."""
+        exact = at_least_float32(tokens.dtype)
+        with without_autocast(tokens):
+            scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
+        shares = scores.sigmoid()
+        experts = (shares.detach() + self.choice_bias).topk(self.experts_per_token, dim=-1).indices
+        weights = shares.gather(-1, experts)
+        if self.routing.renormalise:
+            weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
+        return ExpertRoutes(experts, self.scale * weights, scores)
+
+    def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
+        if not is_recomputing():
+            self.loads_of_step += demand.by_expert
+        super()._note(routes, demand, context)
+
+    def begin_step(self, step: int, generator: torch.Generator) -> None:
+        """Move the biases by the loads of the step before."""
+        del step, generator
+        loads = self.loads_of_step.to(self.choice_bias.dtype)
+        self.choice_bias += self.bias_rate * (loads.mean() - loads).sign()
+        self.loads_of_step.zero_()
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Return a token's own costs: the router, the experts that it visits, and the shared ones, which read what the
+        router saves."""
+        routed = super().costs(query)
+        if self.shared is None:
+            return routed
+        shared, tokens = self.shared.costs(query), query.length * self.d_model * query.bytes_per_element
+        return routed + replace(shared, activation_bytes=shared.activation_bytes - tokens)

@@ -1,0 +1,105 @@
+"""Shared experts and biased routing: against transformers' DeepSeek-V3, their balance, and their costs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from transformers.models.deepseek_v3 import modeling_deepseek_v3
+
+from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.component import Context, CostQuery
+from headtohead.components.shared_experts import BiasedRouting, SharedExperts
+from parity.parity import exactly
+
+D, INNER, EXPERTS = 8, 12, 5
+
+
+def made(**options: object) -> SharedExperts:
+    torch.manual_seed(0)
+    routing = BiasedRouting(num_experts=EXPERTS, experts_per_token=2, **options)  # type: ignore[arg-type]
+    return SharedExperts(D, routing=routing, multiple=INNER / D)
+
+
+def deepseek() -> modeling_deepseek_v3.DeepseekV3MoE:
+    config = modeling_deepseek_v3.DeepseekV3Config(
+        hidden_size=D,
+        moe_intermediate_size=INNER,
+        n_routed_experts=EXPERTS,
+        num_local_experts=EXPERTS,
+        num_experts_per_tok=2,
+        n_shared_experts=2,
+        n_group=1,
+        topk_group=1,
+        routed_scaling_factor=2.5,
+        norm_topk_prob=True,
+        experts_implementation="eager",
+    )
+    return modeling_deepseek_v3.DeepseekV3MoE(config)
+
+
+def test_shared_experts_are_those_of_deepseek_v3() -> None:
+    with exactly(torch.float64):
+        reference = deepseek().double()
+        for tensor in (*reference.parameters(), reference.gate.e_score_correction_bias):
+            torch.nn.init.normal_(tensor, std=0.3)
+        ours = made(num_shared=2, scale=2.5).double()
+        theirs = reference.state_dict()
+        gates, ups = theirs["experts.gate_up_proj"].chunk(2, 1)
+        state = {"router.weight": theirs["gate.weight"], "choice_bias": theirs["gate.e_score_correction_bias"]}
+        state |= {f"shared.{a}.weight": theirs[f"shared_experts.{a}_proj.weight"] for a in ("gate", "up", "down")}
+        for expert in range(EXPERTS):
+            parts = {"gate": gates, "up": ups, "down": theirs["experts.down_proj"]}
+            state |= {f"experts.{expert}.{name}.weight": part[expert] for name, part in parts.items()}
+        ours.load_state_dict({**state, "loads_of_step": torch.zeros(EXPERTS, dtype=torch.long)})
+        x = torch.randn(2, 7, D)
+        mine, other = (x.clone().requires_grad_() for _ in range(2))
+        y, expected = ours(mine, Context()), reference(other)
+        (y * x).sum().backward()
+        (expected * x).sum().backward()
+    assert (y - expected).abs().max() <= 1e-10
+    assert mine.grad is not None and (mine.grad - other.grad).abs().max() <= 1e-10
+    router = reference.gate.weight.grad
+    assert ours.router.weight.grad is not None and (ours.router.weight.grad - router).abs().max() <= 1e-10
+
+
+def largest_load(layer: SharedExperts, x: Tensor) -> float:
+    layer(x, Context())
+    loss = layer.take_loss()
+    assert loss is not None and loss.item() == 0.0
+    return max(layer.take_figures().values())
+
+
+def test_biases_even_out_the_loads_without_a_loss_and_leave_the_weights_alone() -> None:
+    layer, x = made(bias_rate=0.02).train(), torch.randn(4, 64, D) + 1.0
+    before, generator = largest_load(layer, x), torch.Generator()
+    for step in range(60):
+        layer.begin_step(step, generator)
+        after = largest_load(layer, x)
+    assert before > 0.35 and after < 0.25, "an equal share is 0.2"
+    assert layer.loads_of_step.sum() == 2 * 4 * 64
+    biases = layer.choice_bias.clone()
+    layer.eval()(x, Context())
+    layer.begin_step(61, generator)
+    layer.begin_step(62, generator)
+    assert (layer.choice_bias - biases).abs().max() <= 0.021, "a step without a pass in training moves nothing"
+
+
+@pytest.mark.parametrize("num_shared", [0, 2])
+def test_declared_costs_are_counted_costs(num_shared: int) -> None:
+    layer, x = made(num_shared=num_shared), torch.randn(1, 11, D, requires_grad=True)
+    with counting() as forward, saved_bytes(layer) as saved:
+        y = layer(x, Context())
+    declared = layer.costs(CostQuery(11))
+    assert declared.forward_flops == forward.products
+    assert abs(declared.activation_bytes / saved() - 1) < 0.05
+    with counting() as backward:
+        y.sum().backward()
+    assert declared.training_flops == forward.products + backward.products
+    assert declared.parameters == sum(p.numel() for p in layer.parameters())
+    one = sum(p.numel() for p in layer.experts[0].parameters())
+    assert declared.active_parameters == declared.parameters - (EXPERTS - 2) * one
+
+
+def test_biases_stay_in_float32_where_a_model_has_16_bits() -> None:
+    assert made().to(torch.bfloat16).choice_bias.dtype == torch.float32
