@@ -21,7 +21,17 @@ LENGTHS = (2, 9, 70)
 READS_BEFORE_DECAY = {"rwkv6"}
 """Mixers whose second token reads what the first wrote before it decays: one token more shows the decay."""
 FORGETS_NOTHING = {
-    *("bigbird", "linformer", "longformer", "low_rank", "moba", "sliding_window", "softmax_attention", "strided"),
+    *(
+        "bigbird",
+        "linformer",
+        "longformer",
+        "low_rank",
+        "mlp_mixer",
+        "moba",
+        "sliding_window",
+        "softmax_attention",
+        "strided",
+    ),
     *("differential_attention", "gated_attention", "latent_attention", "sink_attention"),
     *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }

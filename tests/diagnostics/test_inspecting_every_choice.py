@@ -17,7 +17,7 @@ CHOICES = sorted(
 )
 TEXT = ["model/size=tiny", "data=copy"]
 IMAGES = ["model=vision_transformer", "model/size=tiny", "data=digits", "task=image_classification"]
-UNDEFINED = {"mixer=linformer"}
+UNDEFINED = {"mixer=linformer", "mixer=mlp_mixer"}
 """Choices that a decoder cannot have, since they look ahead."""
 
 

@@ -124,7 +124,8 @@ class HyperConnections(NormedResidual):
             read, *rest = (mixture.mT @ streams).split((1, self.num_streams), dim=2)
             branch = self.drop(sublayer(norm(read.squeeze(2))))
             streams = rest[0] + share[..., None] * branch[:, :, None]
-        return streams.flatten(2)
+        y: Tensor = streams.flatten(2)
+        return y
 
     def _weights(
         self, streams: Float[Tensor, "B L S D"], sublayer: int

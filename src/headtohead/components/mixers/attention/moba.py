@@ -80,7 +80,8 @@ class Moba(SparseAttention):
         chosen = torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, best, value=True)
         chosen = (chosen & (blocks < own)) | (blocks == own)
         seen = torch.arange(length, device=q.device) <= slots[:, None, :, None]
-        return chosen.repeat_interleave(size, dim=-1)[..., :length] & seen
+        allowed: Tensor = chosen.repeat_interleave(size, dim=-1)[..., :length] & seen
+        return allowed
 
     def block_scores(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B G M K"]) -> Float[Tensor, "B H L N"]:
         """Return the products of queries with the mean keys of all blocks, in float32 at least; the mean of a last
@@ -89,7 +90,8 @@ class Moba(SparseAttention):
         padded = F.pad(k.to(exact), (0, 0, 0, -k.shape[2] % self.block_size))
         means = padded.unflatten(2, (-1, self.block_size)).mean(3)
         with without_autocast(q):
-            return q.to(exact) @ means.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
+            scores: Tensor = q.to(exact) @ means.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
+        return scores
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
 from headtohead.components.mixers.convolution.hyena import Hyena
+from headtohead.components.mixers.convolution.mlp_mixer import MlpMixer
 from headtohead.components.mixers.convolution.short_conv import ShortConvolution
 from headtohead.components.mixers.convolution.token_shift import TokenShift
 
@@ -40,6 +41,18 @@ class ReferenceShortConvolution(ShortConvolution):
 
 class ReferenceGatedShortConvolution(ReferenceShortConvolution, GatedShortConvolution):
     """The same parameters."""
+
+
+class ReferenceMlpMixer(MlpMixer):
+    """The same parameters; every channel of every row is a vector of its own."""
+
+    def along(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        length, rows = x.shape[1], []
+        for channel in x.transpose(1, 2).flatten(0, 1):
+            hidden = (self.up.weight[:, :length] @ channel[:, None]).squeeze(-1) + self.up.bias
+            active = 0.5 * hidden * (1 + torch.erf(hidden / 2**0.5))
+            rows.append((self.down.weight[:length] @ active[:, None]).squeeze(-1) + self.down.bias[:length])
+        return torch.stack(rows).unflatten(0, (len(x), -1)).transpose(1, 2)
 
 
 class ReferenceTokenShift(TokenShift):
