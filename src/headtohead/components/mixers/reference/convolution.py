@@ -52,7 +52,8 @@ class ReferenceMlpMixer(MlpMixer):
             hidden = (self.up.weight[:, :length] @ channel[:, None]).squeeze(-1) + self.up.bias
             active = 0.5 * hidden * (1 + torch.erf(hidden / 2**0.5))
             rows.append((self.down.weight[:length] @ active[:, None]).squeeze(-1) + self.down.bias[:length])
-        return torch.stack(rows).unflatten(0, (len(x), -1)).transpose(1, 2)
+        y: Tensor = torch.stack(rows).unflatten(0, (len(x), -1)).transpose(1, 2)
+        return y
 
 
 class ReferenceTokenShift(TokenShift):
