@@ -31,11 +31,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.mixers.attention.softmax_attention import split_heads
+from headtohead.components.mixers.linear.delta_product import DeltaProduct
 from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
+from headtohead.components.mixers.linear.kimi_delta import KimiDelta
 from headtohead.components.mixers.linear.linear_attention import LinearAttention, Performer
+from headtohead.components.mixers.linear.mamba3 import Mamba3, Mamba3Selection
 from headtohead.components.mixers.linear.matrix_memory import MemoryInputs, MemoryShape
 from headtohead.components.mixers.linear.mlstm import Mlstm, normalised, with_ones
 from headtohead.components.mixers.linear.retention import Retention
+from headtohead.components.mixers.linear.rwkv6 import Rwkv6
+from headtohead.components.mixers.recurrent.slstm import Slstm
 from headtohead.diagnostics.peers.mixing_forms import (
     D_MODEL,
     HEAD_WIDTH,
@@ -86,6 +91,66 @@ def gated_linear() -> Form:
     return form
 
 
+def rwkv6() -> Form:
+    mixer = Rwkv6(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        log_decay, bonus = -split_heads(x, HEAD_WIDTH).exp(), (q * k).sum(-1, keepdim=True)
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay, bonus=bonus), None)
+
+    return form
+
+
+def kimi_delta() -> Form:
+    mixer = KimiDelta(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        q, k = (F.normalize(part, dim=-1) for part in (q, k))
+        rate, log_decay = split_heads(x[..., :NUM_HEADS], 1).sigmoid(), -F.softplus(split_heads(x, HEAD_WIDTH))
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay, rate=rate, reads=-rate * k), None)
+
+    return form
+
+
+def delta_product() -> Form:
+    """Two writes a token, of the key and of its mirror image."""
+    mixer = DeltaProduct(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        q, k = (F.normalize(part, dim=-1) for part in (q, k))
+        rate, log_decay = (
+            split_heads(x[..., : 2 * NUM_HEADS], 2).sigmoid(),
+            -F.softplus(x[..., :NUM_HEADS].mT[..., None]),
+        )
+        keys, values = torch.cat((k, k.flip(-1)), dim=-1), torch.cat((v, v.flip(-1)), dim=-1)
+        reads = (-rate[..., None] * keys.unflatten(-1, (2, -1))).flatten(-2)
+        return mixer.read(MemoryInputs(q=q, k=keys, v=values, log_decay=log_decay, rate=rate, reads=reads), None)
+
+    return form
+
+
+def mamba3() -> Form:
+    mixer = Mamba3(D_MODEL, num_heads=NUM_HEADS, causal=True, state=HEAD_WIDTH, expand=1.0)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        step = F.softplus(x[..., :NUM_HEADS]).mT
+        return mixer.read(Mamba3Selection(v, x, -step, 0.5 * step, 0.5 * step, k, q, step[..., :1]))[0]
+
+    return form
+
+
+def slstm() -> Form:
+    """The cells alone, one token after the other: candidates and gates come from keys, values, queries and stream."""
+    mixer = Slstm(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        parts = (v, k, split_heads(x, HEAD_WIDTH) + 3.0, q)
+        y = mixer.read(torch.stack([part.transpose(1, 2) for part in parts], dim=2), None)
+        return y.transpose(1, 2)
+
+    return form
+
+
 def milliseconds(form: Form, inputs: Mapping[str, Tensor], weights: Tensor) -> float:
     for tensor in inputs.values():
         tensor.grad = None
@@ -112,15 +177,24 @@ def compared(forms: Mapping[str, Form], length: int, rounds: int) -> tuple[float
     return statistics.median(all_theirs), result
 
 
+MAKERS = {
+    make.__name__: make
+    for make in (
+        *(linear_attention, retention, mamba2, mlstm, performer, performer_64, gated_linear, gated_delta, rwkv7),
+        *(rwkv6, kimi_delta, delta_product, mamba3, slstm),
+    )
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
+    parser.add_argument("--mixers", nargs="+", choices=list(MAKERS), default=list(MAKERS))
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
-    makers = (linear_attention, retention, mamba2, mlstm, performer, performer_64, gated_linear, gated_delta, rwkv7)
-    forms = {make.__name__: make() for make in makers}
+    forms = {name: MAKERS[name]() for name in chosen.mixers}
     say = sys.stdout.write
     say(f"{'length':>7}{'attention ms':>14}" + "".join(f"{name:>18}" for name in forms) + "\n")
     before: dict[str, float] = {}

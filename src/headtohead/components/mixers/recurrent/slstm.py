@@ -28,7 +28,7 @@ FORGETS_NOTHING_YET = 3.0, 6.0
 class SlstmState(State):
     """Output, cell, normaliser and scale of every channel."""
 
-    states: Float[Tensor, "4 B H K"] | None = None
+    states: Float[Tensor, "B 4 H K"] | None = None
 
 
 class Slstm(Mixer, HasAttentionMaps):
@@ -120,20 +120,20 @@ class Slstm(Mixer, HasAttentionMaps):
     ) -> SlstmState:
         del max_length
         like = torch.zeros(batch_size, self.num_heads, self.head_width, device=device, dtype=at_least_float32(dtype))
-        return SlstmState(states=torch.stack(CellStates.empty(like)))
+        return SlstmState(states=torch.stack(CellStates.empty(like), 1))
 
     def step(
         self, x: Float[Tensor, "B L D"], state: State, context: Context
     ) -> tuple[Float[Tensor, "B L D"], SlstmState]:
         assert isinstance(state, SlstmState) and state.states is not None, "a state comes from initial_state"
-        of_tokens, states, outputs = self.of_tokens(x), CellStates(*state.states.unbind(0)), []
+        of_tokens, states, outputs = self.of_tokens(x), CellStates(*state.states.unbind(1)), []
         recurrent = self.recurrent.to(of_tokens.dtype)
         with without_autocast(of_tokens):
             for t, token in enumerate(of_tokens.unbind(1)):
                 after, _, _ = next_states(token, recurrent, states)
                 states = after if context.valid is None else after.where(context.valid[:, t], states)
                 outputs.append(after.hidden)
-        state.states, state.length = torch.stack(states), state.length + x.shape[1]
+        state.states, state.length = torch.stack(states, 1), state.length + x.shape[1]
         return self.emit(torch.stack(outputs, 1), x), state
 
     def costs(self, query: CostQuery) -> Costs:
