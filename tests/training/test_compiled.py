@@ -32,16 +32,29 @@ def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict
     return {line.pop("case"): line for line in lines}
 
 
+LATER = {
+    *("model=mlp", "model=text_cnn", "model=recurrent_encoder_decoder", "task=tagging", "task=similarity"),
+    *("task=seq2seq_at_once", "task=classification", "experts", "batch_norm", "checkpointing=every_k"),
+}
+"""Cases whose parts others of the gate have too; `make laws-long` compiles them."""
+
+
 @pytest.fixture(scope="module")
-def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """All cases, as graphs whose forward and backward passes are run operation by operation: what compiling changes of
-    a computation happens there, and machine code takes ten times as long to make."""
-    return found_by(tmp_path_factory.mktemp("graphs"), "aot_eager", list(CASES))
+def graphs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    """The cases of the gate, or the later ones, as graphs whose forward and backward passes are run operation by
+    operation: what compiling changes of a computation happens there, and machine code takes ten times as long to
+    make."""
+    names = [name for name in CASES if (name in LATER) is request.param]
+    return found_by(tmp_path_factory.mktemp("graphs"), "aot_eager", names)
 
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("graphs", "case"),
+    [pytest.param(name in LATER, name, marks=pytest.mark.whole if name in LATER else ()) for name in CASES],
+    indirect=["graphs"],
+)
 def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], case: str) -> None:
     result = graphs[case]
     assert result.get("compiled") == pytest.approx(result.get("eager"), rel=1e-5), result
