@@ -63,8 +63,11 @@ def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], c
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(tmp_path: Path) -> None:
-    for result in found_by(tmp_path, "inductor", NATIVE).values():
+@pytest.mark.parametrize("names", [NATIVE[:1], pytest.param(NATIVE, marks=pytest.mark.whole)])
+def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(
+    names: Sequence[str], tmp_path: Path
+) -> None:
+    for result in found_by(tmp_path, "inductor", names).values():
         assert result["compiled"] == pytest.approx(result["eager"], rel=1e-5)
     left = set((tmp_path / "cache" / "compiled").rglob("*.so"))
     assert left, "code lies in the cache of the project"
