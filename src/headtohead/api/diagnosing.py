@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from headtohead.api.configurations import Configured, configuration
-from headtohead.api.defined_here import target_of
+from headtohead.api.defined_here import PREFIX, target_of
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.build import build_parts
@@ -81,7 +81,8 @@ class CheckedClass(Result):
     def title(self) -> str:
         failed = dict.fromkeys(law.case.name for law in self.broken)
         what = "every law holds" if not failed else f"{len(failed)} laws are broken: {', '.join(failed)}"
-        return f"{self.target}, a choice for model/{self.kind}: {what}"
+        name = self.target.rpartition(".")[2] if self.target.startswith(PREFIX) else self.target
+        return f"{name}, a choice for model/{self.kind}: {what}"
 
     @property
     def broken(self) -> list[LawResult]:
@@ -89,10 +90,21 @@ class CheckedClass(Result):
         return [law for law in self.laws if law.broken is not None]
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
-        return [
-            {"law": law.case.name, "form": law.case.form, "broken": law.broken, "what to do": law.remedy}
-            for law in sorted(self.laws, key=lambda law: law.broken is None)
-        ]
+        """Return a row for each law and form that is broken; where none is, a row for each law."""
+        if self.broken:
+            return [
+                {"law": law.case.name, "form": law.case.form, "broken": law.broken, "what to do": law.remedy}
+                for law in self.broken
+            ]
+        forms: dict[str, list[str]] = {}
+        for law in self.laws:
+            forms.setdefault(law.case.name, []).append(law.case.form)
+        said = {law.case.name: _first_sentence(law.case.law) for law in self.laws}
+        return [{"law": name, "says": said[name], "holds": "; ".join(held)} for name, held in forms.items()]
+
+
+def _first_sentence(law: object) -> str:
+    return " ".join((law.__doc__ or "").split("\n\n")[0].split())
 
 
 @speaks_python

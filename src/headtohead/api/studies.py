@@ -63,7 +63,16 @@ class StudyResults(ReportedResults):
 
     @property
     def sentences(self) -> Sequence[str]:
-        return [*(verdict.sentence for verdict in self.verdicts), *self.remarks]
+        return [*self.failures, *(verdict.sentence for verdict in self.verdicts), *self.remarks]
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """Return for each reason by which runs failed a sentence with the runs."""
+        failed: dict[str, list[str]] = {}
+        for record in self.results.records:
+            if record.status == "failed":
+                failed.setdefault(record.reason or "no reason is known", []).append(record.name)
+        return [f"{', '.join(names)} failed: {reason}" for reason, names in failed.items()]
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return a row for each arm: its mean, interval, costs and verdict."""

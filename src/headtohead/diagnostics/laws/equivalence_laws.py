@@ -12,8 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 from headtohead.components.component import PLAIN, Context
 from headtohead.components.fast_kernels import kernels_in_use
+from headtohead.components.initialisations import gpt2
 from headtohead.components.stack import Stack
 from headtohead.diagnostics.laws.law_subject import LawBroken, LawSubject, difference, require_equal
+from headtohead.errors import UsageError
 
 
 def shape(subject: LawSubject) -> None:
@@ -29,6 +31,20 @@ def shape(subject: LawSubject) -> None:
             )
         if not y.isfinite().all():
             raise LawBroken("outputs of finite inputs must be finite")
+
+
+def redrawn(subject: LawSubject) -> None:
+    """An initialisation draws every parameter, whatever it held before."""
+    stack = subject.build()
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.fill_(torch.nan)
+    try:
+        gpt2(stack)
+    except (NotImplementedError, UsageError) as refusal:
+        raise LawBroken(f"an initialisation must draw every parameter: {refusal}") from None
+    if kept := [name for name, parameter in stack.named_parameters() if not parameter.isfinite().all()]:
+        raise LawBroken(f"an initialisation must draw every parameter, and {kept[0]} keeps what it held")
 
 
 def stepwise(subject: LawSubject) -> None:
