@@ -13,8 +13,15 @@ import pytest
 import yaml
 
 import headtohead
-from headtohead.files.array_archive import open_archive
-from headtohead.files.safe_read import DamagedFile, open_regular, read_json, read_object, read_text, read_yaml
+from headtohead.files.safe_read import (
+    DamagedFile,
+    open_archive,
+    open_regular,
+    read_json,
+    read_object,
+    read_text,
+    read_yaml,
+)
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import headtohead as h2h
 from headtohead.config.build import make_model
+from headtohead.pretrained.families import model_overrides
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
-from headtohead.pretrained.hub_config import model_overrides
 from headtohead.training.initial_weights import start_from
 
 

@@ -63,8 +63,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _peers(groups: list[str], *, rounds: int, as_json: bool) -> int:
     from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers
-    from headtohead.diagnostics.peers.peer_table import peer_table
-    from headtohead.diagnostics.peers.speed_rows import save_rows
+    from headtohead.diagnostics.peers.speed_rows import peer_table, save_rows
 
     if rounds < 1:
         raise UsageError(f"--rounds {rounds} measures nothing: give at least 1")

@@ -11,8 +11,8 @@ from typing import Any, NoReturn, get_args
 
 from headtohead.cli.terminal import note
 from headtohead.config.compose.choices import FOUND_BY_ITSELF, config_folders
-from headtohead.config.compose.epochs import refuse_both
 from headtohead.config.compose.replacements import replacements
+from headtohead.config.compose.steps_and_batches import refuse_both
 from headtohead.config.errors import ConfigurationError, one_of
 from headtohead.config.run_config import RunConfig
 from headtohead.config.trust import trust

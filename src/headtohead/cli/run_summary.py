@@ -13,8 +13,8 @@ from headtohead.cli.terminal import folded, note, show_table
 from headtohead.comparison.tables.results_table import results_table
 from headtohead.comparison.tables.run_table import as_table, line_of
 from headtohead.records.record import RunRecord
-from headtohead.training.parallel.distributed import is_main_process
-from headtohead.wandb_client.agent import sweep_id
+from headtohead.training.parallel.process_group import is_main_process
+from headtohead.wandb_client.registered_sweeps import sweep_id
 from headtohead.wandb_client.wandb_tracker import sync_command
 
 INTERRUPTED = 130

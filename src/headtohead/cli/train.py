@@ -13,7 +13,7 @@ from headtohead.cli.worker_options import add_processes, has_launcher
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.sweeps.agent_overrides import as_written, name_by_wandb
-from headtohead.wandb_client.agent import sweep_id, sweep_values
+from headtohead.wandb_client.registered_sweeps import sweep_id, sweep_values
 
 _EXAMPLES = """\
 examples:

@@ -18,10 +18,10 @@ from headtohead.comparison.tables.run_table import TASKS, TableLine, line_of
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.comparison.verdicts.verdict_details import with_rows
 from headtohead.metrics import Direction, Metric
-from headtohead.records.headline import GIVEN
 from headtohead.records.leaks import leaks_in
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Comparability, RunRecord
+from headtohead.records.run_summary import GIVEN
 
 _FINER = 1.5
 """Times later that one arm is first measured than another, before it is said."""

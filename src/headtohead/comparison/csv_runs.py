@@ -13,9 +13,9 @@ from pathlib import Path
 
 from headtohead.comparison.table_columns import NamedColumns, TableError, chosen_columns, guess
 from headtohead.files.safe_read import DamagedFile, read_text
-from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Progress, RunRecord, StudyPosition
+from headtohead.records.run_summary import GIVEN
 
 JOB_TYPE = "foreign"
 _AXES = ("tokens", "flops", "seconds")

@@ -19,9 +19,9 @@ from headtohead.components.component import Component
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout
-from headtohead.estimates.step_figures import BYTES, FLOPS, GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart
+from headtohead.estimates.work_meter import BYTES, FLOPS, GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart
 from headtohead.training.loop.precision import Precision
-from headtohead.training.memory_needs import trained_bytes
+from headtohead.training.memory import trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _UNSEEN = 0.05

@@ -11,7 +11,7 @@ import torch
 
 from headtohead.architectures.ledger import Ledger, ledger
 from headtohead.config.build import build_task, fitted, make_model
-from headtohead.config.compose.epochs import in_steps
+from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import build_data
@@ -27,8 +27,7 @@ from headtohead.estimates.layouts import Layout, layouts
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
-from headtohead.training.parallel.device_sheets import device_sheets
-from headtohead.training.parallel.devices import threads
+from headtohead.training.parallel.devices import device_sheets, threads
 from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
 from headtohead.training.run_components import TrainerSettings
 

@@ -1,15 +1,23 @@
-"""Small files that anybody may have written are read here; every kind of damage is reported in one sentence."""
+"""Small files and archives of arrays that anybody may have written are read here; every kind of damage is reported in
+one sentence, and nothing in them is executed."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+from zipfile import BadZipFile
 
 from headtohead.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
+
 
 MOST_BYTES = 64 * 2**20
 """The largest file that is read as a whole; what the package writes takes a thousandth of it."""
@@ -157,3 +165,25 @@ def _is_deep(content: Any) -> bool:
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file without blocking: a pipe that nobody writes to would block for ever."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+_DAMAGE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError, MemoryError, BadZipFile,
+    zlib.error,
+)  # fmt: skip
+"""What NumPy and zipfile raise for bytes that are no archive, and what is done with arrays of another shape."""
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[NpzFile]:
+    """Open a file of arrays; DamagedFile where it, or what is read of it inside, is not as it was written."""
+    import numpy as np
+
+    try:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            yield archive
+    except (FileNotFoundError, UsageError):
+        raise
+    except _DAMAGE as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedFile(path, f"is no whole file of arrays ({why})") from None

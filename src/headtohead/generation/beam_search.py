@@ -13,9 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.decoder import DecodingModel, select_rows
-from headtohead.generation.decoding_loop import as_batch, read_prompt
+from headtohead.generation.decoding_loop import as_batch, read_prompt, seen_tokens, with_repetition_penalty
 from headtohead.generation.decoding_strategy import DecodingStrategy
-from headtohead.generation.token_sampler import seen_tokens, with_repetition_penalty
 
 _NEVER = float("-inf")
 

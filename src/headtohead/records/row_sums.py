@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from headtohead.files.array_archive import open_archive
 from headtohead.files.atomic_write import replace_file
-from headtohead.files.safe_read import DamagedFile
+from headtohead.files.safe_read import DamagedFile, open_archive
 
 FOLDER = "rows"
 _RATIOS = "metrics"

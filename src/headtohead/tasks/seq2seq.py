@@ -19,9 +19,9 @@ from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_loop import greedy
-from headtohead.metrics.answers import EXACT_MATCH
 from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
+from headtohead.metrics.written_texts import EXACT_MATCH
 from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text

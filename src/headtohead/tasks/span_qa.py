@@ -17,7 +17,9 @@ from headtohead.architectures.heads import Span
 from headtohead.data.batches.batch import Batch, QuestionText
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.answers import (
+from headtohead.metrics.language_modelling import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.written_texts import (
     EXACT_MATCH_OF_QUESTIONS,
     F1,
     HAS_ANSWER_EXACT_MATCH,
@@ -25,8 +27,6 @@ from headtohead.metrics.answers import (
     NO_ANSWER_ACCURACY,
     NO_ANSWER_THRESHOLD,
 )
-from headtohead.metrics.language_modelling import LOSS
-from headtohead.metrics.metric import Metric
 from headtohead.ranges import Count, Length
 from headtohead.tasks.class_metrics import class_loss, wide
 from headtohead.tasks.metric_sums import CollectedPerStage, MetricSums, PerStage

@@ -19,7 +19,7 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics import Direction, Metric
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.tasks.metric_sums import RowScores
 
 Stage = Literal["train", "validation", "test"]

@@ -39,8 +39,12 @@ from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule
 from headtohead.training.memory import PeakMemory
 from headtohead.training.parallel.devices import device_name, number_format, peak_flops, threads
-from headtohead.training.parallel.distributed import is_main_process, own_process_group
-from headtohead.training.parallel.process_group import join_process_group, lost_process
+from headtohead.training.parallel.process_group import (
+    is_main_process,
+    join_process_group,
+    lost_process,
+    own_process_group,
+)
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import StopRequest, outcome_of
 from headtohead.training.run_recorder import RunRecorder, folder_of

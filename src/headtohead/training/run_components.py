@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
+from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
 from headtohead.data.data_source import DataSource
 from headtohead.ranges import (
     Amount,

@@ -18,7 +18,7 @@ from headtohead.files.disk_operations import OutOfDisk, is_full
 from headtohead.records.record import Status
 from headtohead.training.parallel.process_group import lost_process
 from headtohead.training.run_components import RunComponents
-from headtohead.wandb_client.agent import stop_message
+from headtohead.wandb_client.registered_sweeps import stop_message
 
 _ALLOCATORS_WORDS = ("out of memory", "not enough memory", "DefaultCPUAllocator", "can't allocate memory")
 

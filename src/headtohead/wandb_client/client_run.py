@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from headtohead.records.record import RunRecord
 from headtohead.records.secrets import clean_text, mask_secrets, without_home
-from headtohead.wandb_client.agent import with_swept
 from headtohead.wandb_client.connection import TrackingSettings
+from headtohead.wandb_client.registered_sweeps import with_swept
 from headtohead.wandb_client.run_metadata import beside_config
 
 _log = logging.getLogger(__name__)

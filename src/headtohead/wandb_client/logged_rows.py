@@ -12,7 +12,7 @@ import numpy as np
 from headtohead.errors import UsageError
 from headtohead.interpretability.colour_table import values_to_colours
 from headtohead.metrics import metric_named
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress
 
 AXIS = "trainer/global_step"

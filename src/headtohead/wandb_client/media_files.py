@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.files.safe_read import DamagedFile
-from headtohead.metrics.metric_table import Cell, MetricTable
+from headtohead.metrics.metric import Cell, MetricTable
 from headtohead.records.metrics_file import TEST
 from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.logged_rows import Medium

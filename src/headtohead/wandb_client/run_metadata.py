@@ -13,8 +13,8 @@ from typing import Any
 from headtohead.records.record import RunRecord, WandbLink
 from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.strict_json import RecordError
-from headtohead.wandb_client.agent import sweep_id
 from headtohead.wandb_client.connection import TrackingSettings, setting
+from headtohead.wandb_client.registered_sweeps import sweep_id
 
 BESIDE = ("arm", "place", "content_hash", "environment")
 """What stands in W&B's configuration of a run besides its own."""

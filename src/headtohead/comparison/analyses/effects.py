@@ -18,11 +18,10 @@ import numpy as np
 from headtohead.comparison.contrasts import Values
 from headtohead.comparison.statistics.exact_tests import ExactTestGuard
 from headtohead.comparison.statistics.factorial import Cell, Design, Effect, Estimator
-from headtohead.comparison.statistics.means import MeanDifference, paired
+from headtohead.comparison.statistics.means import MeanDifference, difference_interval, paired
 from headtohead.comparison.statistics.multiple_testing import adjusted
 from headtohead.comparison.statistics.power import detectable_effect
 from headtohead.comparison.statistics.value_shapes import MetricScale, is_skewed, shape_of
-from headtohead.comparison.verdicts.intervals import difference_interval
 from headtohead.comparison.verdicts.test_agreement import TestAgreement, ValueDistribution, agreement
 
 Remark = Literal["better", "worse", "interact", "undecided", "not estimable"]

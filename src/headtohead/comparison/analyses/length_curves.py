@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparison.metric_scales import chance_in
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.metrics_file import multiple_of, stage_at
 from headtohead.records.record import RunRecord
 

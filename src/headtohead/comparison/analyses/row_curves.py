@@ -11,7 +11,7 @@ from typing import Any
 
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.record import RunRecord
 
 FIELD = "train_rows"

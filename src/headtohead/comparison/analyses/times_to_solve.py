@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from headtohead.comparison.contrasts import TimeUnit, Values
-from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.run_summary import GIVEN
 
 Run = tuple[str, int, RunRecord]
 """The arm it belongs to, and the seed that pairs it."""

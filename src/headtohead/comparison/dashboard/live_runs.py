@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.comparison.dashboard.folders import is_inside
-from headtohead.comparison.dashboard.row_facts import GROUPS, differences, differing_fields, row_facts
-from headtohead.comparison.dashboard.run_view import RunView, Selection, ViewOf
+from headtohead.comparison.dashboard.run_view import (
+    GROUPS,
+    RunView,
+    Selection,
+    ViewOf,
+    differences,
+    differing_fields,
+    row_facts,
+)
 from headtohead.records.index.folder_walk import FileState
 from headtohead.records.index.run_index import IndexWork, RunIndex
 from headtohead.records.record import RunRecord

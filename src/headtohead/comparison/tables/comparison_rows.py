@@ -9,7 +9,7 @@ from typing import Any
 from headtohead.comparison.arms import Arm, ArmCosts
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.contrasts import Kind
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval
 
 _ALPHA = 0.05
 

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
-from headtohead.records.headline import headline_of
 from headtohead.records.record import RunRecord, Status
+from headtohead.records.run_summary import headline_of
 
 TASKS = "tasks"
 """Scores over several tasks."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparison.statistics.exact_tests import FEWEST, ExactTestGuard, exact_p, exact_p_equivalent
-from headtohead.comparison.verdicts.intervals import bounds_of
+from headtohead.comparison.statistics.means import bounds_of
 from headtohead.metrics import Metric
 
 NEAR = 0.1

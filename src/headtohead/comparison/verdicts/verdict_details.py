@@ -12,7 +12,7 @@ import numpy as np
 from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.contrasts import Verdict
-from headtohead.comparison.verdicts.intervals import difference_interval
+from headtohead.comparison.statistics.means import difference_interval
 from headtohead.comparison.verdicts.verdict_text import sentence
 from headtohead.records.record import RunRecord
 from headtohead.records.row_sums import RowFile, read_rows

@@ -105,8 +105,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
 
 
 def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config]) -> Config:
-    from headtohead.config.compose.batch_tokens import with_batch_tokens
-    from headtohead.config.compose.epochs import resolved_length
+    from headtohead.config.compose.steps_and_batches import resolved_length, with_batch_tokens
     from headtohead.config.rules import compatibility
     from headtohead.config.schema import key_checks
 

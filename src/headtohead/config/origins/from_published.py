@@ -33,8 +33,8 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
 
     The checkpoint is written down by its commit, so that the run can be made again.
     """
+    from headtohead.pretrained.families import differences, model_overrides
     from headtohead.pretrained.hub_checkpoint import open_checkpoint
-    from headtohead.pretrained.hub_config import differences, model_overrides
     from headtohead.pretrained.safetensor_files import CheckpointError
 
     origin, head = composed["init_from"], class_value(RunConfig(composed).task_target, "head")

@@ -12,11 +12,11 @@ from typing import Any
 from headtohead.config.compose.by_hydra import Config
 from headtohead.config.compose.choices import config_folders
 from headtohead.config.compose.composition import compose, renamed
-from headtohead.config.compose.epochs import resolved_length
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import fields_of_size
 from headtohead.config.compose.replacements import note_replaced
+from headtohead.config.compose.steps_and_batches import resolved_length
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules import compatibility

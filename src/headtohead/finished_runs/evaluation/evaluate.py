@@ -33,7 +33,7 @@ from headtohead.finished_runs.evaluation.evaluation_request import (
 from headtohead.finished_runs.evaluation.evaluation_results import Evaluation, EvaluationPoint, LossByPosition
 from headtohead.finished_runs.finished_run import FinishedRun, device_for
 from headtohead.metrics.labels import ACCURACY
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Task, spec_as_read
 from headtohead.tasks.vocabulary_loss import vocabulary_head

@@ -18,7 +18,7 @@ from headtohead.execution.single_run import DONE, record_of
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.foundation_runs import used
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.study_rounds import fewest_rounds
+from headtohead.studies.planning.study_progress import fewest_rounds
 
 if TYPE_CHECKING:
     from headtohead.estimates.run_cost import CostedRun, RunCosts

@@ -16,8 +16,7 @@ from headtohead.studies.definition.study import Study
 
 if TYPE_CHECKING:
     from headtohead.studies.matching.budgets import Budget
-    from headtohead.studies.matching.matching import Matching
-    from headtohead.studies.matching.saved_matchings import SavedMatching
+    from headtohead.studies.matching.matching import Matching, SavedMatching
 
 Config = Mapping[str, Any]
 Report = Callable[[str], None]
@@ -41,7 +40,7 @@ def matched(
         return None
     from headtohead.config.compose.composition import compose_checked
     from headtohead.studies.matching.budgets import budget_of
-    from headtohead.studies.matching.saved_matchings import SavedMatchings
+    from headtohead.studies.matching.matching import SavedMatchings
     from headtohead.studies.matching.solver import match_composed
 
     budget = budget_of(compose_checked("match", study.budget.overrides, config_dir))
@@ -94,7 +93,7 @@ def keys_of(study: Study, drafts: Mapping[str, Config]) -> dict[str, str]:
 def refuse_unmatched(study: Study, drafts: Mapping[str, Config], folder: Path) -> None:
     """Refuse unmatched arms before the runs are divided among machines without a shared folder: each machine would
     measure times of its own."""
-    from headtohead.studies.matching.saved_matchings import FOLDER, SavedMatchings
+    from headtohead.studies.matching.matching import FOLDER, SavedMatchings
 
     if study.budget_name != "equal_time":
         return
@@ -110,7 +109,7 @@ def refuse_elsewhere(
     study: Study, matching: Matching, drafts: Mapping[str, Config], folder: Path, threads: int | None
 ) -> None:
     """Refuse to run on another device, or with other threads, than those on which the arms were timed."""
-    from headtohead.studies.matching.saved_matchings import FOLDER, conditions_here, timed_elsewhere
+    from headtohead.studies.matching.matching import FOLDER, conditions_here, timed_elsewhere
 
     here = conditions_here(drafts[study.baseline], threads)
     there = timed_elsewhere(matching, here)

@@ -23,7 +23,7 @@ from headtohead.execution.single_run import ended_record
 from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
-from headtohead.studies.planning.study_rounds import rounds_of
+from headtohead.studies.planning.study_progress import TuningProgress, progress_of, rounds_of
 from headtohead.studies.planning.study_runs import (
     LeftOut,
     StudyRuns,
@@ -33,7 +33,6 @@ from headtohead.studies.planning.study_runs import (
     shortened,
     without_the_impossible,
 )
-from headtohead.studies.planning.tuning_progress import TuningProgress, progress_of
 
 if TYPE_CHECKING:
     from headtohead.studies.matching.matching import Matching

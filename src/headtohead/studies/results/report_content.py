@@ -16,7 +16,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import RunRecord
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.tuning_progress import summary_of
+from headtohead.studies.planning.study_progress import summary_of
 from headtohead.studies.results.study_report import StudyReport
 from headtohead.studies.results.study_verdicts import scale_of
 

@@ -15,8 +15,8 @@ from headtohead.comparison.arms import ArmCosts, costs_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import Times, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count
-from headtohead.comparison.verdicts.intervals import mean_interval
 from headtohead.comparison.verdicts.verdict_details import with_kernels, with_rows
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.execution.run_spec import RunSpec

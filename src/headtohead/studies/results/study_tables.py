@@ -21,7 +21,7 @@ from headtohead.execution.search.tuning import Tuning
 from headtohead.records.record import RunRecord
 from headtohead.studies.planning.cost_estimate import ArmEstimate, CostEstimate
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.study_rounds import fewest_rounds
+from headtohead.studies.planning.study_progress import fewest_rounds
 from headtohead.studies.results.analyses_tables import show_aliases
 from headtohead.studies.results.study_report import ArmSummary, StudyReport
 from headtohead.studies.results.study_verdicts import requested_family

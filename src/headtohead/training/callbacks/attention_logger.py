@@ -31,7 +31,7 @@ from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import EVALUATION_SEED
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, own
-from headtohead.training.parallel.distributed import joined
+from headtohead.training.parallel.process_group import joined
 from headtohead.training.parallel.split_layers import PARTS
 from headtohead.training.run_components import ProbeSettings
 from headtohead.training.run_recorder import RunRecorder

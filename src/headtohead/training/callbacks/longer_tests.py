@@ -17,7 +17,7 @@ from headtohead.records.row_sums import write_rows
 from headtohead.tasks.task import spec_as_read
 from headtohead.training.loop.data_module import RunData
 from headtohead.training.loop.training_module import TrainingModule
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import is_out_of_memory
 

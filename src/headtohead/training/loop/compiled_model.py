@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.data.cache.paths import cache_root
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 
 BACKEND = "inductor"
 _FOLDER = "TORCHINDUCTOR_CACHE_DIR"

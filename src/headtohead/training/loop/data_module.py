@@ -12,7 +12,7 @@ import torch
 from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
+from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import Order, evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split, SplitName
@@ -20,7 +20,7 @@ from headtohead.data.splits.sample_splits import sampled_rows, train_subset
 from headtohead.errors import UsageError
 from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import EVALUATION_SEED
-from headtohead.training.parallel.distributed import Replicas, replicas_of
+from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.run_components import TrainerSettings
 
 

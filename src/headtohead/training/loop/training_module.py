@@ -24,7 +24,7 @@ from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
 from headtohead.training.optim.weight_average import WeightAverage
-from headtohead.training.parallel.distributed import Replicas, replicas_of
+from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.parallel.sharded_tensors import clip_gradients, is_sharded
 from headtohead.training.parallel.split_layers import parallelise
 from headtohead.training.run_components import RunComponents

@@ -18,8 +18,8 @@ from headtohead.comparison.report.number_format import (
     signed_between,
 )
 from headtohead.comparison.report.section_parts import ArmName, Badge, Cell, Code, Column, ReportTable, Section, Stacked
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count, memory, number
-from headtohead.comparison.verdicts.intervals import mean_interval
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
 
 

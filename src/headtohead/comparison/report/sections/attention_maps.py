@@ -13,8 +13,7 @@ from PIL import Image
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.report.section_parts import ArmName, Picture, PictureGrid, ReportText, Section, SectionPart
-from headtohead.files.array_archive import open_archive
-from headtohead.files.safe_read import DamagedFile
+from headtohead.files.safe_read import DamagedFile, open_archive
 from headtohead.interpretability.colour_table import values_to_colours
 
 _HEADS = 4

@@ -10,12 +10,11 @@ from typing import Any
 
 from headtohead.comparison.comparison_results import ComparisonResults, RunResult
 from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import metric_words
-from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
-from headtohead.records.headline import GIVEN
+from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.records.metrics_file import Curve
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.run_summary import GIVEN
 
 _SCALES = ("linear", "log")
 _FEW = 12

@@ -12,7 +12,6 @@ from headtohead.comparison.analyses.effects import EffectEstimate, Effects
 from headtohead.comparison.analyses.effects_text import certainty, explained
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import INK
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import level, metric_words, signed
 from headtohead.comparison.report.section_parts import (
     Column,
@@ -22,7 +21,9 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    chance_words,
     figure,
+    with_chance,
 )
 
 _ROW = 30

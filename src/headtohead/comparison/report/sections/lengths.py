@@ -8,7 +8,6 @@ from typing import Any
 from headtohead.comparison.analyses.length_curves import LengthCurve, LengthCurves, LengthPoint
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import aim, between, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
@@ -19,7 +18,9 @@ from headtohead.comparison.report.section_parts import (
     Section,
     SectionPart,
     Stacked,
+    chance_words,
     figure,
+    with_chance,
 )
 from headtohead.comparison.tables.run_table import number
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
 from headtohead.comparison.report.arm_styles import MUTED, ArmStyle, faint, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import aim, level, metric_words
-from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.record import RunRecord
 
 _WIDE = 8

@@ -8,9 +8,18 @@ from typing import Any
 from headtohead.comparison.analyses.row_curves import RowsCurve, over_rows
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import aim, between, level, metric_words
-from headtohead.comparison.report.section_parts import Cell, Column, ReportFigure, ReportTable, Section, Stacked, figure
+from headtohead.comparison.report.section_parts import (
+    Cell,
+    Column,
+    ReportFigure,
+    ReportTable,
+    Section,
+    Stacked,
+    chance_words,
+    figure,
+    with_chance,
+)
 from headtohead.comparison.tables.run_table import number
 
 

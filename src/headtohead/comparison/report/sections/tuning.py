@@ -9,7 +9,6 @@ from headtohead.comparison.analyses.trials import Trial, ValueChoices, ValueRang
 from headtohead.comparison.analyses.tuning_summary import ArmTuning, TuningSummary
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import UNKNOWN, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
@@ -23,7 +22,9 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    chance_words,
     figure,
+    with_chance,
 )
 from headtohead.comparison.tables.run_table import count, number
 
