@@ -14,7 +14,7 @@ from headtohead.architectures.architecture import InputSize
 from headtohead.architectures.ledger import ledger
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.initialisations import gpt2, t5, xavier

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from headtohead.architectures.operation_counter import saved_bytes
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import recompute
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm, RmsNorm, RmsScale

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from contracts.choices import factory, names
-from headtohead.components.block import Branch, ResidualScheme
+from headtohead.components.block_parts import Branch, ResidualScheme
 from headtohead.components.component import Context
 from headtohead.components.norms import LayerNorm
 from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, ReZero

@@ -16,7 +16,7 @@ from torch import nn
 import headtohead.components
 from contracts.choices import GROUPS, factory, files, kind_of, names, target
 from headtohead.components import initialisations
-from headtohead.components.block import FeedForward, Norm, ResidualScheme
+from headtohead.components.block_parts import FeedForward, Norm, ResidualScheme
 from headtohead.components.component import CrossMixer, Mixer, Position
 from headtohead.components.mixers.bidirectional import Bidirectional, BidirectionalWithMaps
 from headtohead.components.mixers.local_then_mixer import LocalThenMixer

@@ -14,7 +14,7 @@ from headtohead.architectures.decoder import DecodingModel, DecodingState
 from headtohead.architectures.heads import HeadFields, make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.token_stack import TokenFields
-from headtohead.components.block import FeedForwardFactory, NormFactory, ResidualSchemeFactory
+from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
 from headtohead.components.component import (
     Context,
     CostQuery,

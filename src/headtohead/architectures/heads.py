@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLanguageModel, MaskedLanguageModelAndPair
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.component import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs

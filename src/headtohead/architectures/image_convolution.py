@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture, CostRow, Head, InputSize, check_image_shape
 from headtohead.architectures.heads import ClassHeadFields
-from headtohead.components.block import NormFactory
+from headtohead.components.block_parts import NormFactory
 from headtohead.components.component import Costs, Initialisation
 from headtohead.components.convolutions import (
     ConvolutionLayer,

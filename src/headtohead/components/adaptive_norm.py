@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.component import Context, CostQuery, Costs, State
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Width

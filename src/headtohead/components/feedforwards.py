@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.block import FeedForward
+from headtohead.components.block_parts import FeedForward
 from headtohead.components.component import Component, Context, CostQuery, Costs, State, TensorParallelPlan
 from headtohead.components.linear_maps import InputLinear, ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.block import FeedForward
+from headtohead.components.block_parts import FeedForward
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Context, CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Component, Context, CostQuery, Costs
 from headtohead.components.precision import at_least_float32

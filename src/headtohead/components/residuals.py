@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.block import Branch, Norm, NormFactory, ResidualScheme, Sublayer
+from headtohead.components.block_parts import Branch, Norm, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, CostQuery, Costs, State
 from headtohead.ranges import Real
 

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.block import Block, BlockState, Norm
+from headtohead.components.block import Block, BlockState
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing, recompute
 from headtohead.components.component import (
     Component,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headtohead.components.block import FeedForwardFactory, NormFactory, ResidualSchemeFactory
+from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
 from headtohead.components.component import MixerFactory, PositionFactory
 from headtohead.components.mixers.identity import Identity
 from headtohead.errors import UsageError

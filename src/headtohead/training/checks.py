@@ -6,7 +6,7 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.component import Component
 from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError

@@ -20,7 +20,8 @@ from from_fields import from_fields
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose
 from headtohead.data.data_source import DataError
-from headtohead.data.sources.hub.dataset_reference import DatasetReference, locate_dataset
+from headtohead.data.sources.hub.dataset_location import locate_dataset
+from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.downloads import fetch_file
 from headtohead.data.sources.hub.hub_answers import is_fetched
 from headtohead.data.sources.hub.hub_tables import HubTables

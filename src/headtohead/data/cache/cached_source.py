@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from headtohead.data.cache.prepared_content import PreparedContent, fingerprint, prepared
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource, DataSpec, Split, SplitName
-from headtohead.data.splits.leaks import LEAKS, with_leaks
+from headtohead.data.splits.leaks import LEAKS
+from headtohead.data.splits.row_leaks import with_leaks
 
 
 class CachedSource(DataSource):

@@ -21,7 +21,8 @@ from headtohead.data.data_source import DataError, Split, SplitName
 from headtohead.data.row_formats.language_rows import LanguageSource, RowPacking, encoded
 from headtohead.data.row_formats.text_source import TokenizedRows
 from headtohead.data.row_formats.token_rows import as_tensor, byte_counter, document_positions, padded
-from headtohead.data.sources.hub.dataset_reference import DatasetLocation, DatasetReference, locate_dataset
+from headtohead.data.sources.hub.dataset_location import DatasetLocation, locate_dataset
+from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.splits.leaks import LEAKS
 from headtohead.data.streaming.parquet_shards import Shard, shards_of, texts_of
 from headtohead.data.streaming.shard_cache import ShardCache

@@ -22,7 +22,8 @@ from headtohead.data.data_source import DataError, DataSpec, SplitName
 from headtohead.data.row_formats.class_names import Classes, class_shares
 from headtohead.data.row_formats.image_rows import ImageRows, described_images, mean_and_deviation, normalised
 from headtohead.data.row_formats.token_rows import as_tensor
-from headtohead.data.sources.hub.dataset_reference import DatasetLocation, DatasetReference, locate_dataset
+from headtohead.data.sources.hub.dataset_location import DatasetLocation, locate_dataset
+from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.image_columns import (
     ChosenImageColumns,
     PictureColumns,
@@ -30,7 +31,8 @@ from headtohead.data.sources.hub.image_columns import (
     picture_bytes,
 )
 from headtohead.data.sources.hub.split_choice import check_apart, is_unlabelled
-from headtohead.data.splits.leaks import LEAKS, leaks_of
+from headtohead.data.splits.leaks import LEAKS
+from headtohead.data.splits.row_leaks import leaks_of
 from headtohead.data.streaming.parquet_shards import (
     Shard,
     TrainShard,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.components.block import FeedForward, Norm
+from headtohead.components.block_parts import FeedForward, Norm
 from headtohead.components.component import Context, CrossMixer, Mixer
 from headtohead.diagnostics.laws.law_subject import difference
 

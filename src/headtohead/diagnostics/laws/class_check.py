@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from headtohead.components.block import FeedForward, Norm
+from headtohead.components.block_parts import FeedForward, Norm
 from headtohead.components.component import Component, CrossMixer, Mixer, Position
 from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.block import FeedForward, NormFactory, ResidualScheme, Sublayer
+from headtohead.components.block_parts import FeedForward, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, CostQuery, Costs, CrossFactory, MixerFactory, PositionFactory
 from headtohead.components.norms import BatchNorm, NoNorm
 from headtohead.components.positions.absolute import NoPosition

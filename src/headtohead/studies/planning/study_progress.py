@@ -1,4 +1,4 @@
-"""How far a study has come by the records of its runs alone, so that every worker gets the same answer: the tuning of
+"""A study's progress by the records of its runs alone, so that every worker gets the same answer: the tuning of
 each arm, and the rounds of a study that adds seeds until it is decided."""
 
 from __future__ import annotations

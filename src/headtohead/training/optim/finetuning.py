@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.components.block import Norm
+from headtohead.components.block_parts import Norm
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
 from headtohead.ranges import Depth, Share

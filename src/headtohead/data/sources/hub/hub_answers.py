@@ -1,4 +1,4 @@
-"""What the hub answers: its answers are remembered, so that data fetched once can be read offline, and its errors are
+"""The hub's answers are remembered, so that data fetched once can be read offline, and its errors are
 each reported in one sentence with the remedy."""
 
 from __future__ import annotations

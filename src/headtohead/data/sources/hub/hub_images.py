@@ -21,7 +21,8 @@ from headtohead.data.cache.prepared_content import PreparedContent, disk_full_me
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataKind, DataSpec, SplitName
 from headtohead.data.row_formats.class_names import Classes, class_shares
 from headtohead.data.row_formats.image_rows import ImageRows, described_images, mean_and_deviation, stratified
-from headtohead.data.sources.hub.dataset_reference import DatasetLocation, DatasetReference, locate_dataset
+from headtohead.data.sources.hub.dataset_location import DatasetLocation, locate_dataset
+from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.downloads import fetch_file
 from headtohead.data.sources.hub.image_columns import (
     ChosenImageColumns,

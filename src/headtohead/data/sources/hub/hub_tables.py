@@ -16,7 +16,8 @@ from headtohead.data.row_formats.text_source import BucketedRows, RowFormat
 from headtohead.data.sources.columns import SampleColumns, kind_of
 from headtohead.data.sources.hub import row_files
 from headtohead.data.sources.hub.column_types import chosen_columns, class_names_of
-from headtohead.data.sources.hub.dataset_reference import DatasetLocation, DatasetReference, locate_dataset
+from headtohead.data.sources.hub.dataset_location import DatasetLocation, locate_dataset
+from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.downloads import fetch_file
 from headtohead.data.sources.hub.row_files import Schema, schema_of
 from headtohead.data.sources.hub.split_choice import UNLABELLED, PublishedSplits, chosen_splits, hidden, is_unlabelled

@@ -1,0 +1,133 @@
+"""These contracts are for the parts around the mixer of a block: norms, feed-forwards and residual schemes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.component import Component, Context, CostQuery, Costs, State
+from headtohead.errors import UsageError
+
+
+class Norm(Component):
+    """Normalises each token; it sees other tokens only as `context` allows (or, as batch norm, by statistics of all
+    valid tokens)."""
+
+    keeps_statistics: ClassVar[bool] = False
+    """True where training updates running statistics, which recomputation must not do twice."""
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        """Normalise the tokens; the shape stays the same."""
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """Return the state that decoding starts with; empty for a norm that treats every token by itself."""
+        del batch_size, device, dtype
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        """Process the next tokens, given the state of all before."""
+        y: Tensor = self(x, context)
+        return y, state
+
+
+class FeedForward(Component):
+    """Works on every token by itself, or with a glance at the token before: x[B, L, D] -> y[B, L, D]."""
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        """Transform the tokens; the shape stays the same."""
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """Return the state that decoding starts with; empty for one that treats every token by itself."""
+        del batch_size, device, dtype
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        """Process the next tokens, given the state of all before."""
+        y: Tensor = self(x, context)
+        return y, state
+
+
+class ResidualScheme(Component):
+    """The way in which the sublayers of a block meet the residual stream; it owns the branches' dropout and drop
+    path."""
+
+    needs_final_norm: ClassVar[bool]
+    """True where the stream leaves the last block without a norm."""
+    has_stream: ClassVar[bool] = True
+    """False where sublayers follow each other without one."""
+    branch_gain: float = 1.0
+    """Initialisations multiply the weights of a branch by this, queries and keys left out."""
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        """Return the stream after the sublayers."""
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """Return the state that decoding starts with: the states of its norms, where it has any."""
+        del batch_size, device, dtype
+        return State()
+
+    def step(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], State]:
+        """Return the stream of the next tokens; the sublayers update their own states."""
+        y: Tensor = self(x, sublayers, context)
+        return y, state
+
+    def output_bytes(self, query: CostQuery) -> int:
+        """Return the bytes of a sublayer's output where whatever reads it next saves that very tensor, else 0."""
+        del query
+        return 0
+
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+NormFactory = Callable[[int], Norm]
+
+
+FeedForwardFactory = Callable[..., FeedForward]
+"""feedforward(d_model, dropout=p)"""
+
+
+ResidualSchemeFactory = Callable[..., ResidualScheme]
+"""residual(norm, d_model, num_layers=N, num_sublayers=1, 2 or 3, dropout=p, drop_path=q)"""
+
+
+# Dropout on a residual branch drops single elements (Srivastava et al. 2014,
+# https://jmlr.org/papers/v15/srivastava14a.html) or the whole branch of a sample (Huang et al. 2016,
+# https://arxiv.org/abs/1603.09382).
+
+
+class Branch(Component):
+    """Dropout, then drop path; a surviving branch is scaled up, so that the mean stays."""
+
+    def __init__(self, d_model: int, num_sublayers: int, *, dropout: float, drop_path: float) -> None:
+        super().__init__()
+        for name, value in (("dropout", dropout), ("drop_path", drop_path)):
+            if not 0.0 <= value < 1.0:
+                raise UsageError(f"{name}={value} is no probability below 1: choose 0 <= {name} < 1")
+        self.d_model, self.num_sublayers, self.dropout, self.drop_path = d_model, num_sublayers, dropout, drop_path
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        if not self.training:
+            return x
+        x = F.dropout(x, self.dropout)
+        if self.drop_path == 0.0:
+            return x
+        keep = 1.0 - self.drop_path
+        return x * torch.empty(len(x), 1, 1, dtype=x.dtype, device=x.device).bernoulli_(keep).div_(keep)
+
+    def costs(self, query: CostQuery) -> Costs:
+        elements = query.length * self.d_model * (self.dropout > 0) + (self.drop_path > 0)
+        return Costs.of(self, activation_bytes=self.num_sublayers * elements * query.bytes_per_element)
