@@ -50,7 +50,7 @@ def hold(words: Sequence[str]) -> None:
 def parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options and words of a command as its own parser reads them; the command itself is not run."""
     if command not in COMMANDS:
-        raise ValueError(f"h2h {command} is no command")
+        raise ValueError(f"h2h {command} is not a command")
     whole = {"parse_args": argparse.ArgumentParser.parse_args,
              "parse_intermixed_args": argparse.ArgumentParser.parse_intermixed_args}  # fmt: skip
 

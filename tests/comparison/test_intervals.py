@@ -1,4 +1,4 @@
-"""Intervals as they are shown: after Student, and cut where no mean and no difference can be."""
+"""Intervals as they are shown: by Student's t, and cut where no mean and no difference can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files of one's own: they add choices to every group, and replace a shipped one where their header says so, alone."""
+"""Files of the user's own: they add choices to every group, and replace a shipped one where their header says so,
+alone."""
 
 from __future__ import annotations
 

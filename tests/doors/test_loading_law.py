@@ -27,7 +27,7 @@ ALLOWED = {
     "read_config": {"config/trust.py", "records/run_folder.py"},
     "self._loader.exec_module": {"lazy_packages.py"},  # Python's own loader of the packages listed there
     "import_module": {
-        "__init__.py",  # the names of the Python face
+        "__init__.py",  # the names of the Python API
         "api/__init__.py",  # the same
         "cli/__init__.py",  # the module of a command
         "cli/completion.py",  # the same

@@ -35,8 +35,8 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: &a [*a]", r"holds itself \(\*a\)"),
         ("[" * 5000 + "]" * 5000, "is nested deeper than 100 levels"),
         ("a: " + "9" * 5000, "holds a value that cannot be read"),
-        ("!!python/object/apply:os.system [true]", "is no YAML: could not determine a constructor"),
-        ("a: [", "is no YAML"),
+        ("!!python/object/apply:os.system [true]", "is not YAML: could not determine a constructor"),
+        ("a: [", "is not YAML"),
         ("a: 2024-99-99", "holds a value that cannot be read"),
     ],
 )
@@ -82,9 +82,9 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for name in ("pipe", "folder", "loop"):
-        with pytest.raises(DamagedFile, match=f"{name} (is no regular file|cannot be read)"):
+        with pytest.raises(DamagedFile, match=f"{name} (is not a regular file|cannot be read)"):
             read_text(tmp_path / name)
-    with pytest.raises(DamagedFile, match="pipe is no regular file"):
+    with pytest.raises(DamagedFile, match="pipe is not a regular file"):
         open_regular(tmp_path / "pipe")
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none")

@@ -41,13 +41,13 @@ def figure_of(results: ComparisonResults, section: str, options: Sequence[str]) 
 
     shown = report_figures(results)
     if section not in shown:
-        raise UsageError(unknown(f"{section} is no figure of this report", section, list(shown)))
+        raise UsageError(unknown(f"{section} is not a figure of this report", section, list(shown)))
     plain = plain_figure(shown[section])
     forms: list[dict[str, Any]] = plain["forms"]
     known = list(dict.fromkeys(option for form in forms for option in form["options"]))
     for option in options:
         if option not in known:
-            raise UsageError(unknown(f"{option} is no form of {section}", option, known))
+            raise UsageError(unknown(f"{option} is not a form of {section}", option, known))
     form = next(form for form in forms if set(options) <= set(form["options"]))
     filled = _resolved({"data": form["data"], "layout": form["layout"]}, plain["columns"])
     layout = {"template": "plotly_white", "margin": {"t": 30, "r": 20}, **filled["layout"]}

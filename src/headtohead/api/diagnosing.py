@@ -110,7 +110,7 @@ def check(
     d_model: int = 16,
     num_heads: int = 4,
 ) -> CheckedClass:
-    """Hold a class of one's own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
+    """Hold a class of your own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
 
     `reference` is the same function written plainly; `thorough` takes double, single and half precision.
     """

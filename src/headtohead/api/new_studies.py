@@ -111,7 +111,7 @@ def _chance(source: DataSource, task: str) -> str:
         return f"the most frequent class is {max(spec.class_shares):.3f} of them, which is chance"
     if spec.vocab_size:
         return f"a guess among all {spec.vocab_size:,} tokens has a loss of {log(spec.vocab_size):.2f}"
-    return "nobody knows what a guess gets before the first run"
+    return "what a guess scores is not known before the first run"
 
 
 def _minutes(file: Path, config_dir: str | Path | None) -> str:

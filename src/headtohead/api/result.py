@@ -1,4 +1,4 @@
-"""Results of the Python face print a few lines in a console, show a table in a notebook, and hand over a frame."""
+"""Results of the Python API print a few lines in a console, show a table in a notebook, and hand over a frame."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class StudyRequest:
         return planner
 
     def planned(self) -> tuple[StudyPlan, Sequence[RunSpec]]:
-        """Return the plan as far as it is known now, and the runs that are one's own."""
+        """Return the plan as far as it is known now, and the runs that are the user's own."""
         plan = self.planner.plan()
         return plan, shard_of(plan, *self.shard) if self.shard else plan.runs
 

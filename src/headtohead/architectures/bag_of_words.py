@@ -112,7 +112,7 @@ class BagOfWords(Architecture):
         return size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        """Yield the costs of the weights; counting is no product."""
+        """Yield the costs of the weights; counting is not a product."""
         query = size.query(1)
         yield CostRow("features", "counts", Costs(activation_bytes=len(self.grams) * size.bytes_per_element))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))

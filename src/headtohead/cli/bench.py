@@ -35,8 +35,8 @@ and Ctrl-C shows what was measured so far. bench.json and bench.png go to output
 def run(arguments: Sequence[str]) -> int:
     taken = parser("bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES)
     add_configuration(taken)
-    taken.add_argument("--json", action="store_true", help="the findings as JSON on standard output")
-    taken.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations beside ours, in turn")
+    taken.add_argument("--json", action="store_true", help="the results as JSON on standard output")
+    taken.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations next to ours, in turn")
     taken.add_argument("--rounds", type=int, default=9, help="rounds of each comparison with a peer (9)")
     options = parse(taken, arguments)
     if options.peers is not None:

@@ -73,7 +73,7 @@ def _widths(text: str) -> list[int]:
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise ConfigurationError(f"--widths {text} are no numbers: give them with commas, 32,64,128,256") from None
+        raise ConfigurationError(f"--widths {text} are not numbers: give them with commas, 32,64,128,256") from None
 
 
 def _measured(plan: CoordinatePlan) -> CoordinateResults:

@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         return _in_wandb(options.wandb)
     folder = Path(options.folder)
     if not folder.is_dir() and options.folder != _FOLDER:
-        raise ConfigurationError(f"{folder} is no folder: give one with runs below it, such as {_FOLDER}")
+        raise ConfigurationError(f"{folder} is not a folder: give one with runs below it, such as {_FOLDER}")
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has Ctrl-C ignored
         signal.signal(number, signal.default_int_handler)
     with _server(folder, options.port) as dashboard:
@@ -86,5 +86,5 @@ def _server(folder: Path, port: int) -> Dashboard:
     except OverflowError:
         raise ConfigurationError(f"--port {port}: choose a number from 1 to 65535, or 0 for any free one") from None
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"is not available ({error.strerror})"
         raise ConfigurationError(f"--port {port} {why}: --port 0 takes any free one") from None

@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
             f"--lm-eval-tasks {options.lm_eval_tasks} has task files: name some, --lm-eval TASK,TASK"
         )
     if options.plot and not is_curve:
-        raise ConfigurationError(f"--plot {options.plot}: one number is no curve; give --lengths or --places")
+        raise ConfigurationError(f"--plot {options.plot}: one number is not a curve; give --lengths or --places")
     from headtohead.finished_runs.evaluation.evaluate import evaluate
     from headtohead.finished_runs.evaluation.evaluation_request import EvaluationRequest
     from headtohead.finished_runs.finished_run import open_run

@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _find(options: Namespace) -> int:
-    """Show the studies nearest to the words, and how to ask the first of them of one's own data."""
+    """Show the studies nearest to the words, and how to ask the first of them of your own data."""
     if options.groups != [STUDY]:
         raise ConfigurationError(f'--find looks among studies: h2h list {STUDY} --find "{options.find}"')
     from headtohead.studies.definition.nearest_study import nearest_studies

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("match", "Find the shapes, or the steps, by which arms cost what the baseline costs.", _EXAMPLES)
+    taken = parser("match", "Find the sizes, or the steps, at which arms cost what the baseline costs.", _EXAMPLES)
     taken.add_argument(
         "overrides", nargs="*", default=[], metavar="[STUDY] OVERRIDE", help="a study, and overrides of every arm"
     )

@@ -32,7 +32,7 @@ _ELSEWHERE = {
     ("-cp", "--config-path"): "--config-dir DIR adds your YAML files to those of the package",
     ("-sc", "--shell-completion"): "h2h --install-completion sets completion up",
     ("--hydra-help",): "--help shows groups and fields, h2h list GROUP the choices of a group",
-    ("--experimental-rerun",): "h2h train --from-run RUN runs a run again",
+    ("--experimental-rerun",): "h2h train --from-run RUN repeats a run",
 }
 """Options of Hydra, and what is typed here instead."""
 
@@ -163,7 +163,7 @@ def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
 
     def read(text: str) -> tuple[Any, ...]:
         if not re.fullmatch(r"\s*[-+\d]+\s*(,\s*[-+\d]+\s*)*", text):
-            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is no list of whole numbers such as {example}")
+            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is not a list of whole numbers such as {example}")
         return tuple(map(one, text.split(",")))
 
     return read
@@ -172,7 +172,7 @@ def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
 def picture(text: str) -> str:
     """Return the name of a file whose ending says what kind of picture it is."""
     if Path(text).suffix.lower() not in _PICTURES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no picture: end its name with {', '.join(_PICTURES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a picture: end its name with {', '.join(_PICTURES)}")
     return text
 
 

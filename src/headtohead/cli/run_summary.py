@@ -60,7 +60,7 @@ def _source_location(record: RunRecord, folder: Path) -> list[str]:
     here = os.path.relpath(folder)
     lines = [f"record: {here}/record.json", f"see it beside others: h2h compare {os.path.relpath(folder.parent)}"]
     if record.status in ("interrupted", "out_of_disk"):
-        lines.append(f"go on with it: h2h train resume_from={here}")
+        lines.append(f"resume it: h2h train resume_from={here}")
     if record.wandb.url:
         lines.append(f"W&B: {record.wandb.url}")
     elif record.wandb.directory:

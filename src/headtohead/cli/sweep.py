@@ -49,7 +49,7 @@ def run_agents(
         with progress(lambda _: agents.num_runs) as show_progress:
             ended = run_to_the_end(agents, launcher, commands, show_progress)
     except KeyboardInterrupt:
-        note(f"interrupted; {_again(options, registered)} goes on with the sweep")
+        note(f"interrupted; {_again(options, registered)} resumes the sweep")
         return INTERRUPTED
     for agent in ended:
         if agent.code:
@@ -57,7 +57,7 @@ def run_agents(
     plan = agents.now()
     logs_folder = os.path.relpath(agents.folder / "logs")
     if refused := agents.num_unrecorded():
-        error_line(f"{refused} of the settings made no run: {logs_folder} says why")
+        error_line(f"{refused} of the settings could not be run: {logs_folder} says why")
     if not plan.trials:
         error_line(f"no agent here has trained a run: see {registered.url} and {logs_folder}")
         return 1
@@ -81,7 +81,7 @@ def _joined(path: str) -> RegisteredSweep:
 
     parts = path.split("/")
     if len(parts) != 3 or not all(parts):
-        raise ConfigurationError(f"--join {path} is no sweep: write ENTITY/PROJECT/SWEEP, as `wandb sweep` says it")
+        raise ConfigurationError(f"--join {path} is not a sweep: write ENTITY/PROJECT/SWEEP, as `wandb sweep` says it")
     return RegisteredSweep(*parts)
 
 
@@ -101,7 +101,7 @@ def _again(options: argparse.Namespace, registered: RegisteredSweep) -> str:
 _EXAMPLES = """\
 examples:
   h2h sweep sweeps/positions_and_norms.yaml --plan       what would be tried
-  h2h sweep sweeps/positions_and_norms.yaml              try it, or go on with it, and say what came out
+  h2h sweep sweeps/positions_and_norms.yaml              run or resume it, and report the results
   h2h sweep sweeps/schedules.yaml --workers 2            two trials at once; more workers may join from other machines
                                                          that share the folder, by the same command
   h2h sweep sweeps/schedules.yaml --workers 8 launcher=slurm
@@ -110,7 +110,7 @@ examples:
   h2h sweep sweeps/mixers_and_widths.yaml --run-cap 12   fewer trials than the file says
   h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server says what is tried, two agents here try it
 
-The same files serve wandb sweep and wandb agent. Stop at any time: the next call goes on where it was. sweep.html and
+The same files serve wandb sweep and wandb agent. Stop at any time: the next call resumes it. sweep.html and
 the runs are in outputs/sweeps/NAME, NAME being the file's.
 
 exit code: 0 every trial is done, 1 some trial failed, was skipped or is not done, 2 refused, 130 interrupted
@@ -144,7 +144,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     taken = parser(
-        "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and say what came out.", _EXAMPLES
+        "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and report the results.", _EXAMPLES
     )
     taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
     taken.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every trial")
@@ -197,7 +197,7 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) 
         with progress(lambda _: sweeper.plan.num_runs) as show_progress:
             ended = conduct(sweeper, workers, arguments, show_progress)
     except KeyboardInterrupt:
-        note(f"interrupted; {_command(options)} goes on where it was")
+        note(f"interrupted; {_command(options)} resumes it")
         return INTERRUPTED
     for worker in ended:
         if worker.code:

@@ -30,7 +30,7 @@ Ends with 1 where something could not be uploaded.
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("sync", "Upload the runs that W&B's server lacks, or of which it lacks a part.", _EXAMPLES)
+    taken = parser("sync", "Upload the runs that W&B's server does not have, or has only in part.", _EXAMPLES)
     taken.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders of runs; default: outputs")
     taken.add_argument("--dry-run", action="store_true", help="upload nothing")
     taken.add_argument(
@@ -63,7 +63,9 @@ def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
     num_complete = 0
     for root in roots:
         if not root.is_dir():
-            raise UsageError(f"{root} {'is no folder' if root.exists() else 'does not exist'}: name a folder of runs")
+            raise UsageError(
+                f"{root} {'is not a folder' if root.exists() else 'does not exist'}: name a folder of runs"
+            )
         for folder, files in runs_with_files(root):
             if folder.is_live():
                 note(f"left out {os.path.relpath(folder.path)}: it is still running")

@@ -46,17 +46,17 @@ exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("train", "Train one model on one task and write its record.", "")
     add_configuration(taken, several=True)
-    taken.add_argument(
-        "--from-run", metavar="PATH", help="a run to be run again: its folder, record.json or config.yaml"
-    )
+    taken.add_argument("--from-run", metavar="PATH", help="a run to repeat: its folder, record.json or config.yaml")
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
     add_processes(taken)
     taken.add_argument(
-        "--take-over", action="store_true", help="go on with a run that another process may still write; that one ends"
+        "--take-over",
+        action="store_true",
+        help="resume a run that another process may still be writing; that process then exits",
     )
-    taken.add_argument("--resumable", action="store_true", help="the same command again goes on with the same run")
-    taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
+    taken.add_argument("--resumable", action="store_true", help="the same command resumes the same run")
+    taken.add_argument("--retry", action="store_true", help="with -m: restart what failed or ran out of memory")
     options = parse(taken, arguments, several=True)
     if sweep := sweep_id():
         options.overrides = as_written(options.overrides, sweep_values(), sweep)
@@ -69,9 +69,9 @@ def run(arguments: Sequence[str]) -> int:
     options.overrides = [*options.overrides, *name_by_wandb(options.overrides)]
     config = _again(options) if options.from_run else composed(options)
     if options.resumable and RunConfig(config).resume_from:
-        raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")
+        raise ConfigurationError("--resumable finds by itself the run to resume: take out resume_from")
     if options.take_over and not (options.resumable or RunConfig(config).resume_from):
-        raise ConfigurationError("--take-over is for a run that is gone on with: give resume_from=RUN, or --resumable")
+        raise ConfigurationError("--take-over is for resuming a run: give resume_from=RUN, or --resumable")
     if options.cfg:
         out(configuration_text(options, config))
         return 0

@@ -125,7 +125,7 @@ class Verdict:
     kind: Kind
     method: Method
     because: str | None
-    """Why the method is no t-test."""
+    """Why the method is not a t-test."""
     difference: float | None
     interval: tuple[float, float] | None
     p: float | None

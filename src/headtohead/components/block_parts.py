@@ -116,7 +116,7 @@ class Branch(Component):
         super().__init__()
         for name, value in (("dropout", dropout), ("drop_path", drop_path)):
             if not 0.0 <= value < 1.0:
-                raise UsageError(f"{name}={value} is no probability below 1: choose 0 <= {name} < 1")
+                raise UsageError(f"{name}={value} is not a probability below 1: choose 0 <= {name} < 1")
         self.d_model, self.num_sublayers, self.dropout, self.drop_path = d_model, num_sublayers, dropout, drop_path
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:

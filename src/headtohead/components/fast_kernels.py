@@ -83,7 +83,7 @@ class FastKernel:
         packages = [offer.package for offer in offers]
         if requested not in ("auto", "torch", *packages):
             raise UsageError(
-                f"kernel={requested} is none of this mixer's: choose from auto, torch, {', '.join(packages)}"
+                f"kernel={requested} is not available for this mixer: choose from auto, torch, {', '.join(packages)}"
             )
         if requested in packages and not _is_installed(requested):
             raise UsageError(
@@ -176,7 +176,7 @@ def _require(offer: Offer, device: torch.device, dtype: torch.dtype) -> None:
 def _reason(offer: Offer, device: torch.device, dtype: torch.dtype) -> str | None:
     """Return why the kernel cannot compute there; None where it can."""
     if not _has_kernels(device):
-        return f"computes on a CUDA device alone, and the tensors are on {device}"
+        return f"computes only on a CUDA device, and the tensors are on {device}"
     if dtype not in offer.dtypes:
         names = ", ".join(str(taken).removeprefix("torch.") for taken in offer.dtypes)
         return f"takes {names} here, and the tensors are {str(dtype).removeprefix('torch.')}"

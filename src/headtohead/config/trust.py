@@ -196,7 +196,7 @@ def _refusal(path: str, name: Any, file: str) -> str:
     if not _is_name(name):
         return f"{path}={show(name)} in {file} is refused: it must name a class, package.module.Class"
     return (
-        f"{path}={name} in {file} is none of the choices that come with Head to Head, and to make it is to run its "
+        f"{path}={name} in {file} is not one of the choices that come with Head to Head, and to make it is to run its "
         f"code: if you trust it and whoever made this run, add --trust {name}, or write `trusted: [{name}]` into "
         f"{_settings()}"
     )

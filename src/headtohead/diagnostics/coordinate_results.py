@@ -131,7 +131,7 @@ class CoordinateResults:
 
 
 def _number(value: float) -> float | None:
-    """JSON has no word for what is no number."""
+    """JSON has no word for what is not a number."""
     return value if math.isfinite(value) else None
 
 

@@ -25,7 +25,7 @@ from headtohead.training.memory import trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _UNSEEN = 0.05
-"""The share of what a block declares to save that is no rounding if the replay does not show it."""
+"""The share of what a block declares to save that is not rounding if the replay does not show it."""
 _OVERLAP = 0.9
 """The share of a device's arithmetic under which messages can be hidden."""
 

@@ -91,6 +91,6 @@ class WorkPlan(Protocol):
 
 
 Replan = Callable[[], tuple[WorkPlan, Sequence[RunSpec]]]
-"""Plans anew, and says which runs are one's own."""
+"""Plans again, and says which runs are its own."""
 StopReason = Callable[[RunSpec, Path], str | None]
 """Why a run that is being trained into a folder should end now, if it should."""

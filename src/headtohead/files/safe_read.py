@@ -59,7 +59,7 @@ def open_regular(path: Path) -> BinaryIO:
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - Path.open takes no opener
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise DamagedFile(path, "is no regular file")
+        raise DamagedFile(path, "is not a regular file")
     return file
 
 
@@ -109,7 +109,7 @@ def parse_yaml(text: str, where: Path | str, *, way_out: str = "") -> Any:
         why = " ".join(str(error).split())
         if "maximum nesting depth" in why:  # newer libyaml counts by itself, before it hands out the first event
             raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out) from None
-        raise DamagedFile(where, f"is no YAML: {why}", way_out) from None
+        raise DamagedFile(where, f"is not YAML: {why}", way_out) from None
     except (ValueError, TypeError, OverflowError, AttributeError, RecursionError) as error:
         if isinstance(error, DamagedFile):
             raise
@@ -171,7 +171,7 @@ _DAMAGE = (
     OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError, MemoryError, BadZipFile,
     zlib.error,
 )  # fmt: skip
-"""What NumPy and zipfile raise for bytes that are no archive, and what is done with arrays of another shape."""
+"""What NumPy and zipfile raise for bytes that are not an archive, and what is done with arrays of another shape."""
 
 
 @contextmanager
@@ -186,4 +186,4 @@ def open_archive(path: Path) -> Iterator[NpzFile]:
         raise
     except _DAMAGE as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise DamagedFile(path, f"is no whole file of arrays ({why})") from None
+        raise DamagedFile(path, f"is not a whole file of arrays ({why})") from None

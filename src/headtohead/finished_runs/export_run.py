@@ -75,7 +75,7 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
     if form not in get_args(Form):
         raise ConfigurationError(f"--to {form} is not an export format: choose one of {', '.join(get_args(Form))}")
     if folder is not None and _has_files(folder) and not (folder / "export.json").is_file():
-        raise ConfigurationError(f"--out {folder} holds files that are no export: name a new or an empty folder")
+        raise ConfigurationError(f"--out {folder} holds files that are not an export: name a new or an empty folder")
     folder = run.folder / "export" / form if folder is None else folder
     model = run.model
     most = limits(model, _export_data(run))

@@ -75,7 +75,7 @@ def _refuse_no_path(path: Path) -> None:
         )
         raise ConfigurationError(f"{path} is W&B's own file of an offline run, which only W&B reads: {way}")
     if path.is_file() and path.name != RECORD and path.suffix.lower() not in _TABLES:
-        raise ConfigurationError(f"{path} is no run folder and no .csv file: export the table as .csv")
+        raise ConfigurationError(f"{path} is neither a run folder nor a .csv file: export the table as .csv")
 
 
 def _take_folder(path: Path, seen: set[Path], runs: NamedRuns, index: RunIndex) -> None:

@@ -214,7 +214,7 @@ def _id_of(word: str, data: ProceduralSource) -> int:
         guess = nearest(word, data.symbols)
         hint = f"did you mean {guess}? " if guess else ""
         examples = " ".join(data.symbols[:20]) + (" ..." if len(data.symbols) > 20 else "")
-        raise DataError(f"{word!r} is no symbol of data={data.name}: {hint}they are {examples}, with spaces between")
+        raise DataError(f"{word!r} is not a symbol of data={data.name}: {hint}they are {examples}, with spaces between")
     return FIRST_ID + data.symbols.index(word)
 
 

@@ -51,7 +51,7 @@ class AttentionMaps:
     segments: Int[Tensor, "B L"] | None = None
     """Document numbers of packed rows, for self-attention."""
     grid: Grid | None = None
-    """Rows and columns of an image's patches; queries and keys before them are no patches."""
+    """Rows and columns of an image's patches; queries and keys before them are not patches."""
 
     @property
     def allowed(self) -> Bool[Tensor, "B L M"]:

@@ -32,7 +32,7 @@ def our_activation(name: str) -> str:
     """Return our activation of the hub's name."""
     if name not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
-        raise InexpressibleError(f"its activation {name} is none of ours: choose a checkpoint with one of {known}")
+        raise InexpressibleError(f"its activation {name} is not supported: choose a checkpoint with one of {known}")
     return _ACTIVATIONS[name]
 
 
@@ -128,7 +128,7 @@ class ModelFamily(ABC):
             if field in hub and hub[field] not in values:
                 allowed = " or ".join(str(value) for value in values)
                 raise InexpressibleError(
-                    f"its config.json has {field}={hub[field]}, and our {self.model_type} knows {allowed} alone: "
+                    f"its config.json has {field}={hub[field]}, and our {self.model_type} supports only {allowed}: "
                     "choose another checkpoint"
                 )
         return hub

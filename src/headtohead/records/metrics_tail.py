@@ -35,7 +35,7 @@ class LoggedPoint:
     name: str
     progress: Progress
     value: float | None
-    """Return None where it is no number, or infinite."""
+    """Return None where it is not a number, or infinite."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MetricsChunk:
 
 
 def _point(line: bytes) -> LoggedPoint | None:
-    """Return None for the header, and for what is no line of metrics, such as zeros that a power failure left."""
+    """Return None for the header, and for what is not a line of metrics, such as zeros that a power failure left."""
     cells = line.split(b",")
     if line == _HEADER or len(cells) != len(COLUMNS):
         return None

@@ -26,7 +26,7 @@ Status = Literal["running", "finished", "diverged", "out_of_memory", "out_of_dis
 
 @dataclass
 class Seeds:
-    """The three sources of chance, apart."""
+    """The three sources of randomness, apart."""
 
     initialisation: int = 0
     data_order: int = 0
@@ -150,7 +150,7 @@ class RunRecord:
     content_hash: str | None = None
     """Of what decides the result: runs with the same one are repetitions of each other."""
     data: dict[str, Any] = field(default_factory=dict)
-    """Where its rows were published: set, subset, revision (as resolved), licence; empty for rows of one's own."""
+    """Where its rows were published: set, subset, revision (as resolved), licence; empty for rows of the user's own."""
     costs: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
     place: StudyPosition = field(default_factory=StudyPosition)
@@ -257,7 +257,7 @@ def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
         try:
             data = MIGRATIONS[version](data)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise RecordError(f"{where} is no record of version {version}, whatever it says: {error!r}") from None
+            raise RecordError(f"{where} is not a record of version {version}, whatever it says: {error!r}") from None
         version += 1
     return {**data, "schema_version": SCHEMA_VERSION}
 

@@ -30,7 +30,7 @@ class RowFile:
         return self.columns[_ROW]
 
     def of(self, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return what each row adds above and below the line; None for a metric that is no such ratio."""
+        """Return what each row adds above and below the line; None for a metric that is not such a ratio."""
         names = self.ratios.get(metric)
         return None if names is None else (self.columns[names[0]], self.columns[names[1]])
 

@@ -36,7 +36,7 @@ def runs(
     folders = [paths] if isinstance(paths, str | Path) else list(paths)
     for path in map(Path, folders):
         if not path.is_dir():
-            raise UsageError(f"{path} is no folder: give the folder of a run, or one above it such as outputs")
+            raise UsageError(f"{path} is not a folder: give the folder of a run, or one above it such as outputs")
     return ordered(filter(run_filter(where), _distinct(folders)), sort, limit)
 
 

@@ -100,7 +100,7 @@ class RunSummary:
     results: dict[str, float] = field(default_factory=dict)
     """All results by stage and name: test/loss."""
     latest: Mapping[str, float | None] = field(default_factory=dict)
-    """The last logged value of each metric, where somebody follows the run; None where it is no number."""
+    """The last logged value of each metric, where somebody follows the run; None where it is not a number."""
     sections: Sequence[ConfigSection] = field(default=(), repr=False)
     """The configuration by its sections."""
 

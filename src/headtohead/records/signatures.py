@@ -59,7 +59,7 @@ def _signature(key: bytes, config: Mapping[str, Any]) -> str:
 
 
 def _signatures(run: Path) -> list[str]:
-    """Whatever is no list of ASCII texts holds no signature."""
+    """Whatever is not a list of ASCII texts holds no signature."""
     try:
         result = read_json(run / SIGNATURES)
     except (OSError, ValueError):

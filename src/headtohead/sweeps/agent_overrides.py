@@ -1,6 +1,6 @@
 """Overrides from W&B's agent, which writes values as Python does, read as the sweep's file wrote them.
 
-None, True and {'lr': 0.001} are no words of Hydra's: the file that the agent leaves beside them has the values.
+None, True and {'lr': 0.001} are not words of Hydra's: the file that the agent leaves beside them has the values.
 """
 
 from __future__ import annotations

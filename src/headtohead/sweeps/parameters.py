@@ -121,7 +121,7 @@ def _spread(path: str, name: str, provided: dict[str, Any]) -> QuantileDistribut
         raise ConfigurationError(f"parameters.{path} is refused: q, sigma, a and b must be above 0")
     if name.endswith("log_uniform") and figures["max"] > math.log(1e300):
         raise ConfigurationError(
-            f"parameters.{path}: {name} takes exponents of e, and e^{figures['max']:g} is no number: "
+            f"parameters.{path}: {name} takes exponents of e, and e^{figures['max']:g} is not a number: "
             "for the values themselves write log_uniform_values"
         )
     return QuantileDistribution(name, figures)

@@ -82,7 +82,7 @@ def read_sweep(
     if not path.is_file():
         ours = sorted(Path("sweeps").glob("*.yaml"))
         hint = f": here are {', '.join(map(str, ours))}" if ours else ": give the path of a W&B sweep file"
-        raise ConfigurationError(f"{file} is no file{hint}")
+        raise ConfigurationError(f"{file} is not a file{hint}")
     try:
         sweep = sweep_from(path.stem, loaded(path), overrides, run_cap)
         if searched_here:
@@ -146,7 +146,7 @@ def _checked(prefix: str, provided: Mapping[Any, Any], kinds: Mapping[str, Kind]
         if key not in kinds:
             guess = nearest(str(key), kinds)
             hint = f"did you mean {prefix}{guess}?" if guess else f"h2h sweep knows {one_of(kinds)}"
-            raise ConfigurationError(f"{prefix}{key} is no key of a sweep file that can be run here: {hint}")
+            raise ConfigurationError(f"{prefix}{key} is not a key of a sweep file that can be run here: {hint}")
     read = {}
     for key, value in provided.items():
         try:

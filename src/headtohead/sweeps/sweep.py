@@ -91,7 +91,7 @@ class Sweep:
     after: tuple[str, ...] = ()
     """Those that stand behind the parameters, then those typed beside the file's name: they have the last word."""
     config_dir: str | None = None
-    """A folder with choices of one's own, where the file's command names one."""
+    """A folder with choices of the user's own, where the file's command names one."""
     metric: str = "validation/loss"
     larger_is_better: bool = False
     run_cap: int | None = None
@@ -164,7 +164,7 @@ def outcome_of(record: RunRecord, folder: Path, sweep: Sweep) -> Outcome:
 
 
 def logged(folder: Path, metric: str) -> tuple[list[int], list[float]]:
-    """Steps and values of a run, as far as it has come; what is no number is left out, as W&B leaves it out."""
+    """Steps and values of a run, as far as it has come; what is not a number is left out, as W&B leaves it out."""
     curve = RunFolder(folder).metrics([metric]).get(metric)
     pairs = [] if curve is None else list(zip(curve.step, curve.value, strict=True))
     finite = [(step, value) for step, value in pairs if math.isfinite(value)]

@@ -70,7 +70,7 @@ class PerStage(nn.Module):
         """Return what the metric computes over all devices, a mapping for sums, and start afresh."""
         metric = self._of(stage)
         with warnings.catch_warnings():
-            # A device may have had no batch at all, which is no mistake.
+            # A device may have had no batch at all, which is not a mistake.
             warnings.filterwarnings("ignore", message="The ``compute`` method of metric", category=UserWarning)
             values = metric.compute()
         metric.reset()

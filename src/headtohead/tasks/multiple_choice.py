@@ -207,7 +207,7 @@ class MultipleChoice(Classification):
     def _check_choices(self) -> None:
         if not all(self.choices) or len(set(map(tuple, self.choices))) < len(self.choices):
             raise UsageError(
-                f"task.label_words={list(self.template.words)} are no different tokens of this tokenizer: give other "
+                f"task.label_words={list(self.template.words)} are not different tokens of this tokenizer: give other "
                 "words."
             )
 

@@ -167,7 +167,7 @@ def direction_of(monitor: str, metrics: Sequence[Metric]) -> Direction:
     """Return which way of the monitored metric is better; a ValueError names the choices."""
     known = {metric.name: metric.direction for metric in metrics if metric.direction is not None}
     if monitor not in known:
-        raise UsageError(f"task.monitor={monitor!r} is no metric of this task: choose one of {', '.join(known)}.")
+        raise UsageError(f"task.monitor={monitor!r} is not a metric of this task: choose one of {', '.join(known)}.")
     return known[monitor]
 
 

@@ -24,7 +24,7 @@ _ALLOCATORS_WORDS = ("out of memory", "not enough memory", "DefaultCPUAllocator"
 
 
 class Diverged(Exception):  # noqa: N818 - the name of an outcome, like the next one
-    """A loss that is no number any more."""
+    """A loss that is not a number any more."""
 
     def __init__(self, what: str, value: float, step: int) -> None:
         super().__init__(f"{what} was {value} at step {step}")
@@ -55,7 +55,7 @@ def outcome_of(error: BaseException, parts: RunComponents) -> tuple[Status, str]
 def _of_the_disk(error: BaseException) -> str:
     if isinstance(error, OutOfDisk):
         return error.sentence("resume the run")
-    return f"the disk is full ({_first_line(error)}): free some room, then resume the run"
+    return f"the disk is full ({_first_line(error)}): free some space, then resume the run"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -51,6 +51,6 @@ def address_of(typed: str) -> RunsAddress:
         case [entity, project, kind, name] if kind in _FILTERS:
             return RunsAddress(typed, entity, project, filters={_FILTERS[kind]: name})
         case [_, _, *_]:
-            raise WandbError(f"wandb:{typed} is no address of runs: write {FORMS}")
+            raise WandbError(f"wandb:{typed} is not an address of runs: write {FORMS}")
         case _:
             raise WandbError(f"wandb:{typed} names no project: write {FORMS}")

@@ -74,7 +74,7 @@ def to_picture(array: Any) -> np.ndarray:
     """Return an 8-bit picture [H, W, 3] of a map [H, W], or of colours [H, W, 3 or 4].
 
     Maps are spread over the colours from their smallest to their largest value (a map of one value shows it within
-    0 to 1); what is no number is grey. Colours as floats must lie within 0 and 1.
+    0 to 1); what is not a number is grey. Colours as floats must lie within 0 and 1.
     """
     values = np.asarray(array)
     if values.ndim == 2:

@@ -99,7 +99,7 @@ def _read_table(path: Path) -> MetricTable:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *rows = csv.reader(file)
     except csv.Error as error:
-        raise DamagedFile(path, f"is no table ({error})") from None
+        raise DamagedFile(path, f"is not a table ({error})") from None
     by_column = [_typed(cells) for cells in zip(*rows, strict=True)]
     return MetricTable(tuple(columns), tuple(zip(*by_column, strict=True)))
 

@@ -213,7 +213,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     command = [*H2H, "dashboard", str(tmp_path / "ouputs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2
-    assert "is no folder" in done.stderr
+    assert "is not a folder" in done.stderr
 
 
 @pytest.mark.parametrize("verdict", ['{"verdicts": 3, "remarks": 7}', '{"study": [1], "verdicts": [null, {}]}', "[]"])

@@ -80,7 +80,7 @@ def test_the_digest_is_of_every_id_and_text() -> None:
         ("a.csv", "id,text\nx,a\nx,b\n", ReadOptions(), "two documents have the id 'x'"),
         ("a.csv", "one,two\nx,a\n", ReadOptions(), "name the one with the text, --text-column one"),
         ("a.csv", "one,two\nx,a\n", ReadOptions(text_columns=("three",)), "has no such column, it has one, two"),
-        ("a.jsonl", '{"text": ["x"]}\n', ReadOptions(), "is no text"),
+        ("a.jsonl", '{"text": ["x"]}\n', ReadOptions(), "is not text"),
     ],
 )
 def test_texts_that_cannot_be_read_are_refused(

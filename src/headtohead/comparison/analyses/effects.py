@@ -1,7 +1,7 @@
 """Estimate what the factors of an ablation do: main effects and interactions, each a contrast within every seed.
 
 Each is tested over the seeds as a verdict is: with Student's t, from six seeds on by an exact test too. P-values of
-what was registered are adjusted after Holm, of what explores after Benjamini and Hochberg, over all effects that can be
+what was registered are adjusted after Holm, of what explores by Benjamini and Hochberg, over all effects that can be
 estimated.
 """
 
@@ -289,7 +289,9 @@ def _remarks(
     for arm, runs in data.items():
         diverged = sum(not _is_number(value) for value in runs.values())
         if diverged:
-            yield f"{arm} is left out of the effects: {diverged} of its {len(runs)} runs diverged, which is no number"
+            yield (
+                f"{arm} is left out of the effects: {diverged} of its {len(runs)} runs diverged, which is not a number"
+            )
         elif not runs:
             yield f"{arm} is left out of the effects: none of its runs has a value"
     for seed in incomplete:

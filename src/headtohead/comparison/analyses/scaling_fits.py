@@ -87,7 +87,7 @@ class ArmFamily:
     name: str
     points: tuple[ScalingPoint, ...]
     diverged: int
-    """Runs that are no point of a law."""
+    """Runs that are not points of a law."""
     fits: tuple[ScalingFit, ...]
     joint: JointFit | None
     """Return None where sizes and tokens do not vary apart."""
@@ -111,7 +111,7 @@ def scaling_fits(
     alpha: float = 0.05,
     samples: int = 400,
 ) -> ScalingFits:
-    """Fit laws to the losses of measured runs; trials of a tuning are no points, runs on a share of the budget are."""
+    """Fit laws to the losses of measured runs; trials of a tuning are not points, runs on a share of the budget are."""
     runs = [(record, loss) for record, loss in measured if record.place.trial is None]
     family_fits = []
     for name, arms in families.items():

@@ -20,7 +20,7 @@ _UNITS: Mapping[str, TimeUnit] = {"equal_flops": "FLOPs", "equal_time": "seconds
 
 
 def unit_under(budget: str | None) -> TimeUnit:
-    """Return the unit of times: the quantity that was held equal, or steps if that is no measure of time."""
+    """Return the unit of times: the quantity that was held equal, or steps if that is not a measure of time."""
     return "steps" if budget is None else _UNITS.get(budget, "steps")
 
 

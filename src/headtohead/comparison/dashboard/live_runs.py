@@ -96,7 +96,7 @@ class LiveRuns:
             return mates
 
     def rows(self, keys: Sequence[str], group: str) -> dict[str, Any]:
-        """Return what the page shows of these runs; what is no run below the folder is not there."""
+        """Return what the page shows of these runs; what is not a run below the folder is not there."""
         with self._fresh():
             known = self._known(keys)
             tails = self._opened().tails.read([self._seen[key][0] for key in known])

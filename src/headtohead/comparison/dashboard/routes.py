@@ -190,7 +190,7 @@ class DashboardRoutes:
         key = _one(query, "run")
         folder = self.runs.folder(key)
         if folder is None:
-            raise NotThereError(f"run={key} is no run below this folder")
+            raise NotThereError(f"run={key} is not a run below this folder")
         return folder
 
     def _chosen(self, query: Query, among: Callable[[Path, Path], dict[tuple[str, str], Path]]) -> Path:

@@ -35,7 +35,7 @@ class Dashboard(ThreadingHTTPServer):
         self.routes.runs.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that was closed in the middle of an answer is no error."""
+        """A page that was closed in the middle of an answer is not an error."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 

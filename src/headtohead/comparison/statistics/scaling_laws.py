@@ -208,7 +208,7 @@ def _losses(loss: ArrayLike, free: int) -> Floats:
     if len(provided) <= free:
         raise UsageError(f"{len(provided)} points for {free} free numbers: give {free + 1} runs or more")
     if not (np.isfinite(provided) & (provided > 0)).all():
-        raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is no point of a law")
+        raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is not a point of a law")
     return np.log(provided)
 
 

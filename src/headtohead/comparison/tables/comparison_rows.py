@@ -22,7 +22,7 @@ class ComparisonRow:
     is_baseline: bool
     mean: float | None
     interval: tuple[float, float] | None
-    """Of the mean, after Student, and not beyond what the metric can be."""
+    """Of the mean, by Student's t, and not beyond what the metric can be."""
     seeds: int
     diverged: int
     left_out: int

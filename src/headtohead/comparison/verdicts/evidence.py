@@ -32,7 +32,7 @@ class TestResult:
 
     method: Method
     because: str | None = None
-    """Why it is no t-test, or why there is no test at all."""
+    """Why it is not a t-test, or why there is no test at all."""
     lead: int = 0
     """1: the first arm did better, -1: worse, 0: neither."""
     difference: float | None = None

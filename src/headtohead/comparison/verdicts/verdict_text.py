@@ -23,7 +23,7 @@ OF_WHAT = {
 }
 """By method, where a difference is not one of the metric's means."""
 _USUAL = 0.05
-_ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
+_ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " by Benjamini and Hochberg"}
 
 
 def sentence(verdict: Verdict) -> str:
@@ -55,7 +55,7 @@ def _stop(verdict: Verdict) -> list[str]:
     if result.stop.reason == "all seeds":
         return [f"all {most} seeds are in"]
     if result.stop.reason == "open":
-        return [f"seeds go on being added, up to {most}"]
+        return [f"seeds are still being added, up to {most}"]
     return [f"stopped after {_seeds(number)} for futility: {most} are not expected to decide it (chance below 1 in 20)"]
 
 

@@ -156,7 +156,7 @@ class _ConfigRevision:
         return _at(compose("train", [*family, f"{sign}{group}={choice}"], self._config_dir), path) or {}
 
     def _resize(self, size: str) -> None:
-        """A size is no node of its own: it speaks of fields of the model."""
+        """A size is not a node of its own: it speaks of fields of the model."""
         composed = self._composed["model"]
         named = fields_of_size(size, config_folders(self._config_dir))
         self._config["model"] |= {name: composed[name] for name in named if name in composed}

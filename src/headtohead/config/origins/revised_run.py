@@ -48,7 +48,7 @@ def revised(
     note_replaced(changed, config, composed, [key for key in keys if key in composed["choices"]])
     if _is_other_data(config, changed) and "trainer.train_rows" not in keys and changed.get("trainer"):
         changed["trainer"]["train_rows"] = None
-    # Where a run began is no part of what it became, and the folder may be gone.
+    # Where a run began does not belong to what it became, and the folder may be gone.
     apart = {**changed, "init_from": None, "resume_from": None}
     checked = key_checks.check(apart)
     compatibility.check(checked)

@@ -77,7 +77,7 @@ def _path(view: ConfigView) -> Iterator[str]:
 def _monitor(view: ConfigView) -> Iterator[str]:
     metrics, monitor = metric_names(view.task["_target_"]), view.task.get("monitor")
     if metrics and monitor is not None and monitor not in metrics:
-        yield f"task.monitor={monitor} is no metric of {view.chosen('task')}: choose {', '.join(metrics)}"
+        yield f"task.monitor={monitor} is not a metric of {view.chosen('task')}: choose {', '.join(metrics)}"
 
 
 def _pooling(view: ConfigView) -> Iterator[str]:

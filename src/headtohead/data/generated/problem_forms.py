@@ -29,7 +29,8 @@ Layout = Literal["after", "along"]
 
 @dataclass(frozen=True)
 class Problems:
-    """One problem a line, padded on the right with PAD. Where answers are aligned with the prompt, PAD is no target."""
+    """One problem a line, padded on the right with PAD. Where answers are aligned with the prompt, PAD is not a
+    target."""
 
     prompts: np.ndarray
     answers: np.ndarray

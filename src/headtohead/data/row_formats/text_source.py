@@ -75,7 +75,7 @@ class RowFormat(ABC, Generic[Sample]):
         """Return the rows of one split."""
 
     def windows(self, source: TextSource, name: SplitName, table: Table, *, length: int, stride: int) -> Split | None:
-        """Return overlapping windows over long texts; None where rows are no such texts."""
+        """Return overlapping windows over long texts; None where rows are not such texts."""
         del source, name, table, length, stride
         return None
 

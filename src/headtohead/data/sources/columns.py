@@ -202,7 +202,7 @@ def _without_surrogates(text: str, part: str, where: Where) -> str:
         except UnicodeEncodeError as error:
             raise DataError(
                 f"{where()}: its {part.replace('_', ' ')} {'have' if part == 'words' else 'has'} half a sign "
-                f"(\\u{ord(text[error.start]):04x}) at character {error.start}, which is no text; correct or remove "
+                f"(\\u{ord(text[error.start]):04x}) at character {error.start}, which is not text; correct or remove "
                 "the row."
             ) from None
     return text

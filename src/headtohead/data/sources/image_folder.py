@@ -138,7 +138,7 @@ class ImageFolder(CachedSource):
 
 
 def _by_class(folder: Path) -> dict[str, list[Path]]:
-    """Return the images below each folder, however deep; folders without any are no classes."""
+    """Return the images below each folder, however deep; folders without any are not classes."""
     result = {
         each.name: sorted(file for file in each.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
         for each in sorted(folder.iterdir())

@@ -63,7 +63,7 @@ def _parsed(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     text = decoded(file, _ENCODING, may_differ=False).removeprefix("\ufeff")
     for number, result in _of_lines(file, text) if _has_lines(text) else enumerate(_of_document(file, text), 1):
         if not isinstance(result, dict):
-            raise DataError(f"{file}: entry {number} is no object with named values, but {str(result)[:60]!r}.")
+            raise DataError(f"{file}: entry {number} is not an object with named values, but {str(result)[:60]!r}.")
         yield number, result
 
 

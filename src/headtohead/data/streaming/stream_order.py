@@ -38,7 +38,7 @@ class StreamFields(FieldGroup):
     keep_gigabytes: Positive = 10.0
 
     def check(self, **counts: int | None) -> None:
-        """Raise DataError where one of these, or of further counts of rows, is no amount."""
+        """Raise DataError where one of these, or of further counts of rows, is not an amount."""
         for field, value in {**counts, "lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}.items():
             if value is not None and value < 1:
                 raise DataError(f"data.{field}={value} must be at least 1.")

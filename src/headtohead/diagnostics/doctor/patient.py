@@ -88,7 +88,7 @@ class Patient:
 
     @cached_property
     def example(self) -> dict[str, Tensor]:
-        """Random inputs without padding, in double precision where they are no numbers of tokens."""
+        """Random inputs without padding, in double precision where they are not numbers of tokens."""
         settings = RunConfig(self.config).model
         length = min(LENGTH, settings.get("max_length") or LENGTH)
         target = min(LENGTH, settings.get("max_target_length") or LENGTH)

@@ -115,14 +115,14 @@ def options_of(kind: str, target: str, provided: Sequence[str]) -> dict[str, Any
     for text in provided:
         key, sign, value = text.partition("=")
         if not sign:
-            raise ConfigurationError(f"{text} is no option of {target}: write field=value")
+            raise ConfigurationError(f"{text} is not an option of {target}: write field=value")
         options[key] = yaml.safe_load(value)
     fields = fields_of(f"model/{kind}", {"_target_": target})
     if fields is None:
         return options
     for key, value in options.items():
         if key not in fields.kinds:
-            raise ConfigurationError(unknown(f"{key} is no option of {target}", key, list(fields.kinds)))
+            raise ConfigurationError(unknown(f"{key} is not an option of {target}", key, list(fields.kinds)))
         try:
             options[key] = fields.kinds[key].read(value)
         except MismatchError as mismatch:
@@ -193,8 +193,8 @@ def _can_look(kind: str, make: Make, *, causal: bool) -> bool:
 
 
 def _subject(kind: str, make: Make, counterpart: Make | None, sizes: Sizes, *, causal: bool) -> LawSubject:
-    """Build the subject; a class that is no mixer, and has no reference of its own, uses that of the attention around
-    it."""
+    """Build the subject; a class that is not a mixer, and has no reference of its own, uses that of the attention
+    around it."""
     around: dict[str, Any] = {"d_model": sizes.d_model, "num_heads": sizes.num_heads}
     if kind == "mixer":
         slow = None if counterpart is None else alone(counterpart, causal=causal, **around)

@@ -80,7 +80,7 @@ def chosen_comparisons(groups: Collection[str]) -> list[PeerComparison]:
     """Return the comparisons of these groups, all without any; UsageError for a group that there is not."""
     known = list(dict.fromkeys(one.group for one in all_comparisons()))
     if unknown := [group for group in groups if group not in known]:
-        raise UsageError(f"--peers {unknown[0]} is no group of comparisons: choose among {', '.join(known)}")
+        raise UsageError(f"--peers {unknown[0]} is not a group of comparisons: choose among {', '.join(known)}")
     return [one for one in all_comparisons() if not groups or one.group in groups]
 
 

@@ -99,7 +99,7 @@ def table_rows(file: Path, reading: ReadOptions) -> Iterator[tuple[str, str]]:
         parts = [columns.columns[name][index] for name in texts]
         wrong = next((part for part in parts if part is not None and not isinstance(part, str | int | float)), None)
         if wrong is not None:
-            raise DataError(f"{file}, row {number}: {wrong!r} is no text; name another --text-column")
+            raise DataError(f"{file}, row {number}: {wrong!r} is not text; name another --text-column")
         text = " ".join(str(part) for part in parts if part is not None and str(part).strip())
         if text:
             yield str(number if ids is None else columns.columns[ids][index]), text
@@ -127,7 +127,7 @@ def _known(name: str, names: Sequence[str], file: Path, option: str) -> str:
 def _texts(path: Path, unit: Unit | None) -> Iterator[tuple[str, str]]:
     """Ids are paths below the folder, with the line where a part begins."""
     if path.is_file() and path.suffix.lower() not in TEXTS:
-        raise DataError(f"{path} is no kind of file that is read: give {', '.join((*TEXTS, *_TABLES))}, or a folder")
+        raise DataError(f"{path} is not a kind of file that is read: give {', '.join((*TEXTS, *_TABLES))}, or a folder")
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix.lower() in TEXTS)
     for file in files:
         if not file.is_file():

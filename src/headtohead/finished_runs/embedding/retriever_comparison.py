@@ -85,7 +85,7 @@ def compare_retrievers(
     chosen = tuple(sorted(set(cutoffs)))
     names = [retriever.name for retriever in retrievers]
     if against is not None and against not in names:
-        raise ConfigurationError(unknown(f"--against {against} is none of the retrievers", against, names))
+        raise ConfigurationError(unknown(f"--against {against} is not one of the retrievers", against, names))
     measured = [_measured(retriever, judged, chosen) for retriever in retrievers]
     base = measured[names.index(against) if against is not None else 0]
     return RetrieverComparison(

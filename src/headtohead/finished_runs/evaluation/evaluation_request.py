@@ -191,7 +191,7 @@ def check_reach(
     if kind != "language" and "max_length" in RunConfig(config).data and longest:
         way = f"cut its rows to what the model reads, data.max_length={longest}"
     raise ConfigurationError(
-        f"{reason}: {way}, or train with positions that go on (model/position=alibi, rotary, sinusoidal)"
+        f"{reason}: {way}, or train with positions that extrapolate (model/position=alibi, rotary, sinusoidal)"
     )
 
 

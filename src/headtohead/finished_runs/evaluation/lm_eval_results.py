@@ -30,7 +30,8 @@ class LmEvalResults:
 def evaluate_with_lm_eval(
     run: FinishedRun, tasks: Sequence[str], *, folder: str | None = None, shots: int | None = None
 ) -> LmEvalResults:
-    """`folder` has task files of one's own; raises ConfigurationError without the extra, or for a task that is none."""
+    """`folder` has task files of the user's own; raises ConfigurationError without the extra, or for a task that is
+    none."""
     try:
         import lm_eval
         from lm_eval.tasks import TaskManager

@@ -207,4 +207,4 @@ def shorter(text: str) -> str:
 
 def _refuse(option: str, provided: str | None, reason: str) -> None:
     if provided is not None:
-        raise DataError(f"{option} has no place here: {reason}")
+        raise DataError(f"{option} cannot be used here: {reason}")

@@ -96,7 +96,7 @@ def _damage_of_zip(file: Path) -> str | None:
         with zipfile.ZipFile(file) as bundle:
             bad = bundle.testzip()
     except (OSError, EOFError, zipfile.BadZipFile, NotImplementedError, zlib.error) as error:
-        return f"is no whole file ({error})"
+        return f"is not a whole file ({error})"
     return None if bad is None else f"is damaged: the checksum of {bad} in it is wrong"
 
 

@@ -101,14 +101,14 @@ def _faults(ablation: Ablation) -> Iterator[str]:
             yield f"the factor {factor} has the levels {show(list(levels))}: give two or more"
     for factor, level in ablation.base.items():
         if factor not in factors:
-            yield unknown(f"base names {factor}, which is no factor", factor, list(factors))
+            yield unknown(f"base names {factor}, which is not a factor", factor, list(factors))
         if level not in factors[factor]:
-            yield unknown(f"base.{factor}={level} is no level of {factor}", level, list(factors[factor]))
+            yield unknown(f"base.{factor}={level} is not a level of {factor}", level, list(factors[factor]))
     if math.prod(map(len, factors.values())) > MOST and ablation.kind != "one_factor":
-        yield f"the factors have more than {MOST} combinations: take factors or levels out, or set kind: one_factor"
+        yield f"the factors have more than {MOST} combinations: remove factors or levels, or set kind: one_factor"
     for name in ("resolution", "combinations"):
         if getattr(ablation, name) is not None and not fractional:
-            yield f"{name}={getattr(ablation, name)} is of fractional designs, and kind={ablation.kind}: take it out"
+            yield f"{name}={getattr(ablation, name)} is of fractional designs, and kind={ablation.kind}: remove it"
     if fractional:
         yield from _fraction_faults(ablation)
 
@@ -128,7 +128,7 @@ def _fraction_faults(ablation: Ablation) -> Iterator[str]:
             yield f"resolution={ablation.resolution} is refused: it must be 3, 4 or 5"
         return
     if ablation.resolution is not None:
-        yield "resolution and combinations exclude each other: take one out"
+        yield "resolution and combinations exclude each other: remove one"
     fewest = 1 + sum(counts) - len(counts)
     if not fewest <= ablation.combinations <= math.prod(counts):
         yield (
@@ -146,7 +146,7 @@ def with_its_arms(values: Mapping[str, Any], ablation: Ablation) -> dict[str, An
     own, made = values.get("arms", {}), ablation.arms()
     for arm in own:
         if arm in made:
-            raise ConfigurationError(f"arms has {arm}, which the ablation makes: take it out, or name it differently")
+            raise ConfigurationError(f"arms has {arm}, which the ablation makes: remove it, or name it differently")
     return {"baseline": ablation.baseline, **values, "arms": {**made, **own}}
 
 
@@ -201,7 +201,7 @@ class AblationField(Kind):
             raise self.refuse()
         for key in value:
             if key not in _PARTS:
-                raise ConfigurationError(unknown(f"{key} is no field of ablation", str(key), list(_PARTS)))
+                raise ConfigurationError(unknown(f"{key} is not a field of ablation", str(key), list(_PARTS)))
         for key in _REQUIRED:
             if key not in value:
                 raise ConfigurationError(f"ablation has no {key}: it needs {' and '.join(_REQUIRED)}")

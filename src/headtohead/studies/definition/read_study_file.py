@@ -59,7 +59,7 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
 def _known_file(name: str, config_dir: str | Path | None) -> Path:
     known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
     if name not in known:
-        raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
+        raise ConfigurationError(unknown(f"{name} is not a study", name, list(known)))
     refuse_unasked(STUDY, name, config_folders(config_dir))
     return known[name]
 
@@ -70,7 +70,7 @@ def study_from(name: str, written: Any) -> Study:
         raise ConfigurationError(f"study {name} holds no fields: it needs {', '.join(_REQUIRED)}")
     for key in written:
         if key not in KINDS:
-            raise ConfigurationError(unknown(f"{key} is no field of study {name}", str(key), FIELDS))
+            raise ConfigurationError(unknown(f"{key} is not a field of study {name}", str(key), FIELDS))
     made = MADE if written.get("ablation") else ()
     missing = [key for key in _REQUIRED if key not in written and key not in made]
     if missing:

@@ -150,7 +150,7 @@ class ScalingField(Kind):
             raise self.refuse()
         for key in value:
             if key not in _PARTS:
-                raise ConfigurationError(unknown(f"{key} is no field of scaling", str(key), list(_PARTS)))
+                raise ConfigurationError(unknown(f"{key} is not a field of scaling", str(key), list(_PARTS)))
         if "families" not in value:
             raise ConfigurationError("scaling has no families: name a factor of the ablation, or {family: [arms]}")
         families = _read("families", value["families"])

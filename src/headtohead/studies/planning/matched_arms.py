@@ -61,7 +61,7 @@ def matched(
     except (RuntimeError, MemoryError) as error:
         raise ConfigurationError(
             f"study {study.name}: the arms could not be matched to budget={study.budget.name}, since one of them "
-            f"cannot run here ({' '.join(str(error).split())}): take it out, or choose a budget that is counted"
+            f"cannot run here ({' '.join(str(error).split())}): remove it, or choose a budget that is counted"
         ) from None
     return _joined(study, budget, result)
 
@@ -118,8 +118,9 @@ def refuse_elsewhere(
     again = "" if there.threads in (None, here.threads) else f" (--threads {there.threads})"
     raise ConfigurationError(
         f"study {study.name}: its arms were timed {there.text}, and its runs would be made {here.text}, where the same "
-        f"steps take other times: go on under the conditions they were timed under{again}, or remove {folder / FOLDER} "
-        "to time them anew, with runs of their own"
+        f"steps take other times: continue under the conditions they were timed under{again}, or remove "
+        f"{folder / FOLDER} "
+        "to time them again, with runs of their own"
     )
 
 

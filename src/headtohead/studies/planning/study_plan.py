@@ -214,7 +214,7 @@ class StudyPlanner:
     def _tuned(self, arm: str, draft: Mapping[str, Any], foundation_runs: FoundationRuns) -> TuningProgress:
         """Trials wait for the foundation of their own seed."""
         study = self.study
-        assert isinstance(study.tuning, Tuning), "a sentence is no tuning"
+        assert isinstance(study.tuning, Tuning), "a sentence is not a tuning"
         try:
             tuning = for_arm(study.tuning, metric=study.metric, direction=study.direction, config=draft)
         except ConfigurationError as error:

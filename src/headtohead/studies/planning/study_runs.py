@@ -147,7 +147,7 @@ def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
         if counterpart.arm == run.arm and counterpart.seed == run.seed:
             raise ConfigurationError(
                 f"study {study.name}: the shares {counterpart.share:g} and {run.share:g} are as many steps of "
-                f"{run.arm}: take one out"
+                f"{run.arm}: remove one"
             )
         raise ConfigurationError(
             f"study {study.name}: arms {counterpart.arm} and {run.arm} are the same run (seeds {counterpart.seed} and "

@@ -156,7 +156,7 @@ def _planned(arm: ArmEstimate) -> dict[str, str]:
 
 
 def _troubles(report: StudyReport) -> Iterator[Text]:
-    """Trials that diverged are no trouble: rates are tried until they do."""
+    """Trials that diverged do no harm: rates are tried until they do."""
     for run in (*report.failures, *report.undone):
         if run.trial is not None and run.status == "diverged":
             continue

@@ -79,7 +79,7 @@ class WrittenLabels(TextMetric):
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Return the shape of the confusion matrix: true classes as rows, written ones as columns, and a column for
-        texts that are no label."""
+        texts that are not a label."""
         return {"label_counts": (len(self.words), len(self.words) + 1)}
 
     def sums(self, written: Sequence[str], truths: Sequence[str]) -> Mapping[str, Tensor | float]:

@@ -1,4 +1,4 @@
-"""The sources of chance of a run, all made from its one seed and each with a stream of its own."""
+"""The sources of randomness of a run, all made from its one seed and each with a stream of its own."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class TrainingModule(LightningModule):
             self.average.update(state.step)
 
     def read_losses(self) -> list[float]:
-        """Return the losses since the last logged step, waited for; the first that is no number ends the run."""
+        """Return the losses since the last logged step, waited for; the first that is not a number ends the run."""
         losses = self.window.read(self.replicas.summed)
         ago = self.window.first_bad()
         if ago is not None:

@@ -1,5 +1,5 @@
 """Muon: the momentum of a matrix, orthogonalised, so that an update moves all directions alike (Jordan 2024,
-https://kellerjordan.github.io/posts/muon/); everything that is no hidden matrix takes the steps of AdamW."""
+https://kellerjordan.github.io/posts/muon/); everything that is not a hidden matrix takes the steps of AdamW."""
 
 from __future__ import annotations
 

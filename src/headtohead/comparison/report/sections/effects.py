@@ -109,10 +109,11 @@ def _table(effects: Effects) -> ReportTable:
         detectable = "–" if effect.detectable is None else f"±{effect.detectable:.2g}"
         rows.append([effect.name, signed(effect.difference, effect.interval), p, detectable, certainty(effect)])
     explored = (
-        ", of exploratory ones after Benjamini and Hochberg" if any(e.exploratory for e in effects.effects) else ""
+        ", of exploratory ones by Benjamini and Hochberg's" if any(e.exploratory for e in effects.effects) else ""
     )
     caption = (
-        f"Differences with their {level(effects.level)} intervals; p-values after Holm{explored}, for all estimable "
+        f"Differences with their {level(effects.level)} intervals; p-values by Holm's method{explored}, for all "
+        f"estimable "
         "effects; detectable is the smallest effect that 80 % of studies with as many seeds would find."
     )
     return ReportTable(columns, rows, caption)

@@ -324,7 +324,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
 
     def saved_bytes(self, query: CostQuery) -> int:
         """Count the tokens; queries, keys, values and outputs as the kernel takes and gives them, with one number for
-        each query or with all weights; a copy of the merged heads where they are no view; and what norms save."""
+        each query or with all weights; a copy of the merged heads where they are not a view; and what norms save."""
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads
         keys, channels = self.kernel_extras(query)
         inner, wide, has_bias = heads * self.value_width, heads * (self.head_width + channels), query.biased_heads > 0

@@ -152,7 +152,7 @@ class CausalConvolution(Component):
     def __init__(self, width: int, *, taps: int, bias: bool) -> None:
         super().__init__()
         if taps < 1:
-            raise UsageError(f"conv={taps} is no number of taps: use 1 or more")
+            raise UsageError(f"conv={taps} is not a number of taps: use 1 or more")
         self.width, self.taps = width, taps
         self.weight = nn.Parameter(torch.empty(width, 1, taps))
         self.bias = nn.Parameter(torch.empty(width)) if bias else None

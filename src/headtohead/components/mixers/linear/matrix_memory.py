@@ -71,7 +71,7 @@ def share(name: str, ratio: float, width: int) -> int:
     """Return a width that is a fraction or a multiple of a head's, or raise an error if it is not whole."""
     part = round(ratio * width)
     if part < 1 or abs(part - ratio * width) > 1e-6:
-        raise UsageError(f"{name}={ratio:g} of a head {width} wide is no whole width: use 1.0, or other heads")
+        raise UsageError(f"{name}={ratio:g} of a head {width} wide is not a whole width: use 1.0, or other heads")
     return part
 
 

@@ -82,7 +82,7 @@ def rows_of(file: Path, chosen: ChosenImageColumns) -> Iterator[tuple[int, bytes
                 yield number, picture_bytes(picture, f"{file}, row {number}"), label
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{file} is not a whole Parquet file ({reason}): write it anew, or fetch it again.") from error
+        raise DataError(f"{file} is not a whole Parquet file ({reason}): write it again, or fetch it again.") from error
 
 
 def picture_bytes(picture: Mapping[str, Any] | None, where: str) -> bytes:
@@ -134,5 +134,5 @@ def check_schema(where: str, schema: Any, names: Sequence[str]) -> None:
 def _check_form(file: Path) -> None:
     if file.suffix.lower() != ".parquet":
         raise DataError(
-            f"{file} is no Parquet file, and sets of images are read from Parquet alone: choose another set."
+            f"{file} is not a Parquet file, and sets of images are read only from Parquet: choose another set."
         )

@@ -82,7 +82,7 @@ def _listing_of_hub(published: DatasetReference) -> Listing:
 def _of_folder(published: DatasetReference, folder: Path) -> Listing:
     if not folder.is_dir():
         raise DataError(
-            f"data.folder={published.folder} is no folder (from {Path.cwd()}): give one that holds its files."
+            f"data.folder={published.folder} is not a folder (from {Path.cwd()}): give one that holds its files."
         )
     visible = (file for file in sorted(folder.rglob("*")) if file.is_file())
     paths = [file.relative_to(folder) for file in visible]
@@ -102,7 +102,7 @@ def _card_of(file: Path) -> Mapping[str, Any]:
     try:
         card: dict[str, Any] = DatasetCard.load(file, ignore_metadata_errors=True).data.to_dict()
     except (ValueError, OSError) as error:
-        raise DataError(f"{file} is no card that can be read ({str(error).splitlines()[0]}): correct it.") from error
+        raise DataError(f"{file} is not a card that can be read ({str(error).splitlines()[0]}): correct it.") from error
     return card
 
 

@@ -127,7 +127,7 @@ def _by_names(published: DatasetReference, readable: Sequence[RepositoryFile]) -
 
 
 def _subset_folder(path: str) -> str | None:
-    """Return the top-level folder that may be a subset: it is no split's, and not called data."""
+    """Return the top-level folder that may be a subset: it is not a split's, and not called data."""
     top, slash, _ = path.partition("/")
     return top if slash and top != "data" and _split_in(top) is None else None
 

@@ -97,7 +97,7 @@ def _diagnosed(patient: Patient, rate: float, overfitted: OverfittedBatch, measu
     moves = "it does not move" if overfitted.left > 1 - _STILL else "it moves, but stays above"
     if second.left < _LEFT_AT_END:
         way = "raise" if better > rate else "lower"
-        message = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {overfitted}"
+        message = f"{moves} at optimizer.lr={rate:g}, and is learned at {better:g}: {overfitted}"
         return Finding("warning", message, f"{way} optimizer.lr, to about {better:g}, or train for longer", measured)
     message = f"{moves} at optimizer.lr={rate:g} (and at {better:g}, with {second.end:.2f}): {overfitted}"
     unseen = blind(patient.few)
