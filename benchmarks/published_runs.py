@@ -46,7 +46,7 @@ class Published:
     rows: int
     tokens: float
     hours: float
-    """Of one device."""
+    """The hours of one device."""
 
 
 _7B = Layout(256, 8, "full", recomputed="full")

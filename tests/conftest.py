@@ -25,7 +25,7 @@ SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "pari
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12
 STARTED = pytest.StashKey[list[str]]()
-"""What the run of a test started, and what fixtures started that it may share with tests before it."""
+"""The processes that the run of a test started, and those of fixtures that it may share with tests before it."""
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
 
 shape_checks.install(hooked_modules())

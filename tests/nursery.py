@@ -27,7 +27,7 @@ from headtohead.execution.launchers.worker_commands import PROGRAM
 
 PR_SET_PDEATHSIG = 1
 KILLED = signal.SIGKILL
-"""How a process ended whose nursery was killed with it."""
+"""The way in which a process ended whose nursery was killed with it."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 

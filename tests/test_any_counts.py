@@ -15,8 +15,8 @@ MOST: dict[str, int] = {
     "interpretability": 1, "lazy_packages": 1, "pretrained": 83, "ranges": 1, "records": 84, "studies": 98,
     "sweeps": 33, "tasks": 31, "training": 56, "wandb_client": 100,
 }  # fmt: skip
-"""By room, what it may hold; lower a number when a room holds fewer. What stays is what libraries have no types for,
-and values of a user's YAML where they are read."""
+"""The most that each room may hold; lower a number when a room holds fewer. Those that stay are what libraries have no
+types for, and values of a user's YAML where they are read."""
 
 
 def count_any(source: str) -> int:

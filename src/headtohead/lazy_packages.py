@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 Standin = Callable[[ModuleType], object]
-"""What stands for a name of a module whose code has not run."""
+"""The object that stands for a name of a module whose code has not run."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class LazyPackage:
     """A lazy package says what can be had of a module before its own code runs."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """What lies in which of its modules."""
+    """The names that lie in each of its modules."""
     modules: frozenset[str] = frozenset()
     """Further modules of it that do not rest on its code."""
     standins: Mapping[str, Standin] = field(default_factory=dict)
-    """What it defines itself, and others import without using it."""
+    """The names that it defines itself, and others import without using them."""
 
 
 def _function(name: str) -> Standin:

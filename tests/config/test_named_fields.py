@@ -23,7 +23,7 @@ _SIZES = {"vocab_size": 9, "max_length": 8, "max_target_length": 8}
 
 NESTED = ("encoder_decoder", "recurrent_encoder_decoder")
 OWN = ("model", "model.encoder", "model.decoder")
-"""Where what is wrong is typed: for both sides of a nested model, or for one."""
+"""The places at which a mistake is typed: for both sides of a nested model, or for one."""
 ATTENTION = "model/mixer=softmax_attention"
 FAULTS = {
     "deep pattern": ["{path}.num_layers=1", "{path}.pattern=[lstm,gru]"],

@@ -28,7 +28,7 @@ VALUES = (
     "true", "{}", "1" + "0" * 40, "-1" + "0" * 400, "1" + "0" * 5000,
 )  # fmt: skip
 SECONDS = 5.0
-"""Of the processor, where a second is usual."""
+"""The most seconds of processor time, where a second is usual."""
 LONGEST = 600
 ROOTS = {"budget": "match", "launcher": "launch"}
 NEEDED = {"model/cross": ("model=encoder_decoder",)}

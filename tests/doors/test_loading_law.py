@@ -11,9 +11,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "headtohead"
 PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 ERRORS = {"PickleError", "PicklingError", "UnpicklingError"}
-"""What others raise, and may be caught."""
+"""The errors that others raise, and that may be caught."""
 LOADERS = {"Loader", "CLoader", "FullLoader", "CFullLoader", "UnsafeLoader", "CUnsafeLoader"}
-"""Of YAML; the safe ones are left."""
+"""The loaders of YAML that are unsafe; the safe ones are left."""
 CODE = {"eval", "exec", "compile", "__import__"}
 REFUSED = {
     "read_pickle", "load_from_checkpoint", "unsafe_load", "full_load", "unsafe_load_all", "full_load_all", "load_all",
@@ -38,7 +38,7 @@ ALLOWED = {
         "wandb_client/workspace_pages.py",  # W&B's package
     },
 }
-"""Where each of these may stand."""
+"""The files in which each of these may stand."""
 
 
 def result(tree: ast.Module) -> Iterator[tuple[str, int]]:

@@ -31,7 +31,7 @@ TASKS: Mapping[HeadName, Sequence[str]] = {
     "span": ("task=span_qa", "data=qa_grammar"),
 }
 REPORTS: list[Report] = []
-"""Of all models compared in this process, for docs/parity.md."""
+"""The reports of all models compared in this process, for docs/parity.md."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Report:
     num_weights: int
     remark: str = ""
     family: str | None = None
-    """As config.json calls it; None where there is none."""
+    """The family as config.json calls it; None where there is none."""
 
 
 class Promoted(TorchFunctionMode):
@@ -101,7 +101,7 @@ class Case:
 
     family: ModelFamily
     reference: Callable[[Any], nn.Module]
-    """From its configuration; eager attention, where there is a choice, is the caller's to set."""
+    """The reference made from its configuration; eager attention, where there is a choice, is the caller's to set."""
     config: Any
     theirs: Mapping[str, Tensor]
     """Inputs by the reference's names."""
@@ -109,11 +109,11 @@ class Case:
     """The same by ours."""
     head: HeadName = "language_model"
     scored: Tensor | None = None
-    """Which logits are compared; None means all."""
+    """The logits that are compared; None means all."""
     overrides: tuple[str, ...] = ()
     logits_of: Callable[[Any], Tensor] = lambda output: output.logits
     requested: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
-    """What ours gives for the same."""
+    """The function by which ours gives the same."""
     constants: tuple[str, ...] = ()
     """Buffers of the reference that are parameters of ours; they are drawn anew too, and have no gradient there."""
     idle: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ DRAWN = {"qwen3": (5, 2.0, 1.0), "bart": (5, 4.0, 2.0), "t5": (10, 2.0, 1.0)}
 """The seed of the weights, and by how much matrices and gains are wider than drawn: so texts differ from prompt to
 prompt, and some of them end."""
 STARTS = {"qwen3": 1, "bart": EOS, "t5": PAD}
-"""What a decoder reads first, as published: BART begins with the token that ends."""
+"""The token that a decoder reads first, as published: BART begins with the token that ends."""
 
 
 def cases() -> dict[str, Case]:

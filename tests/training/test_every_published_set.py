@@ -52,7 +52,7 @@ BY_TASK = {
     "causal_lm": ["model=decoder_only", "data.context_length=32", *TINY],
     "image_classification": ["model=mlp", "model.d_model=16", "data.image_size=8"],
 }
-"""By the task that a set brings of itself."""
+"""The usual overrides by the task that a set names."""
 MAIN = {
     "classification": ["accuracy", "f1_macro"],
     "similarity": ["pearson", "spearman"],

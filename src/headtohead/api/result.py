@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS = 8
 _SHOWN_LETTERS = 36
-"""Of one cell on a console."""
+"""The most letters of one cell that are shown on a console."""
 _NOTEBOOK_ROWS = 60
 Upgraded = TypeVar("Upgraded")
 

@@ -24,7 +24,7 @@ _LONGEST = 40
 """Characters of a value that a refusal repeats."""
 _PICTURES = (".png", ".svg", ".pdf")
 _WORD = re.compile(rf"\S{{{2 * _LONGEST},}}")
-"""What nobody reads to its end."""
+"""A word so long that nobody reads it to its end."""
 
 
 _ELSEWHERE = {

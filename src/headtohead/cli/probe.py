@@ -44,7 +44,7 @@ RUN is a run's folder, outputs/GROUP/ID. Files go to RUN/probe (without a run to
 exit code: 0 done, 2 refused, 130 interrupted
 """
 _FIRST_ROWS = 3
-"""Of the split, where nothing else is asked for."""
+"""The rows of the split that are shown unless others are requested."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDTH_WHERE_UNKNOWN = 140
 _NARROWEST = 20
 _COMMAND = re.compile(r"`[^`]+`|\bh2h [a-z]+(?: [^\s,;]*[=/<>.-][^\s,;]*)*")
-"""What a reader copies: it stays on one line."""
+"""A command, which a reader copies: it stays on one line."""
 _GLUE = "\0"
 
 

@@ -25,14 +25,14 @@ ALIKE: Mapping[str, str] = {
     "tokenizer": "tokenizer",
     "evaluation": "evaluation data",
 }
-"""What comparable runs share, by the name that allows them to be unlike."""
+"""The conditions that comparable runs share, by the name that allows them to be unlike."""
 _BUDGET = ("budget",)
 _FEW = 4
 """Runs that are named one by one."""
 _Groups = tuple[RunRecord, str | None]
-"""What a run has; two studies may hold runs of one id."""
+"""A run and what it has; two studies may hold runs of one id."""
 _OF_TOKENS = ("tokenizer", "evaluation")
-"""What a tokenizer changes of the same texts."""
+"""The conditions that a tokenizer changes for the same texts."""
 _SHARED_BY_A_SEED = _OF_TOKENS
 """A seed may draw the data: it is the same in every arm, and may be another for the next seed."""
 

@@ -42,13 +42,13 @@ class Comparison:
     budget: BudgetCheck
     margin: float | None = None
     remarks: list[str] = field(default_factory=list)
-    """What is to be known beside the verdicts."""
+    """The remarks to be read beside the verdicts."""
     scale: MetricScale | None = None
-    """From the score of a model that learned nothing to the best there is; None where nobody knows it."""
+    """The scale from the score of a model that learned nothing to the best there is; None where it is not known."""
     measured: Metric | None = None
-    """What the metric is, where a record or its name says so."""
+    """The metric's definition, where a record or its name gives it."""
     registered: tuple[Verdict, ...] = ()
-    """What the runs' studies say of their own questions, where this is another."""
+    """The answers that the runs' studies give to their own questions, where this is another."""
     unlike: list[UnlikeConditions] = field(default_factory=list)
     """Conditions other than what makes the arms in which their runs differ."""
 

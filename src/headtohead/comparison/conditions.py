@@ -32,7 +32,7 @@ _FOLLOWING = {
     "config.trainer.threads": ("environment.device.threads",),
     "config.trainer.devices": ("environment.device.count",),
 }
-"""What of a record follows from a field of its configuration."""
+"""The fields of a record that follow from a field of its configuration."""
 _FEW = 3
 """Values of one arm that are shown."""
 
@@ -42,7 +42,7 @@ class Condition:
     """One recorded condition, and what it was in either arm."""
 
     name: str
-    """As the record has it: trainer.train_rows of the configuration, environment.python of the rest."""
+    """The name as the record has it: trainer.train_rows of the configuration, environment.python of the rest."""
     arm: str
     baseline: str
 

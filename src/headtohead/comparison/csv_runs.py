@@ -29,9 +29,9 @@ class ExternalRuns:
 
     records: list[RunRecord]
     curves: dict[str, Curve]
-    """Of the metric, by run id, where rows are points of curves."""
+    """The curves of the metric, by run id, where rows are points of curves."""
     remarks: list[str]
-    """How the table was read."""
+    """The remarks on how the table was read."""
 
 
 def read_table(path: Path, columns: NamedColumns) -> ExternalRuns:
@@ -201,7 +201,7 @@ class CsvRow:
     """One line of a table."""
 
     line: int
-    """In the file, from 1."""
+    """The line in the file, from 1."""
     cells: Mapping[str, str]
     where: str
     """The file, for errors."""

@@ -26,7 +26,7 @@ class TaskComparison:
 
     tasks: dict[str, Comparison]
     overall: Comparison
-    """Of the mean score over the tasks, seed by seed."""
+    """The verdict on the mean score over the tasks, seed by seed."""
     aggregate: TaskAggregate
 
     @property

@@ -20,7 +20,7 @@ class Norm(Component):
     valid tokens)."""
 
     keeps_statistics: ClassVar[bool] = False
-    """True where training updates running statistics, which recomputation must not do twice."""
+    """Whether training updates running statistics, which recomputation must not do twice."""
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
@@ -60,9 +60,9 @@ class ResidualScheme(Component):
     path."""
 
     needs_final_norm: ClassVar[bool]
-    """True where the stream leaves the last block without a norm."""
+    """Whether the stream leaves the last block without a norm."""
     has_stream: ClassVar[bool] = True
-    """False where sublayers follow each other without one."""
+    """Whether there is a stream; without one, sublayers follow each other."""
     branch_gain: float = 1.0
     """Initialisations multiply the weights of a branch by this, queries and keys left out."""
 

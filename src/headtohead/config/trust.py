@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headtohead.records.run_folder import RunFolder
 
 SETTINGS = "settings.yaml"
-"""In the folder of the user's own settings: `trusted: [my_package]`."""
+"""The file in the folder of the user's own settings: `trusted: [my_package]`."""
 _TARGET, _CHOICES = "_target_", "choices"
 _TARGET_LINE = re.compile(r"^\s*_target_:\s*([\w.]+)", re.MULTILINE)
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

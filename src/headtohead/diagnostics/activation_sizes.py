@@ -38,7 +38,7 @@ class CoordinatePlan:
     num_steps: int = 5
     num_seeds: int = 3
     heads: Heads = "wider"
-    """What becomes of attention's heads as the width grows."""
+    """The rule for attention's heads as the width grows."""
     config_dir: str | Path | None = None
 
     def __post_init__(self) -> None:

@@ -40,7 +40,8 @@ class Inspection:
     apart and computed in full."""
     elementwise_training_flops_per_token: float
     kernels: dict[str, str]
-    """What would compute, on this machine, each mixer that has a fast kernel: torch or that kernel's package."""
+    """The kernels that would compute, on this machine, each mixer that has a fast one: torch or that kernel's
+    package."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for --json."""

@@ -43,7 +43,7 @@ class DeviceSpeed:
     """Share of the products' rate that a fused attention reaches, in its forward and in its backward pass."""
     moves: Curve
     costly: float
-    """How many times as long as a sum an operation takes that computes an exponential or the like."""
+    """The time of an operation that computes an exponential or the like, in multiples of a sum's."""
     launch: float
     """Seconds of an operation however small."""
     link: float

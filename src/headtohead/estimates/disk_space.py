@@ -14,9 +14,9 @@ _STATE = {"adamw": 2, "adam": 2, "muon": 2, "lion": 1}
 _RECORD_BYTES = 50_000
 """The record, its configuration and the log."""
 _ROW_BYTES = 300
-"""Of one line of metrics."""
+"""The bytes of one line of metrics."""
 _MAP_BYTES = 280
-"""Of each weight of a map, its picture and the number itself."""
+"""The bytes of each weight of a map: its picture and the number itself."""
 
 
 def retained_bytes(config: Config, parameters: float) -> float:

@@ -211,7 +211,7 @@ class StepReplay:
 @dataclass(frozen=True)
 class _Capture:
     blocks: Mapping[str, tuple[Tensor, Context]]
-    """What each reads."""
+    """The inputs that each block reads."""
     ends: Figures
 
 

@@ -38,7 +38,7 @@ class MemoryUse:
     gradients: float
     optimizer: float
     activations: float
-    """What autograd saves and what is being computed, at the peak, beside the three."""
+    """The bytes that autograd saves and those being computed, at the peak, beside the three."""
 
     @property
     def total(self) -> float:
@@ -51,7 +51,7 @@ class StepSeconds:
 
     computing: float
     exchanging: float
-    """Of messages that no arithmetic hides."""
+    """The seconds of messages that no arithmetic hides."""
     updating: float
 
     @property

@@ -25,7 +25,7 @@ class Layout:
     tensor_parallel: int = 1
     recomputed: Recomputed = "none"
     every: int = 2
-    """Of recomputed=every_k: which blocks."""
+    """The period of recomputed=every_k."""
     accumulate: int = 1
 
     @property

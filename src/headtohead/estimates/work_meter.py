@@ -68,7 +68,7 @@ class StepPart:
 
     module: nn.Module
     paths: tuple[str, ...]
-    """Where in the model they are."""
+    """The paths of these blocks in the model."""
     two: Figures
     three: Figures
     recomputed: tuple[Figures, Figures] | None = None

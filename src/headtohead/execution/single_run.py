@@ -113,7 +113,7 @@ def _note(spec: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> N
 
 
 ENDED: tuple[Status, ...] = ("finished", "diverged")
-"""What another start would not change. A failure may have been that of a machine."""
+"""The states that another start would not change. A failure may have been that of a machine."""
 
 
 def folder_of_run(config: Mapping[str, Any]) -> Path:

@@ -171,7 +171,7 @@ _DAMAGE = (
     OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError, MemoryError, BadZipFile,
     zlib.error,
 )  # fmt: skip
-"""What NumPy and zipfile raise for bytes that are not an archive, and what is done with arrays of another shape."""
+"""The errors that NumPy and zipfile raise for bytes that are not an archive, and those of arrays of another shape."""
 
 
 @contextmanager

@@ -219,7 +219,7 @@ _WRITERS: Mapping[Form, _Writer] = {"safetensors": _safetensors, "torch": _torch
 
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
-"""What may stand beside the weights."""
+"""The files that may stand beside the weights."""
 
 
 def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, Runs]:
@@ -238,7 +238,7 @@ def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, R
 
 _ROUNDS = 7
 _TOLERANCE = 1e-4
-"""Of the largest logit."""
+"""The largest difference that is accepted, as a share of the largest logit."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ class NamedRuns:
 
     records: list[RunRecord] = field(default_factory=list)
     curves: dict[str, Curve] = field(default_factory=dict)
-    """Of runs without a folder of their own, by run id."""
+    """The curves of runs without a folder of their own, by run id."""
     remarks: list[str] = field(default_factory=list)
-    """How they were read."""
+    """The remarks on how they were read."""
     unread: list[str] = field(default_factory=list)
     """Records that could not be read, a sentence each."""
 

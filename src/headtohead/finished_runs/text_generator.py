@@ -221,7 +221,7 @@ def _id_of(word: str, data: ProceduralSource) -> int:
 Ending = Literal["end", "stop", "length"]
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 _MOST_BYTES = 3
-"""Of a character in UTF-8, without its last one."""
+"""The most bytes of a character in UTF-8, without its last one."""
 
 
 @dataclass(frozen=True)
@@ -233,9 +233,9 @@ class GeneratedText:
     tokens: tuple[int, ...]
     """All that were written, the one that ended the text included."""
     ending: Ending
-    """By its end token, by a token or string to stop at, or because it was long enough."""
+    """The reason for its end: its end token, a token or string to stop at, or its length."""
     score: float | None = None
-    """Of a text found by beams: its log-probability per length^penalty."""
+    """The score of a text found by beams: its log-probability per length^penalty."""
 
 
 @dataclass

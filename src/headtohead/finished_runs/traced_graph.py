@@ -22,7 +22,7 @@ from headtohead.interpretability.recorded_attention import on_device_of
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
-"""Which parts of a model read which input."""
+"""The parts of a model that read each input."""
 _USUAL = 32
 """Tokens of the longest rows that are tried, where nothing says how many a model takes."""
 

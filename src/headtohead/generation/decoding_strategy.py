@@ -18,7 +18,7 @@ class DecodingStrategy:
 
     max_new_tokens: Length = 128
     temperature: Temperature | None = None
-    """What logits are divided by before a draw; 0 is the likeliest token."""
+    """The divisor of logits before a draw; 0 is the likeliest token."""
     top_k: Vocabulary | None = None
     """Draw from so many of the likeliest tokens."""
     top_p: Share | None = None

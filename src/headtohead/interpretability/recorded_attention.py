@@ -32,21 +32,21 @@ class AttentionMaps:
     """The weights of all heads of one mixer, for every sample of a batch."""
 
     name: str
-    """Where the mixer sits: stack.0.mixer, encoder.3.mixer, decoder.0.cross."""
+    """The mixer's path: stack.0.mixer, encoder.3.mixer, decoder.0.cross."""
     kind: Literal["self", "cross"]
     weights: Float[Tensor, "B H L M"]
     """float32, on the CPU; zero wherever the query or the key is padding."""
     causal: bool
     """Whether the maps were drawn under a causal mask."""
     measure: Measure = "attention"
-    """What the weights are: shares; the matrix from values to outputs; how strongly outputs depend on inputs."""
+    """The meaning of the weights: shares; the matrix from values to outputs; how strongly outputs depend on inputs."""
     channels: int = 1
-    """How many channels of implicit attention a head stands for: the mean of their weights' sizes."""
+    """The number of channels of implicit attention that a head stands for: the mean of their weights' sizes."""
     queries: Source = "tokens"
-    """What of the model's inputs the queries stand for, one by one."""
+    """The inputs of the model that the queries stand for, one by one."""
     keys: Source = "tokens"
     query_valid: Bool[Tensor, "B L"] | None = None
-    """True where a query is a real token; None means all are."""
+    """The mask of queries that are real tokens; None means all are."""
     key_valid: Bool[Tensor, "B M"] | None = None
     segments: Int[Tensor, "B L"] | None = None
     """Document numbers of packed rows, for self-attention."""

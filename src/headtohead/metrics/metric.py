@@ -19,7 +19,7 @@ class Metric:
     """The better direction; None for a setting among the results, of which neither more nor less is better."""
     best: float | None
     over: str
-    """What it is a mean over, or is counted from: targets, tokens, bytes, rows ..."""
+    """The unit that it is a mean over, or is counted from: targets, tokens, bytes, rows ..."""
     low: float = 0.0
     high: float = 1.0
     """No value is outside."""

@@ -132,7 +132,7 @@ def differences(checkpoint: Checkpoint, head: HeadName) -> list[str]:
 
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What reading raises where a field is absent or holds something of another type."""
+"""The errors that reading raises where a field is absent or holds something of another type."""
 
 
 def _refusal(checkpoint: Checkpoint, error: Exception) -> CheckpointError:

@@ -35,7 +35,7 @@ PACKAGES = (
     "mamba-ssm",
     "causal-conv1d",
 )
-"""What can change a result; one that is not installed is left out."""
+"""The packages that can change a result; one that is not installed is left out."""
 
 
 def collect_environment(device: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Environment:

@@ -43,7 +43,7 @@ class MetricsChunk:
     """Whole lines of the file, from one place to the next."""
 
     position: ReadPosition
-    """Where to go on."""
+    """The position at which to read on."""
     anew: bool
     """These lines are the file's first: what was read before no longer holds."""
     text: bytes

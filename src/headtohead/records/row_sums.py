@@ -22,7 +22,7 @@ class RowFile:
 
     columns: Mapping[str, np.ndarray]
     ratios: Mapping[str, tuple[str, str]]
-    """By metric the columns whose sums are above and below the line."""
+    """The columns, by metric, whose sums are above and below the line."""
 
     @property
     def rows(self) -> np.ndarray:

@@ -17,7 +17,7 @@ from headtohead.records.run_summary import UNREADABLE, RunSummary
 STATUSES = (
     "running", "failed", "diverged", "out_of_memory", "out_of_disk", UNREADABLE, "interrupted", "finished",
 )  # fmt: skip
-"""What needs a look comes first."""
+"""The statuses, those that need a look first."""
 _IS_LOSS = re.compile("loss|perplexity|bits_per_byte")
 _Key = Callable[[RunSummary], Any]
 

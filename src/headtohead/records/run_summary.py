@@ -15,7 +15,7 @@ from headtohead.records.record import RunRecord
 GIVEN = "given"
 """The results of another program, which does not say on which split."""
 STAGES = ("test", "validation", GIVEN)
-"""Which results count first."""
+"""The stages whose results count, the first first."""
 
 
 def headline_of(record: RunRecord, metric: str | None = None) -> tuple[str | None, str | None, float | None]:
@@ -71,7 +71,7 @@ class RunSummary:
     id: str
     name: str = ""
     arm: str = ""
-    """As its study calls it; outside studies its name."""
+    """The arm as its study calls it; outside studies its name."""
     seed: int = 0
     group: str = "default"
     study: str | None = None
@@ -81,7 +81,8 @@ class RunSummary:
     tags: list[str] = field(default_factory=list)
     notes: str | None = None
     status: str = "running"
-    """As in the record, but `interrupted` where its process is gone, and `unreadable` where the record is damaged."""
+    """The status as in the record, but `interrupted` where its process is gone, and `unreadable` where the record is
+    damaged."""
     reason: str | None = None
     started: str | None = None
     stage: str | None = None

@@ -22,7 +22,7 @@ from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import read_json
 
 SIGNATURES = "signatures.json"
-"""In the folder of a run, beside the configurations that it speaks of."""
+"""The file in the folder of a run, beside the configurations that it speaks of."""
 _KEY = "key"
 _KEY_BYTES = 32
 

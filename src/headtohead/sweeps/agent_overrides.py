@@ -15,7 +15,7 @@ from headtohead.config.trust import check_given_values
 from headtohead.wandb_client.connection import setting
 
 GROUP = "sweep-{}"
-"""Where the runs of a sweep go that says nothing else: the folder, and the group on W&B."""
+"""The folder and the group on W&B of the runs of a sweep that names no other."""
 
 
 def as_written(overrides: Sequence[str], values: Mapping[str, Any], sweep: str) -> list[str]:

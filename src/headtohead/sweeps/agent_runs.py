@@ -33,7 +33,7 @@ class StartedRun(SweptRun):
     path: Path = Path()
     status: str = "running"
     share: float = 0.0
-    """Of its steps."""
+    """The share of its steps."""
 
     @property
     def command(self) -> str:
@@ -60,7 +60,7 @@ class AgentMonitor(Monitor):
         named = RunConfig(config).group if any(key_of(text) == "group" for text in sweep.overrides()) else None
         self.runs_folder = outputs / slug(named or GROUP.format(registered.id))
         self.folder = outputs / "sweeps" / slug(f"{sweep.name}-{registered.id}")
-        """Of their logs, and of the page."""
+        """The folder of their logs, and of the page."""
 
     def update(self) -> list[RunStatus]:
         return [

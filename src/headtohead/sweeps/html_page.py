@@ -102,7 +102,7 @@ _COLOUR = "--arm-1"
 _FAINTEST, _STRONGEST = 0.12, 0.8
 _DECADE, _MOST_NAMES = 10.0, 12
 _APART = 0.012
-"""Of an axis: how far its labels stand off."""
+"""The share of an axis by which its labels stand off."""
 Measured = tuple[SweptRun, Outcome]
 
 
@@ -112,7 +112,7 @@ class ParallelAxis:
 
     name: str
     heights: tuple[float, ...]
-    """Of the trials, from 0 to 1."""
+    """The heights of the trials, from 0 to 1."""
     labels: tuple[tuple[float, str], ...]
     """Heights with what stands there."""
 

@@ -26,7 +26,7 @@ class Hyperband:
     """Rules for ending trials early."""
 
     brackets: tuple[int, ...]
-    """How often a trial has logged the metric when it is judged, ascending."""
+    """The numbers of logged values of the metric after which a trial is judged, ascending."""
     eta: float = 3.0
     """The best 1/eta of the trials at a bracket may go on."""
     strict: bool = False
@@ -85,7 +85,7 @@ class Sweep:
     """That of the file."""
     method: Method
     parameters: Mapping[str, Distribution]
-    """By field or group; nested ones by their whole path."""
+    """The parameters by field or group; nested ones by their whole path."""
     before: tuple[str, ...] = ()
     """Overrides for every trial that stand in the file's command before its parameters, which may replace them."""
     after: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Sweep:
     hyperband: Hyperband | None = None
     description: str = ""
     seed: int = 0
-    """Of the search: the same file tries the same settings everywhere."""
+    """The seed of the search: the same file tries the same settings everywhere."""
 
     @property
     def swept(self) -> dict[str, Distribution]:

@@ -34,7 +34,7 @@ class TokenPrediction(Task):
     counted_by: ClassVar[tuple[str, ...]] = (_TARGETS,)
     """Ways in which targets are counted for the baseline."""
     few_are_scored: ClassVar[bool] = False
-    """True where it pays to make the host wait for an accelerator and then score few rows."""
+    """Whether it pays to make the host wait for an accelerator and then score few rows."""
 
     def __init__(self, label_smoothing: float, monitor: str) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ from headtohead.records.run_folder import RunFolder
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 _PARTS = {LAST: ("run", "state_dict"), BEST: ("model",)}
-"""What each holds, whatever else."""
+"""The parts that each checkpoint holds, whatever else."""
 
 
 def save(content: Mapping[str, Any], path: Path) -> None:

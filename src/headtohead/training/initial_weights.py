@@ -22,7 +22,7 @@ from headtohead.training.checkpoints import load_best
 
 _HEAD = "head."
 _SMALLEST_SHARE = 0.5
-"""Of the body's weights that must come from the other run: less would be a new model under a false name."""
+"""The share of the body's weights that must come from the other run: less would be a new model under a false name."""
 _SHOWN = 4
 
 
@@ -33,7 +33,7 @@ class InitialWeights:
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
     left_aside: tuple[str, ...]
-    """Of the other side."""
+    """The tensors of the other side that were left aside."""
     cut: tuple[str, ...] = ()
     """Tables of positions that were longer there than needed here; they are among the taken."""
 

@@ -18,7 +18,7 @@ from headtohead.training.optim.optimizers import STATES
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _FILES = {2: ("memory.max", "memory.current"), 1: ("memory.limit_in_bytes", "memory.usage_in_bytes")}
-"""By the version of cgroups: the limit, and what all processes under it hold now."""
+"""The files by the version of cgroups: the limit, and what all processes under it hold now."""
 
 
 def memory_limit(device: torch.device) -> int:

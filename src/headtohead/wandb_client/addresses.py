@@ -27,7 +27,7 @@ class RunsAddress:
     project: str
     run: str | None = None
     filters: Mapping[str, str] = field(default_factory=dict)
-    """For W&B's client; empty for all of a project."""
+    """The filters for W&B's client; empty for all of a project."""
 
     @property
     def path(self) -> str:

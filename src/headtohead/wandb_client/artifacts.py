@@ -26,7 +26,7 @@ class ArtifactFiles:
     kind: str
     files: Mapping[str, Path]
     days: float | None
-    """After which W&B may drop it; None for never."""
+    """The days after which W&B may drop it; None for never."""
 
 
 def tracking_settings_of(run: RunFolder) -> TrackingSettings:

@@ -74,7 +74,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """Colours and movements of the cursor."""
 _LONGEST = 10_000
 _TOO_LONG = f"[a line of more than {_LONGEST} letters]"
-"""In the place of such a line: where it were cut, half of a secret could be left."""
+"""The words in the place of such a line: if it were cut, half of a secret could be left."""
 
 
 class ConsoleLog:

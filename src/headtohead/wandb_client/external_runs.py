@@ -13,7 +13,7 @@ from headtohead.wandb_client.addresses import WandbError
 
 _SEED = ("seed", "random_seed", "rng_seed")
 _ATTRIBUTES = ("name", "group", "job_type", "sweep_name")
-"""Of a run of W&B, which may name an arm beside its configuration."""
+"""The attributes of a run of W&B that may name an arm, beside its configuration."""
 _FEW = 12
 
 

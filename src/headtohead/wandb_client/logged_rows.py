@@ -16,7 +16,7 @@ from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress
 
 AXIS = "trainer/global_step"
-"""What every chart is drawn against; W&B's own _step numbers rows."""
+"""The axis that every chart is drawn against; W&B's own _step numbers rows."""
 _AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
 
 
@@ -129,7 +129,7 @@ _PLACES: dict[tuple[Medium, str], int] = {
     ("numbers", "test"): 8,
     ("numbers", "longer tests"): 9,
 }
-"""In the order in which they come to pass within a step."""
+"""The order in which media are logged within a step."""
 
 
 class RowNumbers:

@@ -28,7 +28,7 @@ class MediaFile:
     """One table or picture."""
 
     name: str
-    """As W&B has it, `attention/stack.0.mixer` or `validation/samples`."""
+    """The name as W&B has it, `attention/stack.0.mixer` or `validation/samples`."""
     step: int
     medium: Medium
     path: Path

@@ -17,7 +17,7 @@ from headtohead.wandb_client.connection import TrackingSettings, setting
 from headtohead.wandb_client.registered_sweeps import sweep_id
 
 BESIDE = ("arm", "place", "content_hash", "environment")
-"""What stands in W&B's configuration of a run besides its own."""
+"""The entries of W&B's configuration of a run besides the run's own."""
 TRIAL, PART = "trial", "part"
 """Job types of runs that no verdict rests on."""
 _MIXER, _OF_A_PATTERN = "model/mixer", "model/mixer@"

@@ -16,7 +16,7 @@ SILENT = "W&B's server does not answer"
 PAGE = 50
 """Runs asked for at once."""
 _STATES: Mapping[str, Status] = {"finished": "finished", "running": "running", "failed": "failed"}
-"""Of W&B; crashed, killed and preempted ones were interrupted."""
+"""The states of W&B; crashed, killed and preempted runs were interrupted."""
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _OURS = ("validation", "test")
 _NON_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")

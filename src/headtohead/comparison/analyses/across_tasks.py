@@ -22,7 +22,7 @@ from headtohead.comparison.statistics.bootstrap import (
 
 _NUM_THRESHOLDS = 51
 Scores = dict[str, dict[int, float | None]]
-"""By task and seed; None is a run that diverged."""
+"""The scores by task and seed; None is a run that diverged."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TaskArm:
     profile: tuple[float, ...]
     """The share of its runs above each threshold."""
     means: dict[str, float]
-    """Of its scores, by task."""
+    """The means of its scores, by task."""
     diverged: int
 
 
@@ -66,7 +66,7 @@ class TaskAggregate:
     thresholds: tuple[float, ...]
     seeds: tuple[int, ...]
     normalisation: str
-    """What 0 and 1 are, in words."""
+    """The meaning of 0 and 1, in words."""
 
     @property
     def sentences(self) -> list[str]:

@@ -90,7 +90,7 @@ class PairCrossings:
     first: str
     second: str
     leader: str
-    """Of the two, on the mean of the smallest share."""
+    """The arm of the two that leads on the mean of the smallest share."""
     crossings: tuple[Crossing, ...]
     seeds: int
 

@@ -60,7 +60,7 @@ class EffectEstimate:
     """The larger of both, where an exact test stands beside the t-test."""
     p_adjusted: float | None = None
     withheld: str | None = None
-    """Why there are too few seeds for this shape, whatever the tests say."""
+    """The reason why there are too few seeds for this shape, whatever the tests say."""
     exploratory: bool = False
     """It rests on an arm or on seeds that were not registered so."""
     detectable: float | None = None
@@ -68,7 +68,7 @@ class EffectEstimate:
     assuming: tuple[str, ...] = ()
     """Interactions that are taken to be zero, since the cells do not tell them from it."""
     aliases: tuple[str, ...] = ()
-    """What an effect that is not estimable cannot be told apart from."""
+    """The effects that an effect that is not estimable cannot be told apart from."""
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class CellMean:
     arm: str
     levels: Cell
     mean: float | None
-    """Over the seeds counted; None where the arm does not count."""
+    """The mean over the seeds counted; None where the arm does not count."""
     values: tuple[float, ...] = ()
     """Those of the mean, by seed."""
 
@@ -102,7 +102,7 @@ class Effects:
     effects: tuple[EffectEstimate, ...]
     cells: tuple[CellMean, ...]
     seeds: tuple[int, ...]
-    """In which every arm that counts has a value."""
+    """The seeds for which every arm that counts has a value."""
     level: float
     remarks: tuple[str, ...] = field(default=())
 

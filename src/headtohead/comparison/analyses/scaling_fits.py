@@ -23,7 +23,7 @@ _LIMITS: dict[Axis, Axis] = {"parameters": "tokens", "tokens": "parameters", "fl
 _SAME = 0.02
 """Sizes that differ by less count as one."""
 _BEYOND = 10.0
-"""How far past the largest run the frontier is told, in FLOPs."""
+"""The distance beyond the largest run up to which the frontier is shown, as a factor of FLOPs."""
 _NAMES = 5
 _NO_LAW = f"the exponent runs against its bound of {STEEPEST:g}, so these points follow no such law"
 _NO_FLOOR = "the fitted floor is zero, so the exponents have no upper bound, and the best split is unknown"

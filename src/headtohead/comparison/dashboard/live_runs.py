@@ -36,7 +36,7 @@ _VIEWS = 8
 _SHORTEST = 0.5
 """Seconds between two looks at the disk, however many pages ask."""
 _SHARE = 10
-"""After each look, a rest this many times as long as it took: thousands of runs cost a tenth of a core at most."""
+"""The rest after each look, in multiples of the time that it took: thousands of runs cost a tenth of a core at most."""
 _PLAIN = ViewOf("", "", "newest")
 _OUTSIDE = f"{RECORD} is a link that leads out of the folder: it is not read"
 
@@ -52,11 +52,12 @@ class LiveRuns:
         self._index: RunIndex | None = None
         self._version, self._next = 0, 0.0
         self._seen: dict[str, tuple[str, FileState]] = {}
-        """By key, the path below the folder: the run folder, and what is known of its record."""
+        """The runs seen, by key (the path below the folder): the run folder, and what is known of its record."""
         self._since: dict[str, int] = {}
-        """By key, the version at which a run became what it is."""
+        """The version at which a run became what it is, by key."""
         self._running: dict[str, tuple[str, int]] = {}
-        """Of runs that were running when their records were written: what they are now, and a checksum of how far."""
+        """The runs that were running when their records were written: what they are now, and a checksum of how far they
+        are."""
         self._num_live = 0
         self._views: dict[ViewOf, RunView] = {}
 

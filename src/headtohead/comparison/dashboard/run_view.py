@@ -40,7 +40,7 @@ def differing_fields(runs: Iterable[RunSummary]) -> list[str]:
     """Return the fields of the configuration in which these runs differ, by name; equal sections are looked at once."""
     total = 0
     sections: dict[int, tuple[int, Mapping[str, Any]]] = {}
-    """By the section itself, which is held: how many runs have it."""
+    """The number of runs that have a section, by the section itself, which is held."""
     for run in runs:
         total += 1
         for section in run.sections:

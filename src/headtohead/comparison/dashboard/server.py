@@ -12,8 +12,8 @@ from headtohead.comparison.dashboard.routes import DashboardRoutes
 
 HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
-"""What a browser of this machine calls it, at whatever port a tunnel has here. Any other name in a request is that of
-a foreign page which lets its own name lead here (DNS rebinding)."""
+"""The names by which a browser of this machine calls it, at whatever port a tunnel has here. Any other name in a
+request is that of an unknown page which lets its own name lead here (DNS rebinding)."""
 
 
 class Dashboard(ThreadingHTTPServer):

@@ -33,7 +33,7 @@ class Badge:
     kind: Kind
     exploratory: bool = False
     why: str = ""
-    """Why nothing was shown, where that is known."""
+    """The reason why nothing was shown, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class ReportFigure:
     """
 
     forms: Mapping[tuple[str, ...], Any]
-    """By the options pressed, one for each control; a figure without controls has the form ()."""
+    """The forms by the options pressed, one for each control; a figure without controls has the form ()."""
     caption: str
-    """What to see, and what the error bars are."""
+    """The caption: what to see, and what the error bars are."""
     controls: Sequence[Control] = ()
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
@@ -142,7 +142,7 @@ class Section:
 
     title: str
     anchor: str
-    """Of the address: letters, digits and dashes."""
+    """The anchor of the address: letters, digits and dashes."""
     parts: Sequence[SectionPart]
 
 

@@ -91,11 +91,11 @@ class ExactTestGuard:
     """An exact test of so many seeds."""
 
     num_seeds: tuple[int, int]
-    """Of both arms."""
+    """The number of seeds of both arms."""
     alpha: float
     """The error rate of the study."""
     level: float
-    """What a p-value has to stay below whatever the rest of the family says, at this look."""
+    """The level that a p-value has to stay below whatever the rest of the family says, at this interim analysis."""
     paired: bool = True
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Cell = Mapping[str, str]
-"""By factor, the level."""
+"""A cell: the level of each factor."""
 Pair = frozenset[str]
 """Two factors."""
 _ROUNDING = 1e-8
@@ -45,9 +45,10 @@ class Estimator:
 
     effect: Effect
     weights: Floats | None
-    """Of each cell; None where the cells do not tell."""
+    """The weights of each cell; None where the cells do not tell."""
     aliases: tuple[Effect, ...] = ()
-    """With weights: what is taken to be zero for their sake. Without: what cannot be told apart from it."""
+    """The aliases: with weights, what is taken to be zero for their sake; without, what cannot be told apart from
+    it."""
 
 
 class Design:

@@ -30,9 +30,9 @@ class MeanDifference:
     error: Floats
     """Its standard error; NaN where the values have no spread."""
     degrees: Floats
-    """Of freedom."""
+    """The degrees of freedom."""
     sd: Floats
-    """Of the paired difference; unpaired, the root mean square of the two arms'."""
+    """The standard deviation of the paired difference; unpaired, the root mean square of the two arms'."""
 
     def interval(self, alpha: float = 0.05) -> tuple[Floats, Floats]:
         """Holds the true difference in 1 - alpha of all studies."""

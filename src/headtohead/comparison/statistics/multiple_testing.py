@@ -53,7 +53,7 @@ _DRAWN_WITH = 0
 _FEWEST = 100
 """Paths that have to cross a boundary before it is believed."""
 _LEAST = 1e-15
-"""Of a level: below it there is no interval that a number could hold."""
+"""The least level: below it there is no interval that a number could hold."""
 
 
 def alpha_spent(share: float, alpha: float = 0.05) -> float:

@@ -22,7 +22,7 @@ POWER = 0.8
 MOST_SEEDS = 1000
 """More than anybody trains: beyond it the answer is None."""
 SURE = 0.8
-"""How often the spread of a pilot lies within what is taken for it."""
+"""The probability that the spread of a pilot lies within what is taken for it."""
 _LARGEST = 1e6
 _NODES = 200
 _SIMULATED_TO = {True: 12, False: 7}

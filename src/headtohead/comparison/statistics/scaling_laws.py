@@ -22,7 +22,7 @@ HUBER = 2.0
 STEEPEST, _FAR = 5.0, 30.0
 """Bounds of exponents and of logarithms."""
 _INSIDE, _SETTLED = 1e-6, 1e-10
-"""How far from its bounds a fit starts, and the relative change at which it ends."""
+"""The distance from its bounds at which a fit starts, and the relative change at which it ends."""
 
 
 class SumOfPowers:
@@ -76,16 +76,16 @@ class SumOfPowers:
 Floats = NDArray[np.float64]
 _EXPONENTS = (0.1, 0.3, 0.7)
 _FLOORS = (0.05, 0.5, 0.9)
-"""Where fits start: exponents, and the share of the smallest loss that no scale removes."""
+"""The exponents, and the shares of the smallest loss that no scale removes, at which fits start."""
 _ROUNDS = 4
-"""Of weighing outliers less and measuring the others' spread again."""
+"""The rounds of weighing outliers less and measuring the others' spread again."""
 _EXACT = 1e-9
 _ALONE, _JOINT = 3, 5
 """Free numbers of each law."""
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 _NOTHING = 1e-6
 _NO_FLOOR = 1e-3
-"""Of the least loss: a floor below it is at the edge of what is fitted."""
+"""The share of the least loss below which a floor is at the edge of what is fitted."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _far_apart(ordered: np.ndarray, widest: int) -> bool:
 
 Floats = NDArray[np.float64]
 LEVEL = 0.05
-"""Of normal studies this share is called skewed."""
+"""The share of normal studies that is called skewed."""
 FEWEST = 3
 """Values of an arm that can be skewed at all."""
 _DRAWN, _DRAWN_WITH = 20_000, 0

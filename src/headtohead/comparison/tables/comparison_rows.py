@@ -22,7 +22,7 @@ class ComparisonRow:
     is_baseline: bool
     mean: float | None
     interval: tuple[float, float] | None
-    """Of the mean, by Student's t, and not beyond what the metric can be."""
+    """The interval of the mean, by Student's t, and not beyond what the metric can be."""
     seeds: int
     diverged: int
     left_out: int

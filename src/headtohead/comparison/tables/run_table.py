@@ -44,7 +44,7 @@ class TableLine:
     id: str
     name: str
     arm: str
-    """As its study called it; outside studies its name."""
+    """The arm as its study called it; outside studies its name."""
     group: str
     seed: int
     status: Status
@@ -54,7 +54,7 @@ class TableLine:
     metric: str | None
     value: float | None
     baseline: float | None
-    """What a model that learned nothing gets."""
+    """The score of a model that learned nothing."""
     parameters: int | None
     flops_per_token: float | None
     """Training."""

@@ -28,14 +28,14 @@ class ContrastFamily:
     num_seeds: int
     alpha: float
     level: float
-    """What a p-value by itself has to stay below at the end, whatever the rest of the family says."""
+    """The level that a p-value by itself has to stay below at the end, whatever the rest of the family says."""
     paired: bool
     effect: float | None
     """The smallest found in 80 % of studies; None where none is."""
     effects: tuple[tuple[int, float], ...]
     """The effects that other numbers of seeds could show."""
     rounds: SeedRounds | None = None
-    """How seeds are added until contrasts are decided; which effects that finds docs/study.md tells."""
+    """The rule by which seeds are added until contrasts are decided; docs/study.md tells which effects that finds."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the family as JSON holds it."""

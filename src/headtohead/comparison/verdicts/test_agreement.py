@@ -12,7 +12,7 @@ from headtohead.comparison.statistics.means import bounds_of
 from headtohead.metrics import Metric
 
 NEAR = 0.1
-"""Of the way from one end of the metric to the other."""
+"""The share of the way from one end of the metric to the other that is near."""
 _MOST_SEEDS = 1000
 
 
@@ -49,7 +49,7 @@ class TestAgreement:
     p_exact: float | None
     """Return None where there are too few seeds for it."""
     withheld: str | None
-    """Why there are too few seeds for any verdict."""
+    """The reason why there are too few seeds for any verdict."""
 
 
 def agreement(

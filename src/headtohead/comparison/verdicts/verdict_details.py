@@ -18,7 +18,7 @@ from headtohead.records.record import RunRecord
 from headtohead.records.row_sums import RowFile, read_rows
 
 Runs = dict[str, dict[int, RunRecord]]
-"""By arm and seed."""
+"""The runs by arm and seed."""
 _MOST_SAMPLES, _FEWEST_SAMPLES, _DRAWN_WITH = 2000, 400, 0
 _AT_ONCE, _ALTOGETHER = 2**22, 2**25
 """Numbers drawn at once, and by all samples of a large set."""
@@ -30,9 +30,9 @@ class RowInterval:
 
     num_rows: int
     interval: tuple[float, float] | None = None
-    """Of the difference, over other rows of the kind and the same seeds."""
+    """The interval of the difference, over other rows of the kind and the same seeds."""
     refusal: str | None = None
-    """Why there is none."""
+    """The reason why there is none."""
 
 
 def with_rows(verdicts: Sequence[Verdict], records: Iterable[RunRecord], metric: str) -> list[Verdict]:
@@ -133,7 +133,7 @@ def _bootstrapped(first: Sequence[_Ratio], second: Sequence[_Ratio], level: floa
 
 
 UNKNOWN = "what its record does not say"
-"""What stands for the kernel of runs whose record names none, such as those of other programs."""
+"""The words for the kernel of runs whose record names none, such as those of other programs."""
 
 
 def kernels_of(records: Iterable[RunRecord]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ OF_WHAT = {
     "e-process of solve rates": "in solve rate",
     "time to solve": "in median time to solve",
 }
-"""By method, where a difference is not one of the metric's means."""
+"""The words, by method, where a difference is not one of the metric's means."""
 _USUAL = 0.05
 _ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " by Benjamini and Hochberg"}
 

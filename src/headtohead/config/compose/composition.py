@@ -133,7 +133,7 @@ USUAL_TASKS: Mapping[str, str] = {
     "images": "image_classification",
     "language": "causal_lm",
 }
-"""By the kind of data."""
+"""The usual tasks, by the kind of data."""
 LEARNED = {"bpe", "unigram", "wordpiece", "published"}
 """Tokenizers of which the size is chosen."""
 _log = logging.getLogger(__name__)

@@ -114,7 +114,7 @@ _INSTEAD = {
     "hydra.hydra_logging": "logs go to standard error: 2> FILE saves them",
     "hydra.callbacks": "h2h.train in Python takes a configuration and returns the record",
 }
-"""What Hydra's users set, and what is typed here instead."""
+"""The settings of Hydra's users, and what is typed here instead."""
 
 
 def _instead_of(key: str) -> str:

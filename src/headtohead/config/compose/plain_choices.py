@@ -29,7 +29,7 @@ class PlainChoice(NamedTuple):
     """`group@package=choice`, of which the package follows from the group where it is not written."""
 
     key: str
-    """As Hydra lists it among the choices: model/norm, or model/norm@model.encoder.norm."""
+    """The key as Hydra lists it among the choices: model/norm, or model/norm@model.encoder.norm."""
     group: str
     package: str
     choice: str

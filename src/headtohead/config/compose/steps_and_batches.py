@@ -72,7 +72,7 @@ def _solved(rows: int, at_once: int) -> tuple[int, int]:
 
 EPOCHS, STEPS = "trainer.max_epochs", "trainer.max_steps"
 _UNKNOWN = 2**62
-"""As many steps as no rule about schedules refuses, while nobody has counted the rows."""
+"""A number of steps that no rule about schedules refuses, used while the rows have not been counted."""
 
 
 def refuse_both(overrides: Sequence[str]) -> None:

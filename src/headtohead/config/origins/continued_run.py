@@ -16,7 +16,7 @@ _TRAINED = (
     "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
     "experiment", "seed", "init_from",
 )  # fmt: skip
-"""What stays as it was: with another value there it would be another run."""
+"""The fields that stay as they were: with another value there it would be another run."""
 
 
 def continued(

@@ -19,7 +19,7 @@ PREFIX = "hf:"
 _MAY_DIFFER = (
     "model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.pooler", "model.initialisation",
 )  # fmt: skip
-"""What weights know nothing of, or what belongs to a head."""
+"""The fields that weights do not depend on, and those of a head."""
 _log = logging.getLogger(__name__)
 
 

@@ -82,7 +82,8 @@ _MAY_DIFFER = (
     "vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "pooling", "dropout", "drop_path",
     "tie_weights", "head_bias", "head_activation", "pooler", "scale_logits", "initialisation", "num_segments",
 )  # fmt: skip
-"""Of a model: what is the head's, what weights do not tell of, and what their shapes tell anyway."""
+"""The fields of a model that may differ: those of the head, those that weights do not tell, and those that their shapes
+tell anyway."""
 _log = logging.getLogger(__name__)
 
 

@@ -114,7 +114,7 @@ _ACTS = (
     ("rotates", "reads_rotation", "rotates queries and keys", False),
     ("biases_scores", "reads_scores", "biases the score of each pair of tokens", True),
 )
-"""What a position encoding may do, what a mixer must read for it, its words, and whether rotary might do instead."""
+"""The actions of a position encoding: what a mixer must read for it, its words, and whether rotary might do instead."""
 
 
 def _position_and_mixer(view: ConfigView) -> Iterator[str]:

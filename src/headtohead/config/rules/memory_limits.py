@@ -31,7 +31,8 @@ class MemoryNeeds:
     training: int
     """Gradients, the optimizer's state and averaged weights."""
     activations: int
-    """What autograd keeps of the rows that are read at once; where some is computed again, what is kept for sure."""
+    """The activations that autograd saves for the rows that are read at once; where some are recomputed, those that are
+    saved for sure."""
 
     @property
     def total(self) -> int:

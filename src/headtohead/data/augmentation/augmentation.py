@@ -54,9 +54,9 @@ class Augmentation(ABC):
     data_kinds: ClassVar[tuple[str, ...]]
     """DataSpec.kind values that it can change."""
     cannot: ClassVar[dict[str, str]] = {}
-    """Why it cannot change data of another kind: the kind, and the reason as it ends a sentence."""
+    """The reason why it cannot change data of another kind: the kind, and the reason as it ends a sentence."""
     on_device: ClassVar[bool] = False
-    """True where it changes the batch on its device; else beside the loader, before the task sees it."""
+    """Whether it changes the batch on its device; otherwise it does so beside the loader, before the task sees it."""
 
     def bind(self, source: DataSource) -> None:
         """Learn what the data holds; called once, before anything else. Raise DataError where the augmentation makes no

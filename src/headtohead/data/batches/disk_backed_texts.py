@@ -112,7 +112,7 @@ class _SelectedSamples(Sequence[Any]):
 
 
 DiskBackedSequence = list[Any] | DiskBackedTexts | DiskBackedPairs
-"""What samples are gathered in."""
+"""The sequence that samples are gathered in."""
 
 
 def selected_samples(samples: Sequence[Sample], indices: np.ndarray) -> Sequence[Sample]:

@@ -23,7 +23,7 @@ from headtohead.data.data_source import DataError
 ReportProgress = Callable[[int], None]
 """Told how much more is done."""
 _BAR_STYLE = 400
-"""How often a bar moves at most: work may be reported in millions of small pieces."""
+"""The most times that a progress bar moves: work may be reported in millions of small pieces."""
 _drawn = threading.Lock()
 """A lock by which only the outer one of nested bars is drawn."""
 

@@ -22,7 +22,7 @@ KIND_OF_FORM: dict[ProblemForm, DataKind] = {
     "pairs": "pairs_of_text",
     "labelled": "labelled_text",
 }
-"""What rows of each form are to a task."""
+"""The kind of data that rows of each form are to a task."""
 Layout = Literal["after", "along"]
 """The position of the answer in a language row: after the prompt, or one answer beside each token of the prompt."""
 

@@ -69,7 +69,7 @@ def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
 
 Kind = Literal["paraphrases", "continuations"]
 Story = tuple[str, int]
-"""Who, by name or pronoun, and which topic."""
+"""A story: its person, by name or pronoun, and its topic."""
 _OPENINGS = THEN[0] + THEN[1]
 _BEGINNINGS, _ENDS = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*TOPICS, strict=True))
 

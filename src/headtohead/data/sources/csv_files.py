@@ -31,9 +31,9 @@ class CsvDialect(FieldGroup):
     delimiter: str | None = None
     """One character; None: by the file's name."""
     quoted: bool | None = None
-    """None: wherever the delimiter is not a tab."""
+    """Whether fields may be quoted; None means wherever the delimiter is not a tab."""
     column_names: list[str] | None = None
-    """None: the first line."""
+    """The names of the columns; None means the first line."""
     encoding: str = "utf-8"
 
     def checked_delimiter(self) -> str | None:

@@ -13,7 +13,7 @@ from headtohead.data.sources.local_files import decoded
 from headtohead.data.sources.table_files import Columnar, TableFiles
 
 _ENCODING = "utf-8"
-"""What the standard asks for (RFC 8259)."""
+"""The encoding that the standard asks for (RFC 8259)."""
 
 
 class JsonFiles(TableFiles):

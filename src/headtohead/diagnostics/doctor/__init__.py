@@ -48,7 +48,7 @@ CHECKS: tuple[Check, ...] = (
     Check("learning_rate", "does the model tolerate the learning rate?", learning_rate, needs=("forward",)),
     Check("overfitting", "can it memorise one batch?", overfitting, needs=("forward",)),
 )
-"""In the order of what can be told from what: a check comes after those whose faults would reach it too."""
+"""The checks, in an order in which each comes after those whose faults would reach it too."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class PartCall:
     part: nn.Module
     x: Tensor
     context: Context | None
-    """What else it was given; a feed-forward is given nothing."""
+    """The other arguments that it was given; a feed-forward is given none."""
 
     @property
     def name(self) -> str:

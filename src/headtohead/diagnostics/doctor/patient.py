@@ -29,9 +29,9 @@ from headtohead.training.trainer import device_of
 
 NUM_ROWS = 4
 LENGTH = 24
-"""Of the random inputs that structure is examined on, where the model takes as much."""
+"""The length of the random inputs that structure is examined on, where the model takes as much."""
 NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS = 16, 256
-"""Of the batch that is learnt by heart."""
+"""The size of the batch that is memorised."""
 
 
 def _silent(text: str) -> None:

@@ -36,7 +36,7 @@ KINDS: Mapping[str, Any] = {
 _EVERY_PRECISION = (torch.float64, torch.float32, torch.bfloat16)
 _USUAL_PRECISIONS = (torch.float64, torch.float32)
 _PATCHES = (2, 5)
-"""With one token for the whole image they are as long as a subject."""
+"""The grid of patches: with one token for the whole image they are as long as a subject."""
 Make = Callable[..., Any]
 
 

@@ -109,7 +109,7 @@ def slow_twin(subject: LawSubject) -> None:
 AUTOCAST_DRAWS = 5
 """An odd number, so that a majority decides and not a single draw."""
 ROUNDINGS_OF_A_SUBLAYER = 7
-"""By how much the error of a sublayer in 16 bits may exceed that of its input rounded once."""
+"""The factor by which the error of a sublayer in 16 bits may exceed that of its input rounded once."""
 
 
 def autocast(subject: LawSubject) -> None:

@@ -86,8 +86,8 @@ class PeerComparison:
     """The ratio of the peer's time to ours that we aim at."""
     make: Callable[[], Pair]
     package: str = "torch"
-    """What the peer is imported from."""
+    """The package that the peer is imported from."""
     measures: str = "time"
     """`time`, or `memory`: the peak of what is allocated."""
     remark: str = ""
-    """What bounds the ratio, where that is known."""
+    """The bound on the ratio, where it is known."""

@@ -28,7 +28,7 @@ from headtohead.diagnostics.peers.alternation import Pair, PeerComparison, Work
 NUM_HEADS, HEAD_WIDTH = 8, 64
 D_MODEL = NUM_HEADS * HEAD_WIDTH
 Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""From queries, keys, values [1, H, L, K] and the model's stream [1, L, D], of which gates are made."""
+"""A function of queries, keys, values [1, H, L, K] and the model's stream [1, L, D], of which gates are made."""
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:

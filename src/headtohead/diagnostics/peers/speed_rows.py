@@ -32,7 +32,7 @@ class SpeedRow:
     details: str = ""
     """The figures behind a ratio: ours 12.1 ms, nanoGPT's model 15.0 ms."""
     missing: str = ""
-    """What the time goes into where the target is missed."""
+    """The kernels that the time goes into where the target is missed."""
     machine: str = ""
 
     @property

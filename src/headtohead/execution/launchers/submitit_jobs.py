@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from submitit import Job
 
 FOLDER = "submitit"
-"""Of submitit's own files, beside the logs of the commands."""
+"""The folder of submitit's own files, beside the logs of the commands."""
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
 

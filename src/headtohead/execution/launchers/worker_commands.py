@@ -33,7 +33,7 @@ class LauncherChoice:
     of_runs: tuple[str, ...]
     of_launcher: tuple[str, ...]
     workers: int | None = None
-    """Where Hydra's spelling names a number."""
+    """The number of workers, where Hydra's spelling names one."""
 
     def make(self, config_dir: str | Path | None = None) -> Launcher:
         if not self.of_launcher:
@@ -90,7 +90,7 @@ class Workers:
     launcher: Launcher
     number: int
     threads: int
-    """Of the processor, for each run."""
+    """The threads of the processor for each run."""
     config_dir: str | Path | None = None
     trust: Sequence[str] = ()
 

@@ -51,7 +51,7 @@ class ReadOptions:
     unit: Unit | None = None
     """One document per file, paragraph or line; None: files of a folder whole, a file by itself line by line."""
     text_columns: tuple[str, ...] = ()
-    """Of a table; several are joined by a blank. None named: `text`, or the only column."""
+    """The text columns of a table; several are joined by a blank. If none is named: `text`, or the only column."""
     id_column: str | None = None
 
     def __post_init__(self) -> None:

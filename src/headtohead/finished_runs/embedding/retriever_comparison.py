@@ -41,12 +41,12 @@ class RetrieverResult:
     run: str | None
     """Id of the run that it belongs to."""
     values: dict[str, np.ndarray]
-    """Of each query, in their order."""
+    """The values of each query, in their order."""
     milliseconds: float
-    """For one query by itself, from its text to its ranking: the median."""
+    """The milliseconds for one query by itself, from its text to its ranking: the median."""
     num_bytes: int
     differences: dict[str, BootstrapInterval] = field(default_factory=dict)
-    """From the one that it is compared with, with 95 % intervals over queries."""
+    """The differences from the retriever that it is compared with, with 95 % intervals over queries."""
 
     @property
     def means(self) -> dict[str, float]:
@@ -61,7 +61,7 @@ class RetrieverComparison:
     queries: int
     cutoffs: tuple[int, ...]
     digest: str
-    """Of documents, queries and what is relevant: the same where results may be compared."""
+    """The digest of documents, queries and what is relevant: the same where results may be compared."""
     against: str
     chance: dict[str, float]
     retrievers: tuple[RetrieverResult, ...]

@@ -68,7 +68,7 @@ def evaluate_with_lm_eval(
 
 
 _ERROR = "_stderr"
-"""How the harness names the standard error of a metric: acc_stderr,none."""
+"""The suffix by which the harness names the standard error of a metric: acc_stderr,none."""
 
 
 def show_lm_eval(evaluations: Sequence[LmEvalResults]) -> Table:

@@ -41,7 +41,7 @@ _OWN = {
     "wandb": WandbLink,
 }
 _ELSEWHERE = ("path", "latest", "sections")
-"""What a summary has that is stored elsewhere."""
+"""The parts of a summary that are stored elsewhere."""
 _BYTES = 16
 
 
@@ -50,7 +50,7 @@ class StoredRun:
     """One record as text; the hashes in it are those of `sections`."""
 
     status: str
-    """As written in the record; `unreadable` for a record that cannot be read, which is then a sentence."""
+    """The status as written in the record; `unreadable` for a record that cannot be read, which is then a sentence."""
     summary: str
     record: str
     sections: Mapping[str, str]

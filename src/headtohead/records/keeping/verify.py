@@ -23,7 +23,7 @@ _ZIPPED = (".ckpt", ".npz", ".pt")
 _YOUNG_SECONDS = 3600.0
 """A file that was not finished in this time never will be."""
 _SIGNS = (CONFIG, METRICS, "leases", "checkpoints")
-"""What a folder that was to be a run holds, before its record or after it was lost."""
+"""The files of a folder that was to be a run, before its record was written or after it was lost."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from headtohead.studies.definition.fractional_designs import balanced_fraction, 
 Design = Literal["one_factor", "factorial", "fractional"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
 Levels = Mapping[str, str]
-"""By factor, the level that one arm has of it."""
+"""The levels of one arm, by factor."""
 BASE = "base"
 MOST = 2000
 """Combinations that a design is chosen from: more would be no study anyway."""
@@ -27,13 +27,14 @@ class Ablation:
 
     kind: Design
     factors: Mapping[str, Mapping[str, tuple[str, ...]]]
-    """By factor and level the overrides that make it."""
+    """The overrides by factor and level."""
     base: Levels = field(default_factory=dict)
-    """What everything is compared with; the first level of each factor it does not name."""
+    """The levels that everything is compared with; the first level of each factor it does not name."""
     resolution: int | None = None
-    """Of a fraction of two-level factors: at 4 no main effect hides behind an interaction of two, at 5 nor do these."""
+    """The resolution of a fraction of two-level factors: at 4 no main effect hides behind an interaction of two, at 5
+    nor do these."""
     combinations: int | None = None
-    """How many a fraction runs where factors have more levels than two."""
+    """The number of combinations that a fraction runs where factors have more levels than two."""
 
     def __post_init__(self) -> None:
         for sentence in _faults(self):

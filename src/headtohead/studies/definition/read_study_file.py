@@ -150,7 +150,7 @@ _ASKS = {
     "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
     "trainer.max_steps", "trainer.max_epochs", "trainer.accumulate", "init_from",
 }  # fmt: skip
-"""What a run does, and not where it is done or how it is watched."""
+"""The fields that say what a run does, and not where it is done or how it is watched."""
 _CHOICE = re.compile(r"(?P<group>\w+)=(?P<name>[\w.-]+)")
 
 

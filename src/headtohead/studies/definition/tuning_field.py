@@ -25,7 +25,7 @@ from headtohead.execution.search.tuning import LEARNING_RATE, Tuning
 
 _FEWEST = 2
 _NARROWEST = 1.5
-"""On a log scale."""
+"""The narrowest ratio of the two ends of a log scale."""
 
 
 class NumberField(Kind):

@@ -17,7 +17,8 @@ from headtohead.studies.matching.size_axes import CannotResizeError, Setting, ax
 
 COARSE_TO_FINE: tuple[SizeAxisName, ...] = ("depth", "width", "head_size", "feedforward", "steps")
 OUTER_SETTINGS = 5
-"""Of the coarser of two moves: those nearest to the target, so that the finer one has little left to do."""
+"""The number of settings of the coarser of two moves that are tried: those nearest to the target, so that the finer one
+has little left to do."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class ShapeSearch:
 
 
 GROWTH = 1.6
-"""Of the place of a probe against the one before it: some twenty reach from 1 to 10,000."""
+"""The growth from one probe to the next: some twenty reach from 1 to 10,000."""
 NEIGHBOURS = 3
 FAR = 4.0
 """Times the target: twice in a row beyond it, and larger settings are not looked at."""

@@ -28,15 +28,15 @@ class MatchedArm:
 
     name: str
     overrides: tuple[str, ...]
-    """To be added to the arm's own; empty where it fits as it is written."""
+    """The overrides to be added to the arm's own; empty where it fits as it is written."""
     figures: Mapping[str, float]
-    """What the run would cost with them, by the names of the budgets' figures."""
+    """The costs of the run with them, by the names of the budgets' figures."""
     achieved: float
     residual: float
     """(achieved - target) / target."""
     met: bool
     reason: str = ""
-    """Why the budget is not met."""
+    """The reason why the budget is not met."""
     uncertainty: float = 0.0
     """Share by which the residual may be off, where the figure is measured and not counted."""
     differs: Mapping[str, float] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class TimingConditions:
 
     device: str
     threads: int | None
-    """Of the processor; None where the device is none, or where they were not written down."""
+    """The threads of the processor; None where the device is none, or where they were not written down."""
 
     @property
     def text(self) -> str:

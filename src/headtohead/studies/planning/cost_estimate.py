@@ -34,10 +34,10 @@ class ArmEstimate:
     runs: int
     """Those not known yet among them."""
     trials: int
-    """Of these, the trials of the tuning."""
+    """The trials of the tuning among these."""
     missing: int
     missing_share: float
-    """What is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
+    """The share that is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
     parameters: float
     state: float
     tokens: float
@@ -47,13 +47,13 @@ class ArmEstimate:
     """Return None where nothing could tell."""
     source: Literal["finished runs", "calibration"] | None
     takes_steps: bool
-    """False where rows are learned from at once."""
+    """Whether it trains by steps; otherwise rows are learned from at once."""
     fewest_missing: int
     """Runs that are missing even where all contrasts are decided as early as they can be."""
     bytes_kept: float
-    """On disk, of one whole run."""
+    """The bytes on disk of one whole run."""
     bytes_missing: float
-    """Of all that is missing."""
+    """The bytes of all that is missing."""
     bytes_passing: float
     """The checkpoints of one run while it trains."""
 
@@ -116,7 +116,7 @@ def _part(arm: ArmEstimate) -> float:
 
 
 Timer = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, float]]
-"""From the arms' configurations to seconds of training of one run."""
+"""A function from the arms' configurations to seconds of training of one run."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class _Left:
 
     runs: int
     whole: float
-    """As a number of whole runs."""
+    """The same as a number of whole runs."""
     bytes: float
 
 

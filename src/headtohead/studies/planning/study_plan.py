@@ -55,13 +55,13 @@ class StudyPlan:
     left_out: LeftOut = ()
     """Combinations of an ablation that cannot be built."""
     matching: Matching | None = None
-    """What the budget asked of each arm."""
+    """The result of matching each arm to the budget."""
     tunings: Mapping[str, TuningProgress] = field(default_factory=dict)
-    """By arm, where arms are tuned."""
+    """The tunings by arm, where arms are tuned."""
     awaited: int = 0
     """Runs that follow once the foundations they start from are laid."""
     rounds: RoundProgress | None = None
-    """Where seeds are added until it is decided."""
+    """The progress of a study that adds seeds until it is decided."""
 
     @property
     def is_open(self) -> bool:

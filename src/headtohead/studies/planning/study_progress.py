@@ -26,7 +26,7 @@ class TuningProgress:
     """The tuning of one arm."""
 
     tuning: Tuning
-    """As it is for this arm."""
+    """The tuning as it is for this arm."""
     runs: tuple[RunSpec, ...]
     """The trials known so far; later ones may depend on how these end."""
     tried: tuple[Trial, ...]

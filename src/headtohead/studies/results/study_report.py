@@ -88,14 +88,14 @@ class StudyReport:
     arms: tuple[ArmSummary, ...]
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
-    """What stands between the runs and a verdict, and what is not as expected."""
+    """The obstacles between the runs and a verdict, and whatever is not as expected."""
     complete: bool
     """Whether every run is done, and none follows."""
     records: Mapping[RunSpec, RunRecord | None] = field(repr=False)
     chance: float | None = None
-    """What a model that learned nothing gets, of the study's metric."""
+    """The score of a model that learned nothing, by the study's metric."""
     history: RegistrationHistory = field(default_factory=RegistrationHistory)
-    """Of the registrations in its folder."""
+    """The history of the registrations in its folder."""
     unlike: tuple[UnlikeConditions, ...] = ()
     """Conditions other than what makes the arms in which their runs differ."""
 

@@ -119,7 +119,7 @@ _OF_RUNS = {"training_flops": "flops", "tokens": "tokens", "seconds": "seconds"}
 """Figures that a record has of its own progress, by the budgets' names for them; all others are in its ledger."""
 _FROM_FIRST_BATCHES = ("training_flops", "tokens")
 _READING_ERROR = 0.01
-"""Of figures that were planned from the first batches of a run, where rows are of many lengths."""
+"""The error of figures that were planned from the first batches of a run, where rows are of many lengths."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class LongerTests:
     def __init__(self, parts: RunComponents, trainer: Trainer, module: TrainingModule, folder: Path) -> None:
         self._parts, self._trainer, self._module, self._folder = parts, trainer, module, folder
         self.baselines: dict[str, float] = {}
-        """What knowing nothing of the inputs gets there, by stage and metric."""
+        """The score of knowing nothing of the inputs there, by stage and metric."""
 
     def measure(self) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
         """Metrics by stage, and reasons by stage."""

@@ -32,7 +32,7 @@ from headtohead.training.run_recorder import RunRecorder
 from headtohead.wandb_client.media_files import TABLES, picture_name, step_folder
 
 TIMES = 10
-"""How often in a run validations are shown."""
+"""The number of times in a run that validations are shown."""
 _log = logging.getLogger(__name__)
 
 

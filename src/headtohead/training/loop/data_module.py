@@ -39,7 +39,7 @@ class StepBatch:
         self.drawn_in = epoch if drawn_in is None else drawn_in
         self.samples = sum(part.num_samples for part in parts)
         self.rows_by_part = [Counter(part.lengths) for part in parts]
-        """How many rows there are of each lengths."""
+        """The number of rows of each length."""
         self.tokens = sum(sum(lengths) * count for rows in self.rows_by_part for lengths, count in rows.items())
         self.scored_by_part = [_num_scored(part) for part in parts]
         self.scored = sum(self.scored_by_part)

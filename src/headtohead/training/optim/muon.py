@@ -18,7 +18,8 @@ from headtohead.training.parallel.sharded_tensors import as_part, divided, gathe
 
 Scale = Literal["match_adamw", "original"]
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic: steep at 0, so that small singular values grow fast; large ones come to lie around 1."""
+"""The coefficients of the quintic: steep at 0, so that small singular values grow fast; large ones come to lie around
+1."""
 _EPSILON = 1e-7
 
 

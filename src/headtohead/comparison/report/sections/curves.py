@@ -120,12 +120,12 @@ class LoggedCurve:
 
     arm: str
     seed: int | None
-    """None: the mean."""
+    """The seed; None is the mean."""
     status: str
     name: str
     """validation/loss."""
     along: Mapping[str, Sequence[float]]
-    """By axis."""
+    """The values along each axis."""
     values: Sequence[float]
     thinned: bool = False
 

@@ -18,7 +18,7 @@ _ROW, _NARROW_ROW, _MANY, _AROUND = 58, 36, 12, 120
 """Pixels of a contrast, and of one among many; from how many on; pixels of the axis and legend."""
 _SEED_BELOW = 0.24
 _SPARE = 0.06
-"""Of the width, at either side."""
+"""The share of the width that is spare at either side."""
 _Traces = list[dict[str, Any]]
 
 

@@ -30,7 +30,8 @@ from headtohead.comparison.tables.run_table import count, number
 
 _DECADE, _FEW_DECADES = 10, 1000
 _ABOVE, _APART = 0.1, 0.05
-"""Of the height of the values: how far off the worst one crosses are drawn, and those of different arms."""
+"""The distance, as a share of the height of the values, at which crosses are drawn off the worst one, and those of
+different arms apart."""
 
 
 def section(results: ComparisonResults) -> Section | None:

@@ -22,7 +22,7 @@ from headtohead.field_group import FieldGroup
 from headtohead.ranges import Positive, Width
 
 FUSED_ATTENTION = "fused attention"
-"""What `attend` runs."""
+"""The kernel that `attend` runs."""
 
 
 def attend(
@@ -95,7 +95,7 @@ class KeyValueState(State):
     keys: Float[Tensor, "B G M K"] | None = None
     values: Float[Tensor, "B G M K"] | None = None
     fused: Fused | None = None
-    """What makes queries, keys and values in one product, where that is faster."""
+    """The module that makes queries, keys and values in one product, where that is faster."""
 
     def append(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"]) -> tuple[Tensor, Tensor]:
         """Append keys and values, and return all of them."""

@@ -14,7 +14,7 @@ from headtohead.data.sources.image_folder import SUFFIXES as PICTURES
 from headtohead.data.sources.local_files import SPLIT_OF_NAME
 
 SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".jsonl.gz", ".json.gz")
-"""What can be read, the most exact first."""
+"""The suffixes that can be read, the most exact first."""
 _ABOUT = frozenset({"dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json"})
 """JSON files that hold no rows."""
 _PART = re.compile(r"[-_.]?\d*([-_]of[-_]\d+(-[0-9a-f]{16})?)?$")

@@ -29,7 +29,7 @@ half the way to sqrt(K), since queries that an encoding's bias reads add to it."
 _TOO_SMALL = 0.02
 """Scaling by 1/K, as some do, gives 1/sqrt(K): 0.06 at K = 256."""
 _ONE_HOT = 0.1
-"""Of the largest possible entropy."""
+"""The share of the largest possible entropy below which weights count as one-hot."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from headtohead.diagnostics.doctor.training_steps import LossAndGradients, as_st
 from headtohead.training.loop.step_statistics import LayerNorms, layer_of
 
 _UNEVEN, _LOST = 1e2, 1e4
-"""By how much the gradient may differ between two layers of a stack: Adam makes up for much, rounding for nothing."""
+"""The factors by which the gradient may differ between two layers of a stack: Adam makes up for much, rounding for
+nothing."""
 
 
 def gradients(patient: Patient) -> Finding:

@@ -22,7 +22,7 @@ _LEFT, _LEFT_AT_END = 0.2, 1 / 3
 _LOST, _PATIENCE = 2.0, 60
 """A share of the loss that does not come back after so many steps."""
 _BLIND = 0.97
-"""Of the loss of one who knows the frequencies alone: ending above it means that nothing of the input was used."""
+"""The share of the loss of a guess by frequencies alone: ending above it means that nothing of the input was used."""
 _STILL = 0.02
 """The share by which a loss must fall, or rise, to have moved at all."""
 
