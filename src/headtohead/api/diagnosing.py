@@ -1,5 +1,4 @@
-"""Everything that can be asked from Python before a run: descriptions of data, plans, the doctor, the bench and the
-laws."""
+"""Questions before a run, from Python: about a class of your own, a model that does not learn, time and memory."""
 
 from __future__ import annotations
 
@@ -17,13 +16,9 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.unchecked_classes import mark_checked
 from headtohead.diagnostics.bench.benchmark_files import bench as run_benchmark
 from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
-from headtohead.diagnostics.data_description.description import DataDescription, describe
 from headtohead.diagnostics.doctor import Diagnosis, Patient, chosen, examine
 from headtohead.diagnostics.doctor import summary as doctor_summary
 from headtohead.diagnostics.laws.class_check import LawResult, Sizes, cases, check_laws, component, options_of
-from headtohead.estimates.plan import Plan
-from headtohead.estimates.plan import plan as plan_run
-from headtohead.records import run_query
 
 
 @dataclass(frozen=True)
@@ -126,68 +121,3 @@ def check(
     if not result.broken:
         mark_checked(name)
     return result
-
-
-class DescribedData(Result, DataDescription):
-    """The description of what lies at a path, a row for each column."""
-
-    @property
-    def title(self) -> str:
-        rows = ", ".join(f"{number:,} {split}" for split, number in self.num_rows.items())
-        chance = (
-            f", most frequent class {self.chance:.3f}" if self.chance is not None and self.task != "tagging" else ""
-        )
-        return f"{self.path}: {self.task}, {rows}{chance}"
-
-    @property
-    def sentences(self) -> Sequence[str]:
-        return [*self.remarks, self.command]
-
-    def as_rows(self) -> Sequence[Mapping[str, object]]:
-        return [vars(column) for column in self.columns]
-
-
-@speaks_python
-def describe_data(path: str | Path) -> DescribedData:
-    """Say what a file or folder holds: `.task`, `.columns`, `.classes`, and `.overrides`, by which a run reads it."""
-    return upgraded(DescribedData, describe(path))
-
-
-class PlannedRun(Result, Plan):
-    """A run on some devices, a row for each layout."""
-
-    __repr__ = Result.__repr__
-
-    @property
-    def title(self) -> str:
-        best = self.best
-        fastest = "no layout fits" if best is None else f"fastest: {' '.join(best.overrides) or 'as it is'}"
-        return f"{self.parameters:,} parameters on {self.devices} x {self.device} ({self.source}); {fastest}"
-
-    def as_rows(self) -> Sequence[Mapping[str, object]]:
-        return [
-            {
-                "layout": " ".join(each.overrides),
-                "fits": each.fits,
-                "rows": each.rows,
-                "largest_rows": each.largest_rows,
-                "tokens_per_second": each.tokens_per_second,
-                "hours": each.hours,
-                "price": each.price,
-                "reason": each.reason or "",
-            }
-            for each in self.layouts
-        ]
-
-
-@speaks_python
-def plan(config: Configured, on: str, *, price: float | None = None, tokens: float | None = None) -> PlannedRun:
-    """Return what fits on some devices, how fast, how long and for how much: `plan(config, "h100x8", price=2.5).best`.
-
-    `on` names devices as `h2h plan --devices` lists them, or "cpu", whose rates are measured. `price` is of one device
-    for an hour; `tokens` replaces the run's own length. `.layouts` has every layout, with its memory, step and reason.
-    """
-    return upgraded(PlannedRun, plan_run(configuration(config), on, price=price, tokens=tokens))
-
-
-runs = speaks_python(run_query.runs)

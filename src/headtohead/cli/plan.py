@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.cfg:
         out(configuration_text(options, config))
         return 0
-    from headtohead.api.diagnosing import plan as plan_run
+    from headtohead.api.planning import plan as plan_run
     from headtohead.estimates.plan_table import show_plan
 
     plan = plan_run(config, options.on, price=options.price, tokens=options.tokens)

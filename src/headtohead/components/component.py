@@ -209,8 +209,7 @@ class Mixer(Component):
     reads_rotation: ClassVar[bool] = False
     """Whether the mixer has queries and keys that a position encoding can rotate."""
     without_pairs: ClassVar[str] = "computes nothing for a pair of tokens"
-    """The reason why a position encoding has nothing to rotate or to bias here, as the end of a sentence about the
-    mixer."""
+    """The reason why a position encoding has nothing to rotate or bias here, as the end of a sentence on the mixer."""
     shares_scores: ClassVar[bool] = True
     """Whether it reads the masks and biases of all pairs in `context.allowed` and `context.bias`; other mixers make
     their own for the pairs that they attend to."""
