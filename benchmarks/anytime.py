@@ -123,7 +123,7 @@ def both(differences: Floats) -> Floats:
 
 
 def needed(contrasts: int) -> float:
-    """Return the evidence at which the first of so many contrasts is decided after Holm."""
+    """Return the evidence at which the first of so many contrasts is decided after Holm's correction."""
     return math.log(contrasts / ALPHA)
 
 

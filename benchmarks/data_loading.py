@@ -41,7 +41,7 @@ Way = Callable[[np.ndarray], Iterator[torch.Tensor]]
 
 
 class RandomTokens(LanguageSource):
-    """A stream of the size asked for: only the time that reading takes matters."""
+    """A stream of the size requested: only the time that reading takes matters."""
 
     name: ClassVar[str] = "random_tokens"
 

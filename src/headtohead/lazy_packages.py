@@ -1,9 +1,8 @@
 """Packages whose own code runs when something of it is needed: their modules are imported without it before.
 
 `import torchmetrics` imports scipy.signal, matplotlib and transformers for measures that most runs never take, and
-torch imports its compiler to tell it what not to compile. Nothing is lost: a package that is asked for more runs its
-own code then, as if it had just been imported.
-"""
+torch imports its compiler to tell it what not to compile. Nothing is lost: a package of which more is requested runs
+its own code then, as if it had just been imported."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ Standin = Callable[[ModuleType], object]
 
 @dataclass(frozen=True)
 class LazyPackage:
-    """A lazy package says what can be had of a module before its own code runs."""
+    """A lazy package says what is available of a module before its own code runs."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     """The names that lie in each of its modules."""

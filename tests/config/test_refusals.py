@@ -220,7 +220,7 @@ def usual() -> dict[str, Any]:
 
 
 def with_override(override: str) -> dict[str, Any]:
-    """The usual configuration with one field set or taken out, as Hydra would, without composing anew."""
+    """The usual configuration with one field set or taken out, as Hydra would, without composing again."""
     config = copy.deepcopy(usual())
     parsed = OverridesParser.create().parse_override(override)
     *path, last = parsed.key_or_group.split(".")

@@ -110,7 +110,7 @@ class OnDevice(Tensor):
 
 
 class _Factories(TorchDispatchMode):
-    """Makes tensors on the device where one is asked for."""
+    """Makes tensors on the device where one is requested."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

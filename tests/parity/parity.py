@@ -1,6 +1,6 @@
 """Our models against published implementations: the same weights, logits and gradients of every parameter.
 
-Every parameter is drawn anew first: fresh norms are 1 and fresh biases 0, which would hide weights that were swapped.
+Every parameter is redrawn first: fresh norms are 1 and fresh biases 0, which would hide weights that were swapped.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Case:
     requested: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
     """The function by which ours gives the same."""
     constants: tuple[str, ...] = ()
-    """Buffers of the reference that are parameters of ours; they are drawn anew too, and have no gradient there."""
+    """Buffers of the reference that are parameters of ours; they are redrawn too, and have no gradient there."""
     idle: tuple[str, ...] = ()
     """Parameters that the reference holds and never reads."""
     on_disk: Callable[[str], str] = lambda name: name
@@ -137,7 +137,7 @@ def check(name: str, case: Case, *, remark: str = "") -> Report:
 
 
 def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[WeightMapping]]:
-    """The reference with weights drawn anew, ours with the same weights, and how they lie in each other."""
+    """The reference with weights redrawn, ours with the same weights, and how they lie in each other."""
     with exactly(dtype):
         theirs = case.reference(case.config).eval().to(dtype)
         redraw(theirs, constants=case.constants)

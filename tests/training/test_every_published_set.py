@@ -1,5 +1,5 @@
 """Every published set of conf/data from a small repository of its exact schema to a metric: trained for two steps with
-the splits, columns and tokenizer of its YAML, and measured anew from the raw rows by other people's code."""
+the splits, columns and tokenizer of its YAML, and measured again from the raw rows by other people's code."""
 
 from __future__ import annotations
 

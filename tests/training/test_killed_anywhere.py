@@ -66,7 +66,7 @@ MOST_KILLS = 4
 
 
 class Killed:
-    """A run of one kind that is started, killed and gone on with in a folder."""
+    """A run of one kind that is started, killed and resumed in a folder."""
 
     def __init__(self, kind: Kind, folder: Path, rng: random.Random) -> None:
         self._kind, self._folder, self._rng = kind, folder, rng

@@ -32,7 +32,7 @@ class Result(ABC):
 
     @property
     def sentences(self) -> Sequence[str]:
-        """Return what is said below the title; verdicts, for example."""
+        """Return what stands below the title; verdicts, for example."""
         return ()
 
     def to_frame(self) -> DataFrame:

@@ -183,7 +183,7 @@ def study(
 
     `question` is a shipped study, a study's file or an `h2h.Study`. Overrides are fields of the study, of every run, or
     of the launcher (`launcher=slurm`). `report.html` and `verdict.json` are beside the runs, below `outputs/studies/`.
-    Ctrl-C stops it, and returns what is known so far; the same call resumes. `retry` begins anew what failed.
+    Ctrl-C stops it, and returns what is known so far; the same call resumes. `retry` restarts what failed.
     """
     with trusting(trust):
         request = _request(question, overrides, workers, threads, config_dir, trust)

@@ -104,7 +104,7 @@ def _tables(group: str, config_dir: str | None) -> str:
 
 
 def _table(title: str, data: Mapping[str, Sequence[str]], width: int) -> str:
-    """A choice begins a line; what is told of it stays right of the names, however narrow the terminal is."""
+    """A choice begins a line; its description stays right of the names, however narrow the terminal is."""
     rows = []
     for name, lines in data.items():
         folded = [part for line in lines for part in _folded(line, width + 2)]

@@ -40,11 +40,11 @@ examples:
   h2h runs prune outputs --keep best --disk 20                     those of the best runs first, up to 20 GB
   h2h runs verify outputs --repair
 
-PATH is a run, or a folder with runs below it. A run that a process writes is left alone, and said. verify looks into
-checkpoints and row scores, which hold checksums, and into archives; --repair removes what was never finished and the
-damaged lines of metrics.csv, nothing else.
+PATH is a run, or a folder with runs below it. A run that is being written is skipped, and a line says so. verify looks
+into checkpoints and row scores, which hold checksums, and into archives; --repair removes what was never finished and
+the damaged lines of metrics.csv, nothing else.
 
-exit code: 0 done; 1 some run was left alone, or something is wrong that --repair cannot put right; 2 refused
+exit code: 0 done; 1 some run was skipped, or something is wrong that --repair cannot fix; 2 refused
 """
 _FEW = 5
 
@@ -96,7 +96,7 @@ def _agreed(action: str, chosen: Sequence[Path]) -> bool:
     size = f", {sum(map(size_of, chosen)) / 1e6:,.1f} MB" if action in ("archive", "delete") else ""
     question = f"{action} {len(chosen)} run{'' if len(chosen) == 1 else 's'}{size} ({names})"
     if not sys.stdin.isatty():
-        raise ConfigurationError(f"{question}: --yes says that this is wanted, where nobody can be asked")
+        raise ConfigurationError(f"{question}: --yes confirms it, where nobody can be asked")
     sys.stderr.write(f"{question}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

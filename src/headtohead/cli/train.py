@@ -25,7 +25,7 @@ examples:
   h2h train trainer=fsdp                                 two processes that share the weights
   h2h train task=classification data=sentence_grammar init_from=run:outputs/default/RUN finetuning=head_only
                                                          another task, from the weights of a run
-  h2h train resume_from=outputs/default/RUN              go on with an interrupted run
+  h2h train resume_from=outputs/default/RUN              resume an interrupted run
   h2h train --from-run outputs/default/RUN               the same run again, from its config.yaml
   h2h train --from-run outputs/default/RUN seed=1 model/norm=rms_norm
                                                          the same but for what is given: a group takes its new choice

@@ -47,7 +47,7 @@ def refuse_unlike(
     """Raises NotComparable at the first difference that would make a comparison meaningless.
 
     By a `metric` of texts, bits_per_byte, runs may differ in their tokenizers as long as their texts are the same; None
-    is the metric that they were selected by. `allowed` names the differences that were asked for; what they are comes
+    is the metric that they were selected by. `allowed` names the differences that were requested; what they are comes
     back, a sentence each. So does word of runs of which nothing is known, since another program made them.
     """
     provided = list(records)

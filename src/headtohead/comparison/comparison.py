@@ -24,7 +24,7 @@ from headtohead.records.record import Comparability, RunRecord
 from headtohead.records.run_summary import GIVEN
 
 _FINER = 1.5
-"""Times later that one arm is first measured than another, before it is said."""
+"""Times later that one arm is first measured than another, before it is reported."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _registered(comparison: Comparison, answer: RegisteredAnswer) -> Comparison:
 
 
 def _guessed(records: Sequence[RunRecord], metric: str, direction: Direction, spec: ComparisonSpec) -> list[str]:
-    """Return what a name was taken to mean where another program made the runs, and nobody said it."""
+    """Return what a name was taken to mean where another program made the runs, and nothing says so."""
     external = [r for r in records if metric not in r.scales and r.comparability == Comparability()]
     if spec.direction is not None or not external:
         return []

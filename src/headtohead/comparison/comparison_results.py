@@ -1,4 +1,4 @@
-"""All that a comparison found, whoever asked for it: `h2h study` and `h2h compare` fill it, the report renders it."""
+"""All that a comparison found, whoever requested it: `h2h study` and `h2h compare` fill it, the report renders it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDED = ("finished", "diverged", "out_of_memory", "failed")
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run that was asked for, done or not."""
+    """One run that was requested, done or not."""
 
     arm: str
     seed: int

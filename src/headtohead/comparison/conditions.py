@@ -16,7 +16,7 @@ from headtohead.records.record import Comparability, Environment, RunRecord
 CONDITIONS = ("config", "data", "budget", "comparability", "environment")
 """Fields of a record that say under what conditions a run was made."""
 NAMES_AND_PATHS = ("name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices", "replaced")
-"""Fields of a configuration that say how a run is called, where it goes and who is told: they make no other run."""
+"""Fields of a configuration that say how a run is called, where it goes and who is notified: they make no other run."""
 COSMETIC = ("progress_bar", "num_workers", "num_samples", "keep_checkpoints", "log_every")
 """Fields of its trainer that no result depends on."""
 _COSMETIC_NAMES = frozenset(f"config.trainer.{name}" for name in COSMETIC)

@@ -1,4 +1,4 @@
-"""The contrast of two arms: how it is asked for, what was registered of it, and the verdict that answers it."""
+"""The contrast of two arms: how it is requested, what was registered of it, and the verdict that answers it."""
 
 from __future__ import annotations
 

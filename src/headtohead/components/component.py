@@ -124,7 +124,7 @@ class Component(nn.Module, ABC):
         return False
 
     def reset_parameters(self) -> None:
-        """Draws anew the parameters that this module holds itself, not those of the modules inside it."""
+        """Redraws the parameters that this module holds itself, not those of the modules inside it."""
         if held := [name for name, _ in self.named_parameters(recurse=False)]:
             raise NotImplementedError(f"{type(self).__name__} holds {', '.join(held)}: it must say how they start")
 

@@ -221,7 +221,7 @@ def _bytes_of(model: Architecture) -> int:
 
 
 def _made(node: Mapping[str, Any], head: str) -> Architecture:
-    """Whatever a module of somebody else's raises is said in one sentence."""
+    """Whatever a module of somebody else's raises is reported in one sentence."""
     try:
         model: Architecture = make(node, head=head)
     except Exception as error:

@@ -12,7 +12,7 @@ from headtohead.errors import UsageError
 _LONGEST = 300
 """Letters of one value."""
 _READABLE = 10**30
-"""Whole numbers above are told by their size."""
+"""Whole numbers above are shown by their size."""
 
 
 class ConfigurationError(UsageError):

@@ -101,7 +101,7 @@ def _sizes(parts: RunComponents, width: int, seed: int, num_steps: int) -> Itera
         first = _outputs(course.model, course.batch)
         yield from _compared(first, first, width=width, seed=seed, step=0)
         for step, _ in enumerate(course.losses(num_steps, lambda _: 1.0), start=1):
-            # The loss is that before a step, which is taken by the time it is told.
+            # The loss is that before a step, which is taken by the time it is reported.
             now = _outputs(course.model, course.batch)
             yield from _compared(now, first, width=width, seed=seed, step=step)
 

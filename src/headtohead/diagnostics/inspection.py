@@ -20,7 +20,7 @@ _DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage is what came out of one module: its path in the model, its class, the shapes that went in and out."""
+    """A stage is the output of one module: its path in the model, its class, the shapes that went in and out."""
 
     path: str
     module: str

@@ -32,7 +32,7 @@ def temporary_bytes(config: Config, parameters: float) -> float:
 
 
 def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
-    """The best holds weights; the last what training goes on from: weights, an average of them, and the state."""
+    """The best holds weights; the last what training resumes from: weights, an average of them, and the state."""
     run = RunConfig(config)
     weights = parameters * _BYTES.get(run.precision or "", 4)
     averaged = 1 if run.weight_averaging else 0

@@ -82,7 +82,7 @@ def _check_start(provided: str | None) -> None:
 
 
 def give_up(run: RunSpec, folder: Path, reason: str) -> None:
-    """A run without which nothing goes on is called failed, unless it came to its end after all."""
+    """A run without which nothing continues is called failed, unless it came to its end after all."""
     if not is_done(folder):
         _note(run, folder, dict(run.config), reason)
 
@@ -122,7 +122,7 @@ def folder_of_run(config: Mapping[str, Any]) -> Path:
 
 
 def train_resumable(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
-    """Begun, gone on with, or, where it has ended, its record as it is."""
+    """Started, resumed, or, where it has ended, its record as it is."""
     from headtohead.config.build import build_parts
     from headtohead.training.run import train
 

@@ -86,7 +86,7 @@ class Worker:
         return lease is not None
 
     def stop(self) -> None:
-        """The run at hand keeps a checkpoint; its next worker goes on from there."""
+        """The run at hand keeps a checkpoint; its next worker resumes from there."""
         self._stopped = True
 
     def _has_work(self) -> bool:

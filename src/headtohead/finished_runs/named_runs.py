@@ -79,7 +79,7 @@ def _refuse_no_path(path: Path) -> None:
 
 
 def _take_folder(path: Path, seen: set[Path], runs: NamedRuns, index: RunIndex) -> None:
-    """A run that two paths lead to is one run; a record that cannot be read is told."""
+    """A run that two paths lead to is one run; a record that cannot be read is reported."""
     for answer in index.records(path if path.is_dir() else path.parent):
         folder = Path(answer.path or "")
         if folder in seen:

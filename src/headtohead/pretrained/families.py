@@ -56,7 +56,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 
 def family_of(config: Mapping[str, Any]) -> ModelFamily:
-    """Return the family of a config.json; raise InexpressibleError where it is none of ours."""
+    """Return the family of a config.json; raise InexpressibleError where it is not supported."""
     kind = config.get("model_type")
     for family in FAMILIES:
         if family.model_type == kind:

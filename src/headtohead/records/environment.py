@@ -87,7 +87,7 @@ def _targets(node: Any) -> Iterator[str]:
 
 @functools.cache
 def _state_at_first(folder: Path) -> tuple[str | None, bool | None]:
-    """Return the state of the folder when it was first asked for: imported code stays as it was."""
+    """Return the state of the folder when it was first requested: imported code stays as it was."""
     return git_state(folder)
 
 

@@ -20,7 +20,7 @@ def leak_share(leaks: Mapping[str, Any]) -> float:
 
 
 def leak_sentence(leaks: Mapping[str, Any]) -> str | None:
-    """Return what must be said wherever results are shown; None where nothing leaks."""
+    """Return what must be reported wherever results are shown; None where nothing leaks."""
     if not leak_share(leaks):
         return None
     parts = [_count(name, leaks) for name in _HELD_OUT if leaks[name]["in_train"]]

@@ -114,7 +114,7 @@ class MetricsFile:
         return self._content()[1]
 
     def drop_damaged(self) -> None:
-        """Write the file anew without the lines that are damaged."""
+        """Rewrite the file without the lines that are damaged."""
         replace_text(self.path, self._content()[0])
 
     def _content(self) -> tuple[str, int]:
@@ -158,7 +158,7 @@ class MetricsFile:
 
 
 def _read(line: str, only: Collection[str] | None) -> tuple[Progress, str, float] | None:
-    """Return what a line says; None for a metric that is not asked for, ValueError for what is not such a line."""
+    """Return what a line says; None for a metric that is not requested, ValueError for what is not such a line."""
     step, epoch, tokens, flops, seconds, name, value = line.split(",")
     if only is not None and name not in only:
         return None

@@ -24,7 +24,7 @@ class ReadPosition:
     """A read position says how far a file was read."""
 
     file: int = 0
-    """The file's own number: a resumed run writes its metrics anew, into another file of the same name."""
+    """The file's own number: a resumed run rewrites its metrics, into another file of the same name."""
     offset: int = 0
 
 
@@ -44,7 +44,7 @@ class MetricsChunk:
 
     position: ReadPosition
     """The position at which to read on."""
-    anew: bool
+    restarted: bool
     """These lines are the file's first: what was read before no longer holds."""
     text: bytes
 
@@ -85,15 +85,15 @@ def read_on(path: Path, position: ReadPosition) -> MetricsChunk:
     try:
         handle = open_regular(path)
     except (OSError, DamagedFile):
-        return MetricsChunk(ReadPosition(), anew=position != ReadPosition(), text=b"")
+        return MetricsChunk(ReadPosition(), restarted=position != ReadPosition(), text=b"")
     with handle:
         facts = os.fstat(handle.fileno())
-        anew = position.file != facts.st_ino or position.offset > facts.st_size
-        start = 0 if anew else position.offset
+        restarted = position.file != facts.st_ino or position.offset > facts.st_size
+        start = 0 if restarted else position.offset
         handle.seek(start)
         read = handle.read(facts.st_size - start)
     whole = read[: read.rfind(b"\n") + 1]
-    return MetricsChunk(ReadPosition(facts.st_ino, start + len(whole)), anew, whole)
+    return MetricsChunk(ReadPosition(facts.st_ino, start + len(whole)), restarted, whole)
 
 
 @dataclass
@@ -137,8 +137,8 @@ def _read_on(path: str, tail: RunTail) -> RunTail:
     if (facts.st_ino, facts.st_size) == (tail.position.file, tail.position.offset):
         return tail
     piece = read_on(file, tail.position)
-    latest = {} if piece.anew else dict(tail.latest)
-    progress = None if piece.anew else tail.progress
+    latest = {} if piece.restarted else dict(tail.latest)
+    progress = None if piece.restarted else tail.progress
     for point in piece.latest():
         latest[point.name] = point.value
         progress = point.progress

@@ -156,7 +156,7 @@ class RunRecord:
     place: StudyPosition = field(default_factory=StudyPosition)
     metrics: dict[str, dict[str, float]] = field(default_factory=lambda: {"validation": {}, "test": {}})
     cannot: dict[str, str] = field(default_factory=dict)
-    """Stages of metrics that were asked for and cannot be measured, each with the reason."""
+    """Stages of metrics that were requested and cannot be measured, each with the reason."""
     baselines: dict[str, float] = field(default_factory=dict)
     """The score of a guess that knows the train split's targets and no input, on the test split by name, on others with
     the stage in front: validation/loss."""

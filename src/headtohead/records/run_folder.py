@@ -98,7 +98,7 @@ class RunFolder:
 
     @classmethod
     def resume(cls, path: Path | str, *, step: int | None = None, take_over: bool = False) -> RunFolder:
-        """An existing run to go on writing to, from the state it had after `step`; None leaves what was logged."""
+        """An existing run to continue writing to, from the state it had after `step`; None leaves what was logged."""
         folder = cls.open(path)
         if (own := folder.read_record_as_written().id) != folder.id:
             raise RecordError(f"{path} holds the run {own} under another name: rename the folder to {own} to resume it")

@@ -1,4 +1,4 @@
-"""sweep.html: what a sweep tried and what came out, in one file that asks nothing of any other place."""
+"""sweep.html: what a sweep tried and what it found, in one file that asks nothing of any other place."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Hyperband:
     brackets: tuple[int, ...]
     """The numbers of logged values of the metric after which a trial is judged, ascending."""
     eta: float = 3.0
-    """The best 1/eta of the trials at a bracket may go on."""
+    """The best 1/eta of the trials at a bracket may continue."""
     strict: bool = False
     """Judge a trial by its value at the bracket, as the paper does, and not by its best value so far."""
 

@@ -128,7 +128,7 @@ def _way_out(path: Path) -> str:
 
 
 def _further(run: Path) -> str:
-    """A run that took all its steps goes on only if it is given more."""
+    """A run that took all its steps resumes only if it is given more."""
     try:
         trainer = RunFolder.open(run).read_record_as_written().config["trainer"]
         steps, more = int(trainer["max_steps"]), int(trainer["validate_every"])

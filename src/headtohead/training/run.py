@@ -54,7 +54,7 @@ from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 WARM_UP_STEPS = 10
 """The first steps fill caches and compile kernels: throughput is measured after them."""
 PREDICTIONS = "predictions"
-"""The folder of a run for what it said to each sample of the test."""
+"""The folder of a run for its answers to each sample of the test."""
 _log = logging.getLogger(__name__)
 
 
@@ -156,7 +156,7 @@ class Run:
         module.state.seconds = time.perf_counter() - started
 
     def _attention_loggers(self) -> list[AttentionLogger]:
-        """Return one, or none where none is wanted."""
+        """Return one, or none where none is requested."""
         parts = self.parts
         is_on = parts.probe.is_on
         return [AttentionLogger(self.session, self._meter, parts.probe, parts.data, parts.task)] if is_on else []

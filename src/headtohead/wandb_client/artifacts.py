@@ -46,7 +46,7 @@ def mark_artifacts(run: RunFolder) -> None:
 
 
 def forget_artifacts(run: RunFolder) -> None:
-    """A run that goes on gets new ones."""
+    """A resumed run gets new ones."""
     _marker(run).unlink(missing_ok=True)
 
 

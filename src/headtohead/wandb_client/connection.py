@@ -76,7 +76,7 @@ class TrackingDecision:
 
 
 def decide(settings: TrackingSettings) -> TrackingDecision:
-    """Online where asked for and possible; a login is demanded only of those who ask for `online` by name."""
+    """Online where requested and possible; a login is demanded only of those who ask for `online` by name."""
     mode, why = _requested_mode(settings)
     if mode == "none" or mode == "offline":
         return TrackingDecision(mode, why)
@@ -94,9 +94,9 @@ def decide(settings: TrackingSettings) -> TrackingDecision:
 
 
 def _requested_mode(settings: TrackingSettings) -> tuple[Mode, str]:
-    """Return the mode, and who asked for it: what is configured here, and for `auto` W&B's own settings."""
+    """Return the mode, and who requested it: what is configured here, and for `auto` W&B's own settings."""
     if settings.mode != "auto":
-        return settings.mode, "asked for"
+        return settings.mode, "requested"
     by_wandb: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "disabled": "none"}
     value = setting("mode") or ""
     source = "WANDB_MODE" if os.environ.get("WANDB_MODE") else "wandb/settings"

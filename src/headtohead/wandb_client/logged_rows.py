@@ -133,7 +133,7 @@ _PLACES: dict[tuple[Medium, str], int] = {
 
 
 class RowNumbers:
-    """Gives rows their numbers; a row that the server holds, or that was told already, gets none."""
+    """Gives rows their numbers; a row that the server holds, or that was logged already, gets none."""
 
     def __init__(self, first_free: int = 0) -> None:
         self._held, self._last = first_free - 1, -1

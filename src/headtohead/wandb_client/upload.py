@@ -131,7 +131,7 @@ def _last_row(address: UploadTarget) -> int | None:
 
 
 def _sync(file: Path, *, timeout: float) -> Upload:
-    """W&B's client would go on for hours where a server fails: it is ended after `timeout` seconds."""
+    """W&B's client would continue for hours where a server fails: it is ended after `timeout` seconds."""
     if timeout <= 0:
         return Upload(trouble="no time was left for it")
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(file)]
@@ -148,7 +148,7 @@ def _sync(file: Path, *, timeout: float) -> Upload:
             output, _ = process.communicate(timeout=timeout)
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # its service too, which would go on alone
+                os.killpg(process.pid, signal.SIGKILL)  # its service too, which would continue alone
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             return Upload(trouble=f"{server_url()} did not take it within {timeout:g} s")

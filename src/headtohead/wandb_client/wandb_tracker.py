@@ -206,7 +206,7 @@ class WandbTracker(Tracker):
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # whatever becomes of W&B's client or service, training goes on
+        except Exception as error:  # whatever becomes of W&B's client or service, training continues
             self._run = None
             _log.warning("W&B failed (%s); the run continues with its record only", first_line(error))
 
@@ -214,7 +214,7 @@ class WandbTracker(Tracker):
 def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, resumed: bool = False) -> Tracker:
     """Begin (or, `resumed`, continue) the W&B run of a record; says in one line what mode is in force.
 
-    Call it on the first process only, when the folder's metrics are as the run will go on from. `record.wandb` is set.
+    Call it on the first process only, when the folder's metrics are as the run will resume from. `record.wandb` is set.
     """
     decision = decide(settings)
     if decision.mode == "none":

@@ -143,7 +143,7 @@ def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
     second = message(dashboard, "/api/curves", metric="train/loss", run=key, **position)[key]
     assert second["step"] == [4, 5]
     assert second["value"] == [1.0, 0.8]
-    assert not second["anew"]
+    assert not second["restarted"]
 
 
 def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:

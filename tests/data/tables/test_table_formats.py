@@ -50,7 +50,7 @@ def test_lines_within_quotes_count_as_lines_of_the_file(tmp_path: Path) -> None:
         ("data.json", b'[{"text": 1}, ', "line 1 is not JSON"),
         ("data.json", b"", "holds no objects"),
         ("data.json", b'{"a": \n1}', "must hold an object per line, a list of objects"),
-        ("data.parquet", b"PAR1 and no more", "is not a whole Parquet file .* write it anew"),
+        ("data.parquet", b"PAR1 and no more", "is not a whole Parquet file .* write it again"),
     ],
 )
 def test_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:

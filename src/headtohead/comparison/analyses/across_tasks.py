@@ -1,5 +1,5 @@
 """Several tasks in one figure each: interquartile means, performance profiles and probabilities of improvement of
-normalised scores, runs drawn anew within each task (https://arxiv.org/abs/2108.13264)."""
+normalised scores, runs redrawn within each task (https://arxiv.org/abs/2108.13264)."""
 
 from __future__ import annotations
 

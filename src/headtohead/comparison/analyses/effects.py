@@ -1,9 +1,8 @@
 """Estimate what the factors of an ablation do: main effects and interactions, each a contrast within every seed.
 
 Each is tested over the seeds as a verdict is: with Student's t, from six seeds on by an exact test too. P-values of
-what was registered are adjusted after Holm, of what explores by Benjamini and Hochberg, over all effects that can be
-estimated.
-"""
+what was registered are adjusted by Holm's method, of what explores by Benjamini and Hochberg, over all effects that can
+be estimated."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class FrontierPoint:
     parameters: FittedValue
     tokens: FittedValue
     beyond: bool
-    """Past the largest run: what is told there was never seen."""
+    """Past the largest run: what is shown there was never seen."""
 
 
 @dataclass(frozen=True)

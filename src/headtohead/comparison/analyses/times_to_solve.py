@@ -35,7 +35,7 @@ class TimesToSolve:
         curves: Mapping[str, Curve] | None = None,
         unit: TimeUnit = "steps",
     ) -> None:
-        """`curves` of runs without a folder of their own, by run id; others are read when they are asked for."""
+        """`curves` of runs without a folder of their own, by run id; others are read when they are requested."""
         self._stage, _, self._name = metric.partition("/")
         self._sign = 1 if direction == "max" else -1
         self._curves_by_run, self._unit = curves or {}, unit

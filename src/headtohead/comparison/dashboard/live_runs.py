@@ -237,7 +237,7 @@ class LiveRuns:
 
 
 class LatestNumbers(Mapping[str, float | None]):
-    """The last logged value of each metric of a run, read when the first is asked for."""
+    """The last logged value of each metric of a run, read when the first is requested."""
 
     def __init__(self, index: RunIndex, path: str) -> None:
         self._index, self._path = index, path

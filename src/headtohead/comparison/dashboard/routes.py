@@ -162,7 +162,7 @@ class DashboardRoutes:
             return None
         piece = read_on(folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
-        data = {"file": str(piece.position.file), "offset": piece.position.offset, "anew": piece.anew}
+        data = {"file": str(piece.position.file), "offset": piece.position.offset, "restarted": piece.restarted}
         return {**data, **_columns(list(piece.points(metric)))}
 
     def _run(self, query: Query) -> HttpResponse:

@@ -126,7 +126,7 @@ class VerdictList:
 
 @dataclass(frozen=True)
 class CollapsedParts:
-    """Shown when asked for."""
+    """Shown when requested."""
 
     summary: str
     parts: Sequence[SectionPart]

@@ -82,7 +82,7 @@ def probability_of_improvement(first: ArrayLike, second: ArrayLike) -> Floats:
 def bootstrapped(
     figure: Callable[..., Floats], *scores: ArrayLike, seed: int = 0, samples: int = 2000, alpha: float = 0.05
 ) -> Aggregate:
-    """The figure of one or more arms [runs, tasks], with runs drawn anew within each task (stratified)."""
+    """The figure of one or more arms [runs, tasks], with runs redrawn within each task (stratified)."""
     rng = np.random.default_rng(seed)
     arms = [np.asarray(provided, dtype=np.float64) for provided in scores]
     drawn = [

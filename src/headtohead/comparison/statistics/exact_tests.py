@@ -1,5 +1,5 @@
 """Exact tests of a difference of means, which assume no shape: flipped signs of paired differences (Fisher 1935, The
-Design of Experiments, section 21), and values dealt out to two unpaired arms anew.
+Design of Experiments, section 21), and values dealt out again to two unpaired arms.
 
 Equal arms make every sign of a paired difference, and every way to deal unpaired values out, as likely as any other.
 """

@@ -66,7 +66,7 @@ def alpha_spent(share: float, alpha: float = 0.05) -> float:
 def interim_levels(looks: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
     """The level at which each look tests; looks are numbers of seeds, rising, the last one all that is registered.
 
-    Of a family the p-values are those after Holm: each of its steps stays below what its share of alpha may spend.
+    Of a family the p-values are Holm's: each of its steps stays below what its share of alpha may spend.
     """
     if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
         raise UsageError(f"looks={list(looks)}: give rising numbers of seeds, for example [3, 5, 8]")

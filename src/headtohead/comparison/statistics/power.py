@@ -61,7 +61,7 @@ def power_of_t(effect: float, num_seeds: int, *, alpha: float = 0.05, paired: bo
 def detectable_effect(
     num_seeds: int, *, alpha: float = 0.05, level: float | None = None, paired: bool = True, requested: float = POWER
 ) -> float:
-    """Return the smallest effect, in standard deviations, that this many seeds find with the wanted power."""
+    """Return the smallest effect, in standard deviations, that this many seeds find with the requested power."""
     if num_seeds < 2:
         return math.inf
 

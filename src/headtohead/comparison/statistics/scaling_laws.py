@@ -2,7 +2,7 @@
 together with the compute-optimal frontier that follows (https://arxiv.org/abs/2203.15556).
 
 Every point is the end of a run with a schedule of its own. Fits are least squares of the logarithm with Huber's loss,
-from several starts. Intervals are percentiles over residuals drawn anew, which are made larger first: by what the fit
+from several starts. Intervals are percentiles over residuals redrawn, which are made larger first: by what the fit
 has taken from them, and by as much as Student's t is wider than the normal for so few points. A floor that is fitted at
 zero keeps all redrawn ones there, and exponents too low with it: then the points set no upper bounds.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headtohead.comparison.contrasts import SeedRounds, Verdict
 
 _MORE = (3, 5, 8, 10, 20)
-"""Numbers of seeds whose effects are told beside those of the plan."""
+"""Numbers of seeds whose effects are shown beside those of the plan."""
 _SENTENCES = 3
 _METHODS = {"holm": "Holm's first step", "benjamini_hochberg": "the first step of Benjamini and Hochberg"}
 _BY = {True: "the paired difference's", False: "each arm's"}

@@ -114,7 +114,7 @@ _Ratio = tuple[np.ndarray, np.ndarray]
 
 def _bootstrapped(first: Sequence[_Ratio], second: Sequence[_Ratio], level: float) -> tuple[float, float]:
     """Percentiles of the difference of the arms' means over seeds, rows drawn with replacement: the same ones for every
-    run. A ratio of sums is computed anew from the drawn rows."""
+    run. A ratio of sums is recomputed from the drawn rows."""
     columns = np.stack([column for ratio in (*first, *second) for column in ratio], axis=1).astype(np.float64)
     rng, num_rows = np.random.default_rng(_DRAWN_WITH), len(columns)
     samples = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, _ALTOGETHER // num_rows))

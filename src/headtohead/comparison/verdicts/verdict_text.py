@@ -23,7 +23,11 @@ OF_WHAT = {
 }
 """The words, by method, where a difference is not one of the metric's means."""
 _USUAL = 0.05
-_ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " by Benjamini and Hochberg"}
+_ADJUSTMENTS = {
+    None: "",
+    "holm": " after Holm's correction",
+    "benjamini_hochberg": " after Benjamini and Hochberg's correction",
+}
 
 
 def sentence(verdict: Verdict) -> str:

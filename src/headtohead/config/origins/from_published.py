@@ -29,7 +29,7 @@ def starts_published(config: Mapping[str, Any]) -> bool:
 
 
 def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], compose: Compose) -> dict[str, Any]:
-    """Composed anew, what the checkpoint says before what the user says; refuses where the two contradict each other.
+    """Composed again, what the checkpoint says before what the user says; refuses where the two contradict each other.
 
     The checkpoint is written down by its commit, so that the run can be made again.
     """

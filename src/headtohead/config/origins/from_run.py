@@ -39,7 +39,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
     """That of a run's folder, record.json or config.yaml, checked like any other; raises ConfigurationError.
 
     A group takes its new choice whole; where old and new choice are of one class (trainer, precision), what sets the
-    new one apart. With other data or another task, what the model took from the data is taken anew.
+    new one apart. With other data or another task, what the model took from the data is taken again.
     """
     recorded = _read(Path(path))
     usual = compose("train", _family(recorded), config_dir)

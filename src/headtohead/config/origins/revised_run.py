@@ -30,7 +30,7 @@ def revised(
     """Return the configuration with the overrides in it, checked like any other; raises ConfigurationError.
 
     Of another choice, what both choices have stays as it was trained, unless it is given: a rotary scaling keeps the
-    base that the run's rotary had. Of other data all train rows are there, unless it is said how many.
+    base that the run's rotary had. Of other data all train rows are there, unless a number is given.
     """
     choices = config.get("choices") or {}
     family = [f"model={choices['model']}"] if choices.get("model") else []

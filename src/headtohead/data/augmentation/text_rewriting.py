@@ -1,4 +1,4 @@
-"""Augmentations that write a text anew: from its tokens to other tokens for the same row."""
+"""Augmentations that rewrite a text: from its tokens to other tokens for the same row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TextRewriting(AugmentedTokens):
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
         generators = draws.generators()
-        batch = replace(batch, original_tokens=None)  # a text written anew is itself what is predicted
+        batch = replace(batch, original_tokens=None)  # a text rewritten is itself what is predicted
         if self.spec.kind == "pairs_of_text":
             return self._of_pairs(batch, generators)
         if self.spec.kind == "tagged_text":

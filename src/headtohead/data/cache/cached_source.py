@@ -1,5 +1,5 @@
-"""All our sources share this base: prepared content from the cache, splits made once, copies that open the cache
-anew."""
+"""All our sources share this base: prepared content from the cache, splits made once, copies that reopen the
+cache."""
 
 from __future__ import annotations
 

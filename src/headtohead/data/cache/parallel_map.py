@@ -21,7 +21,7 @@ from headtohead.data.cache.arrow_columns import Column, Ragged, Table
 from headtohead.data.data_source import DataError
 
 ReportProgress = Callable[[int], None]
-"""Told how much more is done."""
+"""A function that is called with how much more is done."""
 _BAR_STYLE = 400
 """The most times that a progress bar moves: work may be reported in millions of small pieces."""
 _drawn = threading.Lock()

@@ -50,7 +50,7 @@ _AT_ONCE = 256
 """Pictures begun together; those without room for all paths are dropped."""
 _LONG_TRIES, _SHORT_TRIES = 5, 8
 _RAREST = 0.004
-"""The least share of the pictures begun that must be completed, for drawing to go on."""
+"""The least share of the pictures begun that must be completed, for drawing to continue."""
 _ENDS = np.array([[0, 1], [2, 3], [0, 2], [0, 3], [1, 2], [1, 3]])
 """Pairs of the ends of two paths: the first two are of one path each."""
 _NUM_JOINED = 2

@@ -122,7 +122,7 @@ def joined(first: Ragged, second: Ragged) -> Ragged:
 
 
 def rendered(problems: Problems, form: ProblemForm, layout: Layout, last_id: int) -> Table:
-    """Return the columns of a split in this form. In language rows, a target of PAD is not asked for. The last id is
+    """Return the columns of a split in this form. In language rows, a target of PAD is not requested. The last id is
     the separator's, where there is one."""
     is_real = problems.prompts != PAD
     prompts = rows_of(problems.prompts.astype(smallest_integer(last_id)), is_real)

@@ -228,6 +228,6 @@ class DrawnSource(ProceduralSource):
     def _exhausted(self, name: SplitName, result: int) -> DataError:
         return DataError(
             f"data={self.name} has too few different problems under these settings: about {result} for the {name} "
-            f"split, and data.num_{name}={self.sizes[name]} are asked for: lower it, or allow longer problems or more "
+            f"split, and data.num_{name}={self.sizes[name]} are requested: lower it, or allow longer problems or more "
             f"symbols."
         )

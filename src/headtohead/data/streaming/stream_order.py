@@ -48,7 +48,7 @@ class StreamFields(FieldGroup):
 
 def numbers_of(shard: int, num_rows: int, in_pass: int = 0) -> np.ndarray:
     """Return the rows of a shard as numbers, the same under every seed, and different in each pass: whatever is drawn
-    for a row by its number is then drawn anew each time that it is read, whoever reads it and however far the other
+    for a row by its number is then redrawn each time that it is read, whoever reads it and however far the other
     lanes are."""
     assert shard < 1 << _UNIT_BITS and num_rows <= 1 << _ROW_BITS, "a row's number has no room for more"
     pass_bits = in_pass % (1 << _PASS_BITS) << _UNIT_BITS
@@ -136,7 +136,7 @@ class StreamOrder(Order):
         self._lanes = split.lanes(seed)
 
     def __reduce__(self) -> tuple[Callable[..., Order], tuple[Any, ...]]:
-        """Pickle the split: another process builds its lanes anew."""
+        """Pickle the split: another process rebuilds its lanes."""
         return partial(order_of, batch_size=self.batch_size, seed=self._seed), (self._split,)
 
     def drawn_in(self, epoch: int) -> int:

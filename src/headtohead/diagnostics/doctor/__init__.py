@@ -86,7 +86,8 @@ def chosen(names: Sequence[str]) -> tuple[Check, ...]:
 def examine(
     patient: Patient, checks: Sequence[Check] = CHECKS, *, begin: Callable[[Check], object] = lambda _: None
 ) -> list[Diagnosis]:
-    """One that breaks down is a fault, and the others go on; one whose needs are not met, examined or not, is left out.
+    """One that breaks down is a fault, and the others continue; one whose needs are not met, examined or not, is left
+    out.
 
     The generators of chance are as before afterwards.
     """

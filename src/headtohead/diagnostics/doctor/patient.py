@@ -40,7 +40,7 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Patient:
-    """Everything is made when it is asked for, from the seed of the run."""
+    """Everything is made when it is requested, from the seed of the run."""
 
     parts: RunComponents
     note: Callable[[str], None] = field(default=_silent)
@@ -122,7 +122,7 @@ class Patient:
 
     @cached_property
     def few(self) -> Batch:
-        """Return the first rows of the first batch, few enough to be learnt by heart in seconds."""
+        """Return the first rows of the first batch, few enough to be memorised in seconds."""
         batch = self.batch()
         per_row = max(1, sum(x.shape[1] for x in (batch.tokens, batch.decoder_tokens) if x is not None))
         num_rows = max(2, min(NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS // per_row))

@@ -24,7 +24,7 @@ class LawBroken(AssertionError):  # noqa: N818 - it reads as what happened
 
 @dataclass(frozen=True)
 class LawSubject:
-    """A stack under examination. Every law makes it anew, with the same seed."""
+    """A stack under examination. Every law makes it again, with the same seed."""
 
     make: Callable[[], Stack]
     make_slow: Callable[[], Stack] | None = None

@@ -66,7 +66,7 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
 
 
 _SECONDS = 60.0
-"""No comparison goes on for longer, whatever the rounds."""
+"""No comparison takes longer, whatever the rounds."""
 _MOST_KERNELS = 5
 
 

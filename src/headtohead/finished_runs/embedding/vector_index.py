@@ -105,7 +105,7 @@ _MANIFEST, _SUFFIX = "manifest.json", ".npy"
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """Arrays by name, mapped: nothing is read before it is asked for."""
+    """Arrays by name, mapped: nothing is read before it is requested."""
 
     folder: Path
     arrays: Mapping[str, np.ndarray]

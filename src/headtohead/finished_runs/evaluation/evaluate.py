@@ -1,4 +1,4 @@
-"""A finished run's selected weights, measured on what is asked for."""
+"""A finished run's selected weights, measured on what is requested."""
 
 from __future__ import annotations
 

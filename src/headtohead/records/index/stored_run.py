@@ -111,7 +111,7 @@ class ParsedRun:
         self.summary: dict[str, Any] = json.loads(summary)
         self.record: Any = json.loads(record) if record else None
         self.hashes: list[str] = self.summary["sections"]
-        """Those of the sections that the summary needs, and the record where it was asked for."""
+        """Those of the sections that the summary needs, and the record where it was requested."""
         if isinstance(self.record, dict):
             self.hashes = [*self.hashes, *(self.record[name] for name in SHARED)]
 

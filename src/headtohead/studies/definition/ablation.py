@@ -195,7 +195,7 @@ _PARTS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class AblationField(Kind):
-    """Every key known; what is wrong is told with the key that holds it."""
+    """Every key known; what is wrong is reported with the key that holds it."""
 
     def read(self, value: Any) -> Ablation:
         if not isinstance(value, dict):

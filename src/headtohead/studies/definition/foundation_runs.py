@@ -1,4 +1,4 @@
-"""Runs that arms start from: made before the runs that count, one for every seed, so that their chance is told too.
+"""Runs that arms start from: made before the runs that count, one for every seed, so that their randomness counts too.
 
 Where arms are tuned, the seed of the trials has one as well; foundations themselves are not tuned.
 """

@@ -155,7 +155,7 @@ _CHOICE = re.compile(r"(?P<group>\w+)=(?P<name>[\w.-]+)")
 
 
 def with_user_changes(study: Study, provided: Sequence[str], config_dir: str | Path | None = None) -> Study:
-    """Return the study with these overrides in all its arms. A group that is chosen anew takes the study's fields of
+    """Return the study with these overrides in all its arms. A group that is chosen again takes the study's fields of
     the old choice with it where the new one has no such fields; a question that is no longer the file's has no
     expectations, and says so."""
     changes = [override for override in provided if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]

@@ -107,7 +107,7 @@ class Study:
 
     @property
     def families(self) -> dict[str, tuple[str, ...]]:
-        """The arms of each family that a scaling law is fitted to; empty where no law is asked for."""
+        """The arms of each family that a scaling law is fitted to; empty where no law is requested."""
         if self.scaling is None:
             return {}
         families = self.scaling.families
@@ -143,7 +143,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ScalingField(Kind):
-    """Every key known; what is wrong is told with the key that holds it."""
+    """Every key known; what is wrong is reported with the key that holds it."""
 
     def read(self, value: Any) -> Scaling:
         if not isinstance(value, dict):

@@ -62,7 +62,7 @@ class RegisteredDesign:
     looks: tuple[int, ...] = ()
     vary: tuple[str, ...] = ()
     tuning: str | None = None
-    """Its design in words; None where it is told, not done."""
+    """Its design in words; None where it is in words, not done."""
     arms: Mapping[str, str] = field(default_factory=dict)
     """The hash of what each arm is, by name, its budget counted in and its seed left out."""
     seed_offsets: Mapping[str, int] = field(default_factory=dict)

@@ -112,7 +112,7 @@ def factors_in(plan: StudyPlan) -> Factors | None:
 
 
 def scaling_in(plan: StudyPlan, report: StudyReport) -> ScalingFits | None:
-    """Return None where no law was asked for. Runs on a share of the budget are points like others."""
+    """Return None where no law was requested. Runs on a share of the budget are points like others."""
     study = plan.study
     if study.scaling is None:
         return None

@@ -58,7 +58,7 @@ def _totals(plan: StudyPlan, estimate: CostEstimate, workers: int) -> Iterator[T
 
 def _total(estimate: CostEstimate, workers: int) -> str:
     """Nobody knows beforehand how long a fit takes, nor of how many FLOPs it is: where nothing else is left to do,
-    neither is said."""
+    neither is shown."""
     left = [arm for arm in estimate.arms if arm.missing]
     text = f"{estimate.missing} of {estimate.runs} runs to do"
     if not left:

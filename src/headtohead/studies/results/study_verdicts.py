@@ -131,7 +131,7 @@ class RunChecks:
 
 
 def check_runs(plan: StudyPlan, finished: Mapping[RunSpec, RunRecord]) -> RunChecks:
-    """Names the odd ones out; what the study allows is said, and no objection."""
+    """Names the odd ones out; what the study allows is reported, and is not an objection."""
     allowed = plan.study.allow_unlike
     try:
         remarks = [*refuse_unlike(finished.values(), allowed=allowed, metric=plan.study.metric), *_uncertain(plan)]

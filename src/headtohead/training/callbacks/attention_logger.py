@@ -69,7 +69,7 @@ class AttentionLogger(Callback):
                 self._draw(trainer, own(pl_module))
 
     def at_end(self, trainer: Trainer, module: TrainingModule) -> None:
-        """Look once more where that is wanted, before the last checkpoint says that the run has come so far."""
+        """Look once more where that is requested, before the last checkpoint says that the run has come so far."""
         if self._is_on and self._settings.at_end and self._drawn_at != module.state.step:
             self._draw(trainer, module)
 

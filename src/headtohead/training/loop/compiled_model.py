@@ -1,4 +1,4 @@
-"""A model's function as compiled code, which is kept between runs; the user is told while it is made."""
+"""A model's function as compiled code, which is kept between runs; the user sees a line while it is made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compile_features(model: Architecture) -> None:
 
 
 def compiled_code() -> str:
-    """The folder where a run leaves its code, for later ones of the same shapes; torch is told of it."""
+    """The folder where a run leaves its code, for later ones of the same shapes; torch is given its path."""
     provided = os.environ.get(_FOLDER)
     if provided is None or _is_temporary(Path(provided)):
         os.environ[_FOLDER] = str(cache_root() / "compiled")

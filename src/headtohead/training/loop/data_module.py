@@ -66,7 +66,7 @@ def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
 
 
 def training_rows(source: DataSource, settings: TrainerSettings, seed: int) -> Split:
-    """Return the train split, or the part of it that was asked for."""
+    """Return the train split, or the part of it that was requested."""
     return train_subset(source.split("train"), settings.train_rows, seed)
 
 

@@ -1,4 +1,4 @@
-"""All arms in one table: what came out, at what cost, over how many seeds."""
+"""All arms in one table: the results, at what cost, over how many seeds."""
 
 from __future__ import annotations
 

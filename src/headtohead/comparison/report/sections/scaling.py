@@ -36,7 +36,7 @@ _SHOWN_AXES = 60
 
 
 def section(results: ComparisonResults) -> Section | None:
-    """Return None where no law was asked for."""
+    """Return None where no law was requested."""
     result = results.scaling
     if result is None or not any(family.points for family in result.families):
         return None
