@@ -32,7 +32,7 @@ def verdicts_of(
     values: Values, contrasts: Sequence[Contrast], registration: Registration, times: Times | None = None
 ) -> list[Verdict]:
     """Return the verdicts of a family; p-values of what was registered after Holm's correction, of what explores after
-    Benjamini and Hochberg, over all of it either way: what one arm lacks makes no other arm's verdict easier.
+    Benjamini and Hochberg's, over all of it either way: what one arm lacks makes no other arm's verdict easier.
 
     Where every seed of both arms has solved the task, times decide.
     """

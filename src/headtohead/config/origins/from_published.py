@@ -83,8 +83,8 @@ def _name(config: Mapping[str, Any], origin: str) -> str:
 def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> None:
     if there["_target_"] != here["_target_"]:
         raise ConfigurationError(
-            f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: take "
-            "it out"
+            f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: "
+            "remove it"
         )
     if _turns(there) and _turns(here):  # other angles need no other weights: this is how contexts are made longer
         for path, was, now in _differences(there["position"], here["position"], "model.position"):
@@ -94,8 +94,8 @@ def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> No
         shorter = path == "model.max_length" and was and now and now < was
         if path not in _MAY_DIFFER and not path.startswith("model.initialisation.") and not shorter:
             raise ConfigurationError(
-                f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: take "
-                "it out"
+                f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: "
+                "remove it"
             )
 
 

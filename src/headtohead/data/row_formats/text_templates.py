@@ -64,8 +64,8 @@ class TextTemplate(ABC):
         return self.template.format(**parts)
 
     def shares(self, targets: Iterable[str]) -> list[float]:
-        """Return the share of each label among the targets, the most frequent first; nothing where targets are no
-        labels."""
+        """Return the share of each label among the targets, the most frequent first; nothing where targets are
+        not labels."""
         del targets
         return []
 

@@ -171,7 +171,7 @@ class IndexFile:
             return None
 
     def _throw_away(self) -> None:
-        """Go on with an empty index: a new file, or memory where no file can be written."""
+        """Continue with an empty index: a new file, or memory where no file can be written."""
         self._connection.close()
         _remove(self.path)
         self._connection = self._opened()
