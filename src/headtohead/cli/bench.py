@@ -22,13 +22,13 @@ examples:
   h2h bench model/mixer=softmax_attention model/size=medium bench.measures=[step] bench.lengths=[1024,16384]
   h2h bench bench.batch_sizes=[1,8] bench.compile=[false,true]  other things to vary; the first value is the base
   h2h bench model=vision_transformer task=image_classification data=digits bench.lengths=[64,256,1024]
-  h2h bench data.packing=stream                                 documents that see each other need no mask of their own
-  h2h bench --cfg job                                           show all that can be set
-  h2h bench --peers                                             our speed beside nanoGPT's model, transformers, mambapy
+  h2h bench data.packing=stream                                 documents that see each other, without a mask
+  h2h bench --cfg job                                           show everything that can be set
+  h2h bench --peers                                             our speed next to nanoGPT's model, transformers, mambapy
   h2h bench --peers gpt decoding --rounds 3                     some of these comparisons, quickly
 
-Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out,
-and Ctrl-C shows what was measured so far. bench.json and bench.png go to outputs/bench.
+Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is skipped,
+and Ctrl-C shows what has been measured so far. bench.json and bench.png go to outputs/bench.
 """
 
 

@@ -25,17 +25,17 @@ examples:
   h2h check my_package.MyMixer                     a class of your own, found from this folder or on PYTHONPATH
   h2h check my_package.MyMixer window=4            with options, as its YAML file would give them
   h2h check my_package.MyMixer --twin my_package.SlowMixer
-                                                   against the plain form that nobody can get wrong
+                                                   against a plain implementation of the same function
   h2h check my_package.MyMixer --thorough          in double, single and half precision
 
-Mixers, cross mixers, positions, norms and feed-forwards are known by the class of headtohead.components.component that
-they derive from. What passes is used in runs and studies by a YAML file of yours:
+Mixers, cross mixers, positions, norms and feed-forwards are recognised by the class of headtohead.components.component
+that they derive from. To use a class in runs and studies, write a YAML file for it:
 
   my_conf/model/mixer/mine.yaml:   _target_: my_package.MyMixer
                                    _partial_: true
   h2h train --config-dir my_conf model/mixer=mine
 
-exit code: 0 every law holds, 1 some law is broken, 2 refused, 130 interrupted
+exit code: 0 every law holds, 1 a law is broken, 2 refused, 130 interrupted
 """
 
 

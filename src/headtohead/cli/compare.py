@@ -34,8 +34,8 @@ examples:
 
 Several studies, or a table with --task, are judged task by task and over all tasks.
 
-exit code: 0 compared, whatever the verdicts say; 1 a record cannot be read, or no run of some arm came to an end, so
-that nothing can be said of it; 2 refused
+exit code: 0 compared, whatever the verdicts; 1 a record cannot be read, or an arm has no finished run and
+therefore no verdict; 2 refused
 """
 _FEW = 12
 """Names in an advice."""

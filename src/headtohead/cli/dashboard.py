@@ -21,12 +21,12 @@ _FOLDER, _PORT = "outputs", 8765
 _EXAMPLES = f"""\
 examples:
   h2h dashboard                    every run below {_FOLDER}, at http://127.0.0.1:{_PORT}/
-  h2h dashboard --open             and opens a browser there
-  h2h dashboard sweeps --port 0    another folder, at any free port
-  h2h dashboard --wandb team/project    no server here: a page in W&B over a project's runs, made or brought up to date
-  ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    then, from elsewhere: the page answers this machine alone
+  h2h dashboard --open             also open a browser
+  h2h dashboard sweeps --port 0    another folder, on any free port
+  h2h dashboard --wandb team/project    no local server: create or update the page of a project in W&B
+  ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    to look from elsewhere: the page answers only this machine
 
-Runs that train are followed; nothing is ever written. Ctrl-C ends it.
+The page follows runs while they train, and writes nothing. Ctrl-C stops it.
 """
 
 

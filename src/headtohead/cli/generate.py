@@ -24,13 +24,13 @@ _EXAMPLES = """\
 examples:
   h2h generate outputs/default/RUN --prompt "the old teacher"       the likeliest token each time
   h2h generate RUN --prompt "the old" --temperature 0.8 --top-p 0.9 --seed 3
-                                                                    drawn; the same seed gives the same text
+                                                                    sampled; the same seed gives the same text
   h2h generate RUN --prompt "the" --top-k 20 --num-samples 5        several texts for a prompt
-  h2h generate RUN --prompt "1205" --beams 4 --length-penalty 0.6   a search (an encoder-decoder reads the prompt)
+  h2h generate RUN --prompt "1205" --beams 4 --length-penalty 0.6   beam search (an encoder-decoder reads the prompt)
   h2h generate RUN --prompt "a" --prompt "the birds"                several prompts at once, of any lengths
   h2h generate RUN --prompts file.txt --json                        a prompt per line; JSON for programs
   echo "the old" | h2h generate RUN --stop "." --stop "\\n"        standard input, up to a stop or a newline
-  h2h generate RUN --tokens 7,12,5                                  token ids, where no text spells them
+  h2h generate RUN --tokens 7,12,5                                  token ids, for data without text
 
 On a terminal, the text of a single prompt appears as it is written. A prompt's text depends on the seed and on itself,
 never on the other prompts. Texts end with the run's end token, at a --stop or --stop-token, or after --max-new-tokens.

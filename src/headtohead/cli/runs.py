@@ -36,15 +36,15 @@ examples:
   h2h runs archive outputs --where "status=finished group=2025"
   h2h runs restore outputs/default/RUN
   h2h runs delete outputs --where "status=failed" --yes
-  h2h runs prune outputs/studies/norms --keep best --top 5         weights of the five best runs, of the others none
+  h2h runs prune outputs/studies/norms --keep best --top 5         weights of the five best runs only
   h2h runs prune outputs --keep best --disk 20                     those of the best runs first, up to 20 GB
   h2h runs verify outputs --repair
 
-PATH is a run, or a folder with runs below it. A run that is being written is skipped, and a line says so. verify looks
-into checkpoints and row scores, which hold checksums, and into archives; --repair removes what was never finished and
-the damaged lines of metrics.csv, nothing else.
+PATH is a run, or a folder with runs below it. A run that is being written is skipped, and a line says so. verify checks
+the checksums of checkpoints, row scores and archives; --repair removes unfinished files and damaged lines of
+metrics.csv, and nothing else.
 
-exit code: 0 done; 1 some run was skipped, or something is wrong that --repair cannot fix; 2 refused
+exit code: 0 done; 1 a run was skipped, or something is wrong that --repair cannot fix; 2 refused
 """
 _FEW = 5
 

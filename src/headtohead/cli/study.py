@@ -26,11 +26,11 @@ examples:
   h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
                                                    share the folder, by the same command
   h2h study norms_small --workers 8 launcher=slurm launcher.partition=gpu
-                                                   workers as jobs of SLURM; h2h list launcher shows what else there is
+                                                   workers as jobs of SLURM; h2h list launcher shows the others
   h2h study norms_small seeds=5 margin=0.02        fields of the study
   h2h study norms_small model.num_layers=4         anything else is an override for every arm
-  h2h study norms_small --shard 1/2                half of the runs, where no folder is shared: put the folders
-                                                   outputs/studies/norms_small together, and ask again
+  h2h study norms_small --shard 1/2                half of the runs, without a shared folder: afterwards merge
+                                                   the folders outputs/studies/norms_small and repeat the command
   h2h study norms_small tracking.workspace=true    also a page and a report in W&B at the end
   h2h study new mine reviews.csv                   write a study of your own data: mine.yaml
   h2h study mine.yaml                              a study of yours, by its file; or from my_conf/study/mine.yaml,
@@ -39,7 +39,7 @@ examples:
 Stop it at any time: the next call resumes it. report.html, verdict.json and the runs are in
 outputs/studies/NAME.
 
-exit code: 0 every run is done, 1 some run failed or is not done, or no verdict may be given, 2 refused,
+exit code: 0 every run is done, 1 a run failed or is not done, or no verdict may be given, 2 refused,
 130 interrupted
 """
 

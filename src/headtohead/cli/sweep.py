@@ -108,12 +108,12 @@ examples:
                                                          workers, or with --wandb agents, as jobs of SLURM
   h2h sweep sweeps/schedules.yaml data=copy seed=1       overrides for every trial
   h2h sweep sweeps/mixers_and_widths.yaml --run-cap 12   fewer trials than the file says
-  h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server says what is tried, two agents here try it
+  h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server chooses the trials, two local agents run them
 
 The same files serve wandb sweep and wandb agent. Stop at any time: the next call resumes it. sweep.html and
 the runs are in outputs/sweeps/NAME, NAME being the file's.
 
-exit code: 0 every trial is done, 1 some trial failed, was skipped or is not done, 2 refused, 130 interrupted
+exit code: 0 every trial is done, 1 a trial failed, was skipped or is not done, 2 refused, 130 interrupted
 """
 
 

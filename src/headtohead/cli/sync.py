@@ -23,9 +23,10 @@ examples:
   h2h sync --dry-run                          say what would be uploaded
 
 A run that was offline, or whose server failed before the last step had arrived, is uploaded from W&B's files in its
-folder, under its own id; what is there already is not sent twice. Rows, tables and pictures that these files lack,
-after a full disk say, are added from metrics.csv and the run's folder.
-Ends with 1 where something could not be uploaded.
+folder, under its own id; nothing is sent a second time. Rows, tables and pictures that are missing from these files,
+for instance after a full disk, are added from metrics.csv and the run's folder.
+
+exit code: 0 uploaded, 1 something could not be uploaded, 2 refused
 """
 
 

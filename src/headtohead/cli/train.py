@@ -22,20 +22,19 @@ examples:
   h2h train model=encoder_only task=masked_lm            another family and its objective
   h2h train model/position=alibi model/norm=rms_norm     other parts
   h2h train trainer=ddp trainer.devices=2                two processes
-  h2h train trainer=fsdp                                 two processes that share the weights
+  h2h train trainer=fsdp                                 two processes that shard the weights
   h2h train task=classification data=sentence_grammar init_from=run:outputs/default/RUN finetuning=head_only
                                                          another task, from the weights of a run
   h2h train resume_from=outputs/default/RUN              resume an interrupted run
   h2h train --from-run outputs/default/RUN               the same run again, from its config.yaml
   h2h train --from-run outputs/default/RUN seed=1 model/norm=rms_norm
-                                                         the same but for what is given: a group takes its new choice
-                                                         whole; of choices of one class, what sets them apart
+                                                         the same with these changes
   h2h train -m model/norm=layer_norm,rms_norm seed=range(3) --workers 2
-                                                         every combination, two at a time; the same command goes on
-                                                         where it was stopped, and lists what failed
+                                                         every combination, two at a time; the same command
+                                                         resumes, and lists what failed
   h2h train launcher=slurm launcher.partition=gpu        one run, or with -m many, as jobs of SLURM; h2h list launcher
   torchrun --nproc_per_node=2 -m headtohead train trainer=ddp --resumable
-                                                         in processes that others start, and may start again
+                                                         under torchrun, which may restart it
   h2h train --cfg job --resolve                          show the configuration, train nothing
   h2h train --config-dir my_conf experiment=mine         with YAML files of your own
 

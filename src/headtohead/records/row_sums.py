@@ -53,8 +53,8 @@ def write_rows(
 
 
 def read_rows(folder: Path, stage: str, metric: str | None = None) -> RowFile | None:
-    """Return the rows of a test, or only what one metric needs of them; None where the run saved none, or the file holds
-    none."""
+    """Return the rows of a test, or only what one metric needs of them; None where the run saved none or the file
+    holds none."""
     file = _file(folder, stage)
     if not file.is_file():
         return None
