@@ -225,7 +225,7 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
             True,
             r"_layer_idx=True, and our gpt2 knows False alone",
         ),
-        ("activation_function", "quick_gelu", r"its activation quick_gelu is none of ours"),
+        ("activation_function", "quick_gelu", r"its activation quick_gelu is not supported"),
         ("n_embd", "wide", r"has n_embd=wide, which must be a whole number above 0"),
         ("n_inner", True, r"has n_inner=True, which must be a whole number"),
         ("layer_norm_epsilon", None, r"its config\.json makes no model|layer_norm_epsilon|eps"),
