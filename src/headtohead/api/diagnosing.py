@@ -111,12 +111,12 @@ def check(
     """
     name = target if isinstance(target, str) else target_of(target)
     kind, owner = component(name)
-    provided = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
+    values = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
     if reference is not None and kind != "mixer":
         raise ConfigurationError(f"reference is refused: {name} is not a mixer, and only mixers have references")
     plain = reference if reference is None or isinstance(reference, str) else target_of(reference)
-    twin = None if plain is None else partial(component(plain)[1], **provided)
-    listed = cases(kind, partial(owner, **provided), twin, Sizes(d_model, num_heads), thorough=thorough)
+    twin = None if plain is None else partial(component(plain)[1], **values)
+    listed = cases(kind, partial(owner, **values), twin, Sizes(d_model, num_heads), thorough=thorough)
     result = CheckedClass(name, kind, list(check_laws(listed)))
     if not result.broken:
         mark_checked(name)

@@ -208,10 +208,10 @@ def _request(
     config_dir: str | Path | None,
     trust: Sequence[str],
 ) -> StudyRequest:
-    many, provided = workers_for(overrides, workers, threads, config_dir, trust)
+    many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
     if not isinstance(question, WrittenStudy):
-        known = read_study(str(question), provided, config_dir)
-        return StudyRequest(known, many, ("study", str(question), *provided))
+        known = read_study(str(question), run_overrides, config_dir)
+        return StudyRequest(known, many, ("study", str(question), *run_overrides))
     if question.is_defined_here and workers > 1:
         raise UsageError(
             "workers cannot import what was written in this notebook or script, whose runs are made in this process: "
@@ -227,9 +227,9 @@ def _request(
         many = replace(many, config_dir=config_dir)
     file = _saved(question)
     return StudyRequest(
-        read_study(str(file), provided, config_dir),
+        read_study(str(file), run_overrides, config_dir),
         many,
-        ("study", str(file), *provided),
+        ("study", str(file), *run_overrides),
         in_this_process=question.is_defined_here,
     )
 
@@ -281,8 +281,8 @@ def match(
     """
     known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
-    provided = list(overrides) if known is None else list(known.base)
-    own = [word for word in provided if word.startswith("budget.")]
+    shared = list(overrides) if known is None else list(known.base)
+    own = [word for word in shared if word.startswith("budget.")]
     written = known.budget if known is not None and budget is None else None
     requested = written or RequestedBudget(budget or "equal_parameters")
     config = compose_checked("match", [*requested.overrides, *own], config_dir)
@@ -292,7 +292,7 @@ def match(
     }
     first = baseline or (known.baseline if known is not None else next(iter(made)))
     shapes = {name: without_foundation(own) for name, own in made.items()}
-    base = [word for word in provided if word not in own]
+    base = [word for word in shared if word not in own]
     return upgraded(
         MatchedArms, match_arms(base, shapes, first, budget_of(config), moves, config_dir=config_dir, report=tell)
     )

@@ -72,7 +72,7 @@ class WrittenStudy:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
-        provided = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
+        filled = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
         base = (*(() if self.data is None else overrides_for(self.data)), *self.base)
         arms = {name: list(arm_overrides(arm)) for name, arm in self.arms.items()}
         if is_defined_here([word for arm in arms.values() for word in arm]):
@@ -81,7 +81,7 @@ class WrittenStudy:
         derived: dict[str, Any] = {"direction": self.direction or _direction(self.metric)}
         if self.ablation is None:
             derived |= {"arms": arms, "baseline": self.baseline or next(iter(arms), "")}
-        plain: dict[str, Any] = _plain({**provided, **derived, **({"base": list(base)} if base else {})})
+        plain: dict[str, Any] = _plain({**filled, **derived, **({"base": list(base)} if base else {})})
         return plain
 
     def checked(self) -> StudyDefinition:
@@ -151,8 +151,8 @@ def arm_overrides(arm: Arm) -> tuple[str, ...]:
         )
     if (chosen := own_choice(made, options)) is not None:
         return (chosen,)
-    provided = (f"+model.module.{name}={show(value)}" for name, value in options.items())
-    return ("model=external", f"model.module._target_={target_of(made)}", *provided)
+    arguments = (f"+model.module.{name}={show(value)}" for name, value in options.items())
+    return ("model=external", f"model.module._target_={target_of(made)}", *arguments)
 
 
 def _changes(config: Mapping[str, Any]) -> list[str]:

@@ -42,22 +42,22 @@ exit code: 0 done, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    provided = parse(_parser(), arguments)
-    if provided.generate is not None:
-        return _generate(provided.generate, provided.given)
-    runs, path = _run_paths(provided)
+    command = parse(_parser(), arguments)
+    if command.generate is not None:
+        return _generate(command.generate, command.given)
+    runs, path = _run_paths(command)
     from headtohead.finished_runs.embedding.collection import read_collection
     from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers, RetrieverOptions
 
-    options = RetrieverOptions(pooling=provided.pooling, batch_size=provided.batch_size, rerank=provided.rerank)
-    collection = read_collection(path, _reading(provided))
-    judged = _judged_queries(provided, collection)
+    options = RetrieverOptions(pooling=command.pooling, batch_size=command.batch_size, rerank=command.rerank)
+    collection = read_collection(path, _reading(command))
+    judged = _judged_queries(command, collection)
     chosen = ChosenRetrievers(runs, collection, options)
     if judged is not None:
-        return _measure(provided, chosen, judged, path)
-    if provided.query:
-        return _search(provided, chosen)
-    return _index(provided, chosen)
+        return _measure(command, chosen, judged, path)
+    if command.query:
+        return _search(command, chosen)
+    return _index(command, chosen)
 
 
 def _parser() -> Parser:

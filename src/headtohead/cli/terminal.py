@@ -93,9 +93,9 @@ def drop_output() -> None:
 
 def width(stream: TextIO) -> int | None:
     """COLUMNS where it is set, else the terminal's width; None for a file or a pipe."""
-    provided = os.environ.get("COLUMNS", "")
-    if provided.isdigit() and int(provided):
-        return max(int(provided), _NARROWEST)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return max(int(columns), _NARROWEST)
     return max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
 
 

@@ -65,10 +65,10 @@ def counts(record: RunRecord) -> bool:
 
 def excluded(records: Iterable[RunRecord]) -> str | None:
     """A sentence about runs that do not count, where there are any."""
-    provided = list(records)
-    trials = sum(record.place.trial is not None for record in provided)
-    parts = sum(record.place.trial is None and record.place.share != 1 for record in provided)
-    bases = sum(record.job_type == FOUNDATION for record in provided)
+    runs = list(records)
+    trials = sum(record.place.trial is not None for record in runs)
+    parts = sum(record.place.trial is None and record.place.share != 1 for record in runs)
+    bases = sum(record.job_type == FOUNDATION for record in runs)
     sentences = [
         f"{count} run{'' if count == 1 else 's'} {what}"
         for count, what in (

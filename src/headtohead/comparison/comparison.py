@@ -82,11 +82,11 @@ def comparison_of(
 
     `curves` of runs without a folder of their own, by run id, tell how soon they solved their task.
     """
-    provided = list(records)
-    counted = [record for record in provided if counts(record)]
+    runs = list(records)
+    counted = [record for record in runs if counts(record)]
     answers = answers_of(counted)
     spec = _as_registered(spec, list(answers.values()))
-    remarks = [remark for remark in (excluded(provided),) if remark]
+    remarks = [remark for remark in (excluded(runs),) if remark]
     with_outcome = [record for record in counted if record.status in COUNTED]
     remarks += refuse_unlike(with_outcome, allowed=spec.allowed, metric=spec.metric)
     _check_baseline(sorted({arm_of(record) for record in counted}), spec.against)

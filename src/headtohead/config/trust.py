@@ -153,13 +153,13 @@ def _is_name(value: Any) -> bool:
 
 
 def _dotted(names: Iterable[str], source: str) -> tuple[str, ...]:
-    provided = tuple(names)
-    for name in provided:
+    trusted = tuple(names)
+    for name in trusted:
         if not _is_name(name):
             raise ConfigurationError(
                 f"{source} {show(name)} is refused: name a package, a module or a class, such as my_package.Model"
             )
-    return provided
+    return trusted
 
 
 def _settings() -> Path:

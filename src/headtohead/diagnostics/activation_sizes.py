@@ -126,8 +126,8 @@ def _outputs(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 @contextmanager
 def _watched(model: nn.Module, outputs: dict[str, Tensor]) -> Iterator[None]:
-    def note(name: str, module: nn.Module, provided: object, output: Tensor) -> None:
-        del module, provided
+    def note(name: str, module: nn.Module, inputs: object, output: Tensor) -> None:
+        del module, inputs
         outputs[name] = output.detach().double()
 
     named = [(name, module) for name, module in model.named_modules() if isinstance(module, _LAYERS)]

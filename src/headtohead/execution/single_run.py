@@ -72,11 +72,11 @@ def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | 
     return train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
 
 
-def _check_start(provided: str | None) -> None:
+def _check_start(init_from: str | None) -> None:
     """A foundation may have failed."""
-    if provided is None or not provided.startswith(FROM_RUN):
+    if init_from is None or not init_from.startswith(FROM_RUN):
         return
-    record = record_of(Path(provided.removeprefix(FROM_RUN)))
+    record = record_of(Path(init_from.removeprefix(FROM_RUN)))
     if record is not None and record.job_type == FOUNDATION and record.status != "finished":
         raise UsageError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
 

@@ -268,7 +268,7 @@ def compare_logits(model: Architecture, artefact: Runs, shapes: Sequence[InputSh
                     f"{shape.batch} rows of {shape.length}: do not use it; please report this with the run's "
                     "config.yaml"
                 )
-            eagerly: Runs = lambda provided: model(**provided)  # noqa: E731 - both sides are called alike
+            eagerly: Runs = lambda batch: model(**batch)  # noqa: E731 - both sides are called alike
             pairs = [(_seconds(eagerly, inputs), _seconds(artefact, inputs)) for _ in range(_ROUNDS)]
         eager, other = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
         rows.append(LogitDifference(shape.batch, shape.length, shape.target, difference, eager, other))

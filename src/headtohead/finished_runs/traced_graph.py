@@ -151,9 +151,9 @@ def fixing(model: Architecture) -> Iterator[list[str]]:
     """Record, while the model is traced, the first part after which a dynamic length is restricted."""
     names: list[str] = []
 
-    def look(path: str, module: nn.Module, provided: tuple[object, ...], output: object) -> None:
+    def look(path: str, module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         del module, output  # tracing may call a copy of the module, with this hook
-        sizes = [size for tensor in provided if isinstance(tensor, Tensor) for size in tensor.shape]
+        sizes = [size for tensor in inputs if isinstance(tensor, Tensor) for size in tensor.shape]
         if not names and any(_is_tied_down(size) for size in sizes):
             names.extend(filter(None, [_name(model, path)]))
 

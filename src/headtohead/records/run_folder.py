@@ -90,8 +90,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
         """An existing run, by its folder or by a file in it."""
-        provided = Path(path).absolute()
-        folder = provided if provided.is_dir() else provided.parent
+        absolute = Path(path).absolute()
+        folder = absolute if absolute.is_dir() else absolute.parent
         if not os.path.lexists(folder / RECORD):
             raise RecordError(f"{path} holds no {RECORD}: name the folder of a run, outputs/<group>/<run-id>")
         return cls(folder)

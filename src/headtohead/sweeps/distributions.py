@@ -24,23 +24,23 @@ Curve = Callable[[Figures, float], float]
 """The quantile at a chance."""
 
 
-def _uniform(provided: Figures, chance: float) -> float:
-    return provided["min"] + (provided["max"] - provided["min"]) * chance
+def _uniform(figures: Figures, chance: float) -> float:
+    return figures["min"] + (figures["max"] - figures["min"]) * chance
 
 
-def _between_logs(provided: Figures, chance: float) -> float:
-    value: float = provided["min"] * (provided["max"] / provided["min"]) ** chance
+def _between_logs(figures: Figures, chance: float) -> float:
+    value: float = figures["min"] * (figures["max"] / figures["min"]) ** chance
     return value
 
 
-def _normal(provided: Figures, chance: float) -> float:
-    return provided["mu"] + provided["sigma"] * NormalDist().inv_cdf(min(max(chance, _EDGE), 1 - _EDGE))
+def _normal(figures: Figures, chance: float) -> float:
+    return figures["mu"] + figures["sigma"] * NormalDist().inv_cdf(min(max(chance, _EDGE), 1 - _EDGE))
 
 
-def _beta(provided: Figures, chance: float) -> float:
+def _beta(figures: Figures, chance: float) -> float:
     from scipy.special import betaincinv
 
-    return float(betaincinv(provided["a"], provided["b"], chance))
+    return float(betaincinv(figures["a"], figures["b"], chance))
 
 
 BOUNDS: Mapping[str, float | None] = {"min": None, "max": None}

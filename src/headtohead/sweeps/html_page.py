@@ -89,13 +89,13 @@ def _row(plan: SweepPlan, trial: SweptRun, outcome: Outcome | None) -> list[Cell
 
 def _design(plan: SweepPlan, command: str) -> Section:
     rows: list[list[Cell]] = [[Code(key), entry.words] for key, entry in plan.sweep.parameters.items()]
-    provided: list[SectionPart] = (
+    parts: list[SectionPart] = (
         [ReportText("Settings of every trial:"), Code(" ".join(plan.sweep.fixed_fields))]
         if plan.sweep.fixed_fields
         else []
     )
     table = ReportTable([Column("parameter"), Column("values", wide=True)], rows)
-    return Section("Design", "design", [table, *provided, ReportText("Repeat the whole sweep:"), Code(command)])
+    return Section("Design", "design", [table, *parts, ReportText("Repeat the whole sweep:"), Code(command)])
 
 
 _COLOUR = "--arm-1"

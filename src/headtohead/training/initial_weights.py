@@ -72,17 +72,17 @@ def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[st
 
 
 @torch.no_grad()
-def _put(own: Tensor, provided: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
+def _put(own: Tensor, source: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
     """Copy a weight into the model's own, one at a time so that no second model is held; say whether it was cut."""
-    is_cut = provided.shape != own.shape and may_be_cut and provided.shape[1:] == own.shape[1:]
+    is_cut = source.shape != own.shape and may_be_cut and source.shape[1:] == own.shape[1:]
     if is_cut:
-        provided = _cut(provided, len(own), name, run)
-    if provided.shape != own.shape:
+        source = _cut(source, len(own), name, run)
+    if source.shape != own.shape:
         raise UsageError(
-            f"init_from={run} does not fit this model: {name} is {_by(provided)} there and {_by(own)} here; give the "
+            f"init_from={run} does not fit this model: {name} is {_by(source)} there and {_by(own)} here; give the "
             "sizes and the choices of its model (its config shows them), or start without init_from"
         )
-    own.copy_(provided)
+    own.copy_(source)
     return is_cut
 
 

@@ -88,8 +88,8 @@ def assign_run_id(record: RunRecord, folder: RunFolder) -> None:
             link.id,
         )
         record.wandb = link = WandbLink()
-    provided = os.environ.get("WANDB_RUN_ID") if sweep_id() else None
-    link.id = provided or link.id or secrets.token_hex(_ID_BYTES)
+    agent_id = os.environ.get("WANDB_RUN_ID") if sweep_id() else None
+    link.id = agent_id or link.id or secrets.token_hex(_ID_BYTES)
     link.folder = str(folder.path)
     folder.write_record(record)
 

@@ -92,8 +92,8 @@ def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | 
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
-def _values(provided: ArrayLike) -> Floats:
-    values = np.asarray(provided, dtype=np.float64)
+def _values(array: ArrayLike) -> Floats:
+    values = np.asarray(array, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] < 2:
         raise UsageError("one seed has no spread: a test of means needs two seeds or more in each arm")
     if not np.isfinite(values).all():

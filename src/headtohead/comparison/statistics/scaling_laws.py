@@ -197,19 +197,19 @@ class _Redrawn:
 
 
 def _terms(x: ArrayLike, fewest: int) -> Floats:
-    provided = np.asarray(x, dtype=np.float64)
-    if (provided <= 0).any() or len(np.unique(provided)) < fewest:
+    sizes = np.asarray(x, dtype=np.float64)
+    if (sizes <= 0).any() or len(np.unique(sizes)) < fewest:
         raise UsageError(f"this law needs sizes above 0, at least {fewest} different ones on each axis")
-    return np.log(provided)[None]
+    return np.log(sizes)[None]
 
 
 def _losses(loss: ArrayLike, free: int) -> Floats:
-    provided = np.asarray(loss, dtype=np.float64)
-    if len(provided) <= free:
-        raise UsageError(f"{len(provided)} points for {free} free numbers: give {free + 1} runs or more")
-    if not (np.isfinite(provided) & (provided > 0)).all():
+    losses = np.asarray(loss, dtype=np.float64)
+    if len(losses) <= free:
+        raise UsageError(f"{len(losses)} points for {free} free numbers: give {free + 1} runs or more")
+    if not (np.isfinite(losses) & (losses > 0)).all():
         raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is not a point of a law")
-    return np.log(provided)
+    return np.log(losses)
 
 
 def _fit(log_x: Floats, log_loss: Floats, redrawn: _Redrawn) -> Floats:

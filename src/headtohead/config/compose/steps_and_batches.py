@@ -77,11 +77,9 @@ _UNKNOWN = 2**62
 
 def refuse_both(overrides: Sequence[str]) -> None:
     """Refuse a length that is given twice."""
-    provided = {key_of(override): override for override in overrides}
-    if EPOCHS in provided and STEPS in provided and not provided[EPOCHS].endswith("=null"):
-        raise ConfigurationError(
-            f"{provided[EPOCHS]} and {provided[STEPS]} both say how long to train: give one of them"
-        )
+    by_key = {key_of(override): override for override in overrides}
+    if EPOCHS in by_key and STEPS in by_key and not by_key[EPOCHS].endswith("=null"):
+        raise ConfigurationError(f"{by_key[EPOCHS]} and {by_key[STEPS]} both say how long to train: give one of them")
 
 
 def in_epochs(config: Mapping[str, Any]) -> int | None:

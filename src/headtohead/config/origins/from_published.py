@@ -45,7 +45,7 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
         by_design = differences(checkpoint, head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None
-    if size := next((provided for provided in overrides if provided.startswith("model/size=")), None):
+    if size := next((override for override in overrides if override.startswith("model/size=")), None):
         raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: remove it")
     config, alone = compose([*overrides_of_model, *overrides]), compose(overrides_of_model)
     _check(alone["model"], config["model"], origin)

@@ -73,7 +73,7 @@ def _choose(
     group: str,
     config: dict[str, Any],
     composed: Mapping[str, Any],
-    provided: Sequence[str],
+    overrides: Sequence[str],
     default: Callable[[str], Mapping[str, Any]],
 ) -> None:
     slot, _, package = group.partition("@")
@@ -85,7 +85,7 @@ def _choose(
         usual = _at(default(f"{group}={had}"), path)
         fields = tuple(name for name in before if usual.get(name) == node.get(name))
     for name in fields:
-        is_given = ".".join([*path, name]) in provided
+        is_given = ".".join([*path, name]) in overrides
         if name in before and name in node and name not in ("_target_", "_partial_") and not is_given:
             node[name] = before[name]
     _set(path, config, node)

@@ -119,10 +119,10 @@ def _optimizer(view: ConfigView) -> Iterator[str]:
 
 
 def _start(view: ConfigView) -> Iterator[str]:
-    provided = view.config.get("init_from")
-    if provided and provided.startswith(PREFIX):
+    origin = view.config.get("init_from")
+    if origin and origin.startswith(PREFIX):
         yield (
-            f"init_from={provided} has weights made for multipliers other than those of "
+            f"init_from={origin} has weights made for multipliers other than those of "
             f"{view.chosen('parametrisation')}: leave init_from out, {_OTHERWISE}"
         )
 

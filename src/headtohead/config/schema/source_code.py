@@ -271,8 +271,8 @@ def _is_class_variable(item: ast.AnnAssign) -> bool:
 def _field_default(value: ast.expr | None) -> ast.expr | None:
     """`field(default_factory=list)` counts as a default that cannot be read."""
     if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "field":
-        provided = {keyword.arg: keyword.value for keyword in value.keywords}
-        return provided.get("default") or provided.get("default_factory")
+        keywords = {keyword.arg: keyword.value for keyword in value.keywords}
+        return keywords.get("default") or keywords.get("default_factory")
     return value
 
 

@@ -107,12 +107,12 @@ def component(target: str) -> tuple[str, type[Component]]:
     )
 
 
-def options_of(kind: str, target: str, provided: Sequence[str]) -> dict[str, Any]:
+def options_of(kind: str, target: str, words: Sequence[str]) -> dict[str, Any]:
     """field=value as the configuration of the class would take them; raises ConfigurationError."""
     import yaml
 
     options = {}
-    for text in provided:
+    for text in words:
         key, sign, value = text.partition("=")
         if not sign:
             raise ConfigurationError(f"{text} is not an option of {target}: write field=value")

@@ -206,12 +206,12 @@ class AblationField(Kind):
         for key in _REQUIRED:
             if key not in value:
                 raise ConfigurationError(f"ablation has no {key}: it needs {' and '.join(_REQUIRED)}")
-        provided = {key: _read(key, entry) for key, entry in value.items()}
+        parts = {key: _read(key, entry) for key, entry in value.items()}
         factors = {
             factor: {level: tuple(overrides) for level, overrides in levels.items()}
-            for factor, levels in provided.pop("factors").items()
+            for factor, levels in parts.pop("factors").items()
         }
-        return Ablation(factors=factors, **provided)
+        return Ablation(factors=factors, **parts)
 
     def wants(self) -> str:
         return "a mapping of kind, factors, base, resolution and combinations"

@@ -48,8 +48,8 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
         raise ConfigurationError(str(damage)) from None
     _refuse_duplicates(name, yaml.compose(text, Loader=yaml.SafeLoader))
     own = [override for override in overrides if key_of(override) in FIELDS]
-    provided = {key_of(override): _read_value(override) for override in own}
-    study = study_from(name, {**written, **provided} if isinstance(written, dict) else written)
+    by_key = {key_of(override): _read_value(override) for override in own}
+    study = study_from(name, {**written, **by_key} if isinstance(written, dict) else written)
     others = tuple(override for override in overrides if override not in own)
     for override in taken(others):
         raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
@@ -154,26 +154,26 @@ _ASKS = {
 _CHOICE = re.compile(r"(?P<group>\w+)=(?P<name>[\w.-]+)")
 
 
-def with_user_changes(study: Study, provided: Sequence[str], config_dir: str | Path | None = None) -> Study:
+def with_user_changes(study: Study, overrides: Sequence[str], config_dir: str | Path | None = None) -> Study:
     """Return the study with these overrides in all its arms. A group that is chosen again takes the study's fields of
     the old choice with it where the new one has no such fields; a question that is no longer the file's has no
     expectations, and says so."""
-    changes = [override for override in provided if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]
+    changes = [override for override in overrides if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]
     if not changes:
-        return replace(study, base=(*study.base, *provided))
-    lost = [override for override in study.base if _is_lost(override, provided, config_dir)]
+        return replace(study, base=(*study.base, *overrides))
+    lost = [override for override in study.base if _is_lost(override, overrides, config_dir)]
     sentences = [f"run with {' '.join(changes)}, which is no longer the question of study {study.name}"]
     if study.expected:
         sentences[0] += ": the file's expectations no longer apply"
     if lost:
         sentences.append(f"dropped, since the new choice has no such field: {' '.join(lost)}")
     base = tuple(override for override in study.base if override not in lost)
-    return replace(study, base=(*base, *provided), expected={}, departures=tuple(sentences))
+    return replace(study, base=(*base, *overrides), expected={}, departures=tuple(sentences))
 
 
-def _is_lost(override: str, provided: Sequence[str], config_dir: str | Path | None) -> bool:
+def _is_lost(override: str, overrides: Sequence[str], config_dir: str | Path | None) -> bool:
     group, dot, field = key_of(override).partition(".")
-    names = [match["name"] for one in provided if (match := _CHOICE.fullmatch(one)) and match["group"] == group]
+    names = [match["name"] for one in overrides if (match := _CHOICE.fullmatch(one)) and match["group"] == group]
     if not dot or not names or group not in groups(config_dir):
         return False
     fields = fields_of(group, compose("train", [f"{group}={names[-1]}"], config_dir)[group])

@@ -61,8 +61,8 @@ def taken(overrides: Sequence[str]) -> list[str]:
 
 
 def _split_given(study: Study) -> Iterator[str]:
-    provided = [*study.base, *(override for arm in study.arms.values() for override in arm)]
-    for override in provided if "split" in study.vary else ():
+    overrides = [*study.base, *(override for arm in study.arms.values() for override in arm)]
+    for override in overrides if "split" in study.vary else ():
         if key_of(override) == SPLIT_FIELD:
             yield f"vary=[split] draws the splits by the seeds, and {override} fixes them: remove one"
 
@@ -123,8 +123,8 @@ def _unknown_arms(study: Study) -> Iterator[str]:
 
 def _taken_fields(study: Study) -> Iterator[str]:
     tuned = [f"{key}=..." for key in study.tuning.space] if isinstance(study.tuning, Tuning) else []
-    arms = [(f"arm {arm}", provided) for arm, provided in study.arms.items()]
-    arms += [(f"foundation {name}", provided) for name, provided in study.foundations.items()]
+    arms = [(f"arm {arm}", choices) for arm, choices in study.arms.items()]
+    arms += [(f"foundation {name}", choices) for name, choices in study.foundations.items()]
     for index, overrides in (("base", study.base), ("tuning.space", tuned), *arms):
         for override in taken(overrides):
             yield f"{index} holds {override}, which the study sets itself: {INSTEAD}"

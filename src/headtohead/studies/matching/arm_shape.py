@@ -77,22 +77,22 @@ class ShapeSearch:
                     self.has_pairs = True
                     yield from self._turned(fine, shape.setting)[:1]
 
-    def _turned(self, move: SizeAxisName, provided: Setting) -> list[ArmShape]:
+    def _turned(self, move: SizeAxisName, setting: Setting) -> list[ArmShape]:
         """The settings of one move on top of what is given, the nearest first."""
         try:
-            axis = axis_of(move, with_setting(self._run.config, provided))
+            axis = axis_of(move, with_setting(self._run.config, setting))
         except CannotResizeError as error:
             self.cannot[move] = str(error)
             return []
 
         def value(index: int) -> float | None:
-            return self._value({**provided, **axis.at(index)})
+            return self._value({**setting, **axis.at(index)})
 
         shapes = []
         for index in ranked(value, self._target, count=axis.count, start=axis.start):
             result = value(index)
             assert result is not None, "only what can be built is ranked"
-            shapes.append(ArmShape({**provided, **axis.at(index)}, result))
+            shapes.append(ArmShape({**setting, **axis.at(index)}, result))
         return shapes
 
     def _value(self, setting: Setting) -> float | None:

@@ -188,8 +188,8 @@ def conditions_here(config: Mapping[str, Any], threads: int | None) -> TimingCon
     from headtohead.training.parallel.devices import device_for, device_name
 
     device = device_for(RunConfig(config).accelerator or "auto")
-    provided = RunConfig(config).threads or threads or torch.get_num_threads()
-    return TimingConditions(device_name(device), provided if device.type == "cpu" else None)
+    num_threads = RunConfig(config).threads or threads or torch.get_num_threads()
+    return TimingConditions(device_name(device), num_threads if device.type == "cpu" else None)
 
 
 def conditions_of(timing: StepTiming) -> TimingConditions:

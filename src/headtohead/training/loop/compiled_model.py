@@ -29,8 +29,8 @@ def compile_features(model: Architecture) -> None:
 
 def compiled_code() -> str:
     """The folder where a run leaves its code, for later ones of the same shapes; torch is given its path."""
-    provided = os.environ.get(_FOLDER)
-    if provided is None or _is_temporary(Path(provided)):
+    folder = os.environ.get(_FOLDER)
+    if folder is None or _is_temporary(Path(folder)):
         os.environ[_FOLDER] = str(cache_root() / "compiled")
     return os.environ[_FOLDER]
 

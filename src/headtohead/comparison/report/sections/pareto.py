@@ -134,14 +134,14 @@ def _traces(point: _Point, style: ArmStyle) -> Iterator[dict[str, Any]]:
 
 def _front(points: Iterable[_Point], smaller_is_better: bool) -> list[_Point]:
     sign = 1 if smaller_is_better else -1
-    provided = list(points)
+    candidates = list(points)
     return [
         point
-        for point in provided
+        for point in candidates
         if not any(
             other.cost <= point.cost
             and sign * other.quality <= sign * point.quality
             and (other.cost, other.quality) != (point.cost, point.quality)
-            for other in provided
+            for other in candidates
         )
     ]

@@ -62,8 +62,8 @@ def _watched(model: Architecture) -> Iterator[list[tuple[str, Tensor]]]:
     outputs: list[tuple[str, Tensor]] = []
 
     def recorder(name: str) -> Any:
-        def record(part: nn.Module, provided: tuple[Any, ...], output: Tensor) -> None:
-            del part, provided
+        def record(part: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+            del part, inputs
             if output.requires_grad:
                 output.retain_grad()
                 outputs.append((name, output))
