@@ -154,13 +154,13 @@ def without_frozen_backward(model: Architecture, rows: Iterable[CostRow]) -> Ite
 
 def _weights(model: Architecture, path: str) -> Iterator[Tensor]:
     """Yield the parameters at a row's path; none for rows that exist in the ledger alone."""
-    result: object = model
+    module: object = model
     for word in path.removesuffix(".memory").split("."):
-        result = getattr(result, word, None)
-    if isinstance(result, nn.Module):
-        yield from result.parameters()
-    elif isinstance(result, Tensor):
-        yield result
+        module = getattr(module, word, None)
+    if isinstance(module, nn.Module):
+        yield from module.parameters()
+    elif isinstance(module, Tensor):
+        yield module
 
 
 def stack_rows(stack: Stack, path: str, query: CostQuery) -> Iterator[CostRow]:

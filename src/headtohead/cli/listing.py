@@ -178,7 +178,7 @@ class PublishedSet:
 
 def published_sets(choices: Iterable[Choice]) -> dict[str, PublishedSet]:
     """Return those among the choices of a group, by name."""
-    return {choice.name: result for choice in choices if (result := _published_set(choice)) is not None}
+    return {choice.name: published for choice in choices if (published := _published_set(choice)) is not None}
 
 
 def _published_set(choice: Choice) -> PublishedSet | None:

@@ -74,9 +74,9 @@ def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
             if original := original_of(folder.path, folder.read_record_as_written().wandb):
                 note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
                 continue
-            result = pending(folder, files)
-            num_complete += not result
-            waiting |= {what.file: what for what in result}
+            pending_runs = pending(folder, files)
+            num_complete += not pending_runs
+            waiting |= {what.file: what for what in pending_runs}
     return list(waiting.values()), num_complete
 
 

@@ -110,7 +110,7 @@ def folded(text: str, stream: TextIO, indent: int = 0) -> str:
 def _lines(line: str, room: int) -> list[str]:
     if len(line) <= room:
         return [line]
-    glued = _COMMAND.sub(lambda result: result.group().replace(" ", _GLUE), line)
+    glued = _COMMAND.sub(lambda match: match.group().replace(" ", _GLUE), line)
     first = line[: len(line) - len(line.lstrip())]
     lines = textwrap.wrap(glued, room, break_long_words=False, break_on_hyphens=False, subsequent_indent=first)
     return [each.replace(_GLUE, " ") for each in lines]

@@ -93,13 +93,13 @@ class FastKernel:
 
     def function(self, like: Tensor) -> Callable[..., Any] | None:
         """Return the kernel for tensors such as this one; None means plain torch."""
-        result = self._offer_for(like.device, like.dtype)
-        return None if result is None else _loaded(result.module, result.name)
+        offer = self._offer_for(like.device, like.dtype)
+        return None if offer is None else _loaded(offer.module, offer.name)
 
     def in_use(self, device: torch.device, dtype: torch.dtype) -> str:
         """Return the package that computes there, or torch."""
-        result = self._offer_for(device, dtype)
-        return "torch" if result is None else result.package
+        offer = self._offer_for(device, dtype)
+        return "torch" if offer is None else offer.package
 
     def _offer_for(self, device: torch.device, dtype: torch.dtype) -> Offer | None:
         if self.requested == "torch" or device.type == "meta":  # shapes alone need no kernel

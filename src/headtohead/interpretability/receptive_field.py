@@ -207,8 +207,8 @@ def _gradients(y: Float[Tensor, "B L D"], leaves: Sequence[Tensor]) -> list[Floa
         for sign in signs:
             with torch.enable_grad():
                 along = (y[:, index] * sign).sum()
-            result = torch.autograd.grad(along, leaves, retain_graph=True, allow_unused=True)
-            for square, gradient in zip(squares, result, strict=True):
+            gradients = torch.autograd.grad(along, leaves, retain_graph=True, allow_unused=True)
+            for square, gradient in zip(squares, gradients, strict=True):
                 if gradient is not None:  # pixels: all channels of one together
                     by_key = gradient if gradient.ndim == 3 else gradient.flatten(2).mT
                     square[:, index] += by_key.square().sum(-1)

@@ -83,7 +83,7 @@ def attention_maps(
     result: list[AttentionMaps] = []
     grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
     hooks = [
-        part.register_forward_pre_hook(partial(_watch, result=result, name=name, causal=causal, grid=grid))
+        part.register_forward_pre_hook(partial(_watch, maps=result, name=name, causal=causal, grid=grid))
         for name, part in mixers_with_maps(architecture).items()
     ]
     try:
@@ -118,7 +118,7 @@ def _watch(
     part: nn.Module,
     args: tuple[Tensor, Context],
     *,
-    result: list[AttentionMaps],
+    maps: list[AttentionMaps],
     name: str,
     causal: bool | None,
     grid: Grid | None,
@@ -134,7 +134,7 @@ def _watch(
             weights = weights.masked_fill(~valid.view(shape), 0.0)
     own = isinstance(part, Mixer) and part.causal
     queries: Source = "images" if grid is not None else "tokens" if context.memory is None else "decoder_tokens"
-    result.append(
+    maps.append(
         AttentionMaps(
             name=name,
             kind="cross" if is_cross else "self",

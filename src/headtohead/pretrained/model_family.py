@@ -168,10 +168,10 @@ class ModelFamily(ABC):
     def check_classes(self, model: Mapping[str, Any], parts: Mapping[str, str]) -> None:
         """Refuse classes that the family cannot express."""
         for slot, name in {"": "DecoderOnly", **parts}.items():
-            result = choice(model[slot] if slot else model)
-            if result != name:
+            chosen = choice(model[slot] if slot else model)
+            if chosen != name:
                 raise InexpressibleError(
-                    f"{'.'.join(filter(None, ('model', slot)))} is {result}, and {self.model_type} has {name}"
+                    f"{'.'.join(filter(None, ('model', slot)))} is {chosen}, and {self.model_type} has {name}"
                 )
 
     @abstractmethod

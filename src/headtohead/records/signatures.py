@@ -61,10 +61,10 @@ def _signature(key: bytes, config: Mapping[str, Any]) -> str:
 def _signatures(run: Path) -> list[str]:
     """Whatever is not a list of ASCII texts holds no signature."""
     try:
-        result = read_json(run / SIGNATURES)
+        content = read_json(run / SIGNATURES)
     except (OSError, ValueError):
         return []
-    return [one for one in result if isinstance(one, str) and one.isascii()] if isinstance(result, list) else []
+    return [one for one in content if isinstance(one, str) and one.isascii()] if isinstance(content, list) else []
 
 
 def _key(*, create: bool) -> bytes | None:

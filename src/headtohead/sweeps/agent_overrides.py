@@ -68,5 +68,5 @@ def _in_quotes(text: str) -> str:
     """Text that commas, spaces or signs would split; a backslash counts as one unless quotes follow it."""
     if _PLAIN.fullmatch(text):
         return text
-    escaped = re.sub(r"(\\*)('|$)", lambda result: result[1] * 2 + ("\\'" if result[2] else ""), text)
+    escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text)
     return f"'{escaped}'"

@@ -48,16 +48,16 @@ def page(plan: SweepPlan, command: str) -> str:
 
 def _outcome(plan: SweepPlan) -> Section:
     rows = ranked(plan)
-    measured = [(trial, result) for trial, result in rows if result is not None and result.value is not None]
+    measured = [(trial, outcome) for trial, outcome in rows if outcome is not None and outcome.value is not None]
     parts: list[SectionPart] = [ReportText(f"{sentence}.") for sentence in summary(plan)]
     if plan.is_open or len(plan.outcomes) < len(plan.trials):
         parts.append(ReportText("The sweep is not finished: these are the results so far.", "warning"))
     if not measured:
         return Section("Outcome", "outcome", [*parts, ReportText("No trial has a result yet.", "warning")])
-    best, result = measured[0]
+    best, outcome = measured[0]
     parts.append(
         ReportText(
-            f"The best {metric_words(plan.sweep.metric)} is {number(result.value)}, of {best.setting.words}. As the "
+            f"The best {metric_words(plan.sweep.metric)} is {number(outcome.value)}, of {best.setting.words}. As the "
             f"best of {len(measured)} it is biased by selection: a study with other seeds shows its real worth."
         )
     )

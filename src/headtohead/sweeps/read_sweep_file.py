@@ -228,7 +228,7 @@ class TrainCommand:
 
 def read_command(words: Sequence[str]) -> TrainCommand:
     """Raises ConfigurationError where no trial could be run by it."""
-    filled = [_VARIABLE.sub(lambda result: os.environ.get(result[1], result[1]), word) for word in words]
+    filled = [_VARIABLE.sub(lambda match: os.environ.get(match[1], match[1]), word) for word in words]
     rest = filled
     while rest and rest[0] in _STARTS:
         rest = rest[1:]

@@ -120,9 +120,9 @@ class CollectedPerStage(PerStage):
 
     def items(self, stage: Literal["validation", "test"]) -> list[Any]:
         """Return the objects of all devices, and start afresh."""
-        result: Any = self.read(stage)
-        assert isinstance(result, Items)
-        return result.content
+        sums: Any = self.read(stage)
+        assert isinstance(sums, Items)
+        return sums.content
 
 
 ROW = "row"

@@ -145,8 +145,8 @@ class SequenceToSequence(TokenPrediction):
 
     def _blind_texts(self, stage: Literal["validation", "test"], matches: float) -> dict[str, float]:
         """Return the figures of the usual target written always."""
-        result = self.blind_sums.read(stage) if self.measures and self.most_frequent_target() else None
-        texts = [one.baseline(self.spec) if result is None else one.figures(result) for one in self.measures]
+        sums = self.blind_sums.read(stage) if self.measures and self.most_frequent_target() else None
+        texts = [one.baseline(self.spec) if sums is None else one.figures(sums) for one in self.measures]
         return {EXACT_MATCH.name: matches, **{name: value for figures in texts for name, value in figures.items()}}
 
     def most_frequent_target(self) -> tuple[int, ...]:

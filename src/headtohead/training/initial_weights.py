@@ -151,10 +151,10 @@ def _cut(table: Tensor, length: int, name: str, run: Path | str) -> Tensor:
 
 def _check_enough(here: dict[str, Tensor], taken: Sequence[str], run: Path | str) -> None:
     body = sum(weight.numel() for name, weight in here.items() if not name.startswith(_HEAD))
-    result = sum(here[name].numel() for name in taken if not name.startswith(_HEAD))
-    if result < _SMALLEST_SHARE * body:
+    num_taken = sum(here[name].numel() for name in taken if not name.startswith(_HEAD))
+    if num_taken < _SMALLEST_SHARE * body:
         raise UsageError(
-            f"init_from={run} has {result} of the {body} weights below this model's head, too few for an "
+            f"init_from={run} has {num_taken} of the {body} weights below this model's head, too few for an "
             "initialisation: "
             "give a run with the same model= and as many layers"
         )

@@ -53,8 +53,8 @@ def _of_cgroups() -> Iterator[tuple[int, int]]:
         limit, used = _FILES[1 if controllers else 2]
         own = Path(path.lstrip("/"))
         for group in (root / own, *(root / parent for parent in own.parents)):
-            if (result := _number(group / limit)) is not None:
-                yield result, _number(group / used) or 0
+            if (limit_here := _number(group / limit)) is not None:
+                yield limit_here, _number(group / used) or 0
 
 
 def _number(file: Path) -> int | None:

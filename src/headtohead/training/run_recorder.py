@@ -161,7 +161,7 @@ def _new_record(run_id: str, parts: RunComponents) -> RunRecord:
             **_rows(parts),
             **_classes(parts),
             **_validation_texts(parts),
-            **({LEAKS: dict(result)} if (result := parts.data.leaks()) else {}),
+            **({LEAKS: dict(leaks)} if (leaks := parts.data.leaks()) else {}),
         },
         costs=dict(parts.costs),
         budget=dict(parts.budget),

@@ -96,12 +96,12 @@ def _artifacts(what: Pending, apart: Path, aliases: Path, left: Callable[[], flo
     """Write artifacts in W&B's offline form: online the client contacts the server and waits for its answer without
     limit."""
     wait_for_end_of(what.file, left())
-    result, address = artifacts_of(what.run, apart / "texts"), address_of(what.file)
-    if not result or address is None:
+    files, address = artifacts_of(what.run, apart / "texts"), address_of(what.file)
+    if not files or address is None:
         return []
 
     def write(run: Any) -> None:
-        for artifact in result:
+        for artifact in files:
             log_artifact(artifact, run)
 
     return artifacts_in(write_separately(address, apart, write, left), aliases=aliases)

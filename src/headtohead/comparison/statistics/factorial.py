@@ -111,8 +111,8 @@ class _Model:
     def _coded(self, effect: Effect, cell: Cell) -> float:
         return float(np.prod([self._code(factor, level, cell[factor]) for factor, level in effect.levels]))
 
-    def _code(self, factor: str, level: str, result: str) -> float:
-        return 1.0 if result == level else -1.0 if result == self._factors[factor][0] else 0.0
+    def _code(self, factor: str, level: str, level_here: str) -> float:
+        return 1.0 if level_here == level else -1.0 if level_here == self._factors[factor][0] else 0.0
 
     def _contrast(self, effect: Effect) -> Floats:
         """Return the effect from the free numbers: that of a base level is minus the sum of the others."""

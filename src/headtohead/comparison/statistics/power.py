@@ -82,8 +82,8 @@ def seeds_needed(
     """Return the seeds a new registration needs to find the effect; None above MOST_SEEDS."""
 
     def suffices(num_seeds: int) -> bool:
-        result = detectable_effect(num_seeds, alpha=alpha, level=level, paired=paired, requested=requested)
-        return result <= abs(effect)
+        detectable = detectable_effect(num_seeds, alpha=alpha, level=level, paired=paired, requested=requested)
+        return detectable <= abs(effect)
 
     if not suffices(MOST_SEEDS):
         return None

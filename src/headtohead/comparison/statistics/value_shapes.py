@@ -92,8 +92,8 @@ def is_skewed(arms: Iterable[Sequence[float]]) -> bool:
     spread = [arm for arm in values if np.ptp(arm) > _ROUNDING * np.abs(arm).max()]
     if not spread:
         return False
-    result = sum(float(_skewness(arm) ** 2) for arm in spread)
-    return bool(np.mean(_of_normal(tuple(sorted(map(len, spread)))) >= result) < LEVEL)
+    skewness = sum(float(_skewness(arm) ** 2) for arm in spread)
+    return bool(np.mean(_of_normal(tuple(sorted(map(len, spread)))) >= skewness) < LEVEL)
 
 
 def _skewness(values: Floats) -> Floats:

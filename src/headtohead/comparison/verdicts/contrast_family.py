@@ -81,8 +81,8 @@ def family_of(
     more = [number for number in _MORE if number > seeds][:_SENTENCES] or [2 * seeds]
     effect = effect_of(seeds)
     others = tuple((number, effect_of(number)) for number in more)
-    result = effect if math.isfinite(effect) else None
-    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, result, others)
+    detectable = effect if math.isfinite(effect) else None
+    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, detectable, others)
 
 
 def families_in(verdicts: Sequence[Verdict]) -> list[str]:

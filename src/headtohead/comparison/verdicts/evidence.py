@@ -232,11 +232,11 @@ def _what_seeds_show(
 ) -> tuple[float | None, tuple[int | None, int | None]]:
     """Return the effect that these seeds find, and the seeds that a new registration of the family would need."""
     sd, alpha, is_paired = float(estimate.sd), question.alpha, question.paired
-    result = detectable_effect(fewest, alpha=alpha, level=question.strictest, paired=is_paired) * sd
+    detectable = detectable_effect(fewest, alpha=alpha, level=question.strictest, paired=is_paired) * sd
     aim = abs(float(estimate.difference)) if question.margin is None else question.margin
     once = alpha / question.num_contrasts
     seeds = range_of_seeds(aim, sd, float(estimate.degrees), alpha=alpha, level=once, paired=is_paired)
-    return result if math.isfinite(result) else None, seeds
+    return detectable if math.isfinite(detectable) else None, seeds
 
 
 def _finished(outcomes: Outcomes) -> dict[int, float]:

@@ -113,8 +113,8 @@ def find(module: str, name: str, depth: int = 0) -> LocatedDefinition | None:
 def origin_of(module: str, name: str) -> str | None:
     """Return the module that defines a name of a module, or, where sources do not lead so far, the one it is
     imported from; None where the module's source does not name it."""
-    if (result := find(module, name)) is not None:
-        return result.module
+    if (origin := find(module, name)) is not None:
+        return origin.module
     located = parse(module).get(name)
     if located is None or not isinstance(located.node, ast.ImportFrom):
         return None

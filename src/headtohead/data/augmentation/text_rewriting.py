@@ -153,7 +153,7 @@ class Synonyms(TextRewriting):
 
     def rewritten(self, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
         text = self.tokenizer.decode(tokens.tolist())
-        again = _WORD.sub(lambda result: self._instead(result[0], draws), text)
+        again = _WORD.sub(lambda match: self._instead(match[0], draws), text)
         return tokens if again == text else self.tokenizer.encode([again]).values
 
     def _instead(self, word: str, draws: np.random.Generator) -> str:

@@ -89,7 +89,7 @@ class SearchSet:
         for name, letter, texts in (("corpus", "d", self.documents), ("queries", "q", self.queries)):
             lines = [json.dumps({"_id": f"{letter}{number}", "text": text}) for number, text in enumerate(texts)]
             replace_text(folder / f"{name}.jsonl", "\n".join(lines) + "\n")
-        grades = [(query, *result) for query, own in enumerate(self.relevant) for result in own.items()]
+        grades = [(query, *judgement) for query, own in enumerate(self.relevant) for judgement in own.items()]
         rows = [f"q{query}\td{document}\t{grade}" for query, document, grade in grades]
         judgements = "\n".join(["query-id\tcorpus-id\tscore", *rows])
         replace_text(folder / "qrels.tsv", judgements + "\n")

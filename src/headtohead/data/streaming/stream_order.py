@@ -83,14 +83,14 @@ class Lane:
 
     def take(self, start: int, stop: int) -> tuple[list[np.ndarray], int]:
         """Return the rows between two indices of the sequence, and the pass that the first of them belongs to."""
-        result, number = [], self._window_of(start)
+        taken, number = [], self._window_of(start)
         first_pass = number // self._per_pass
         while start < stop:
             number = self._window_of(start)
             begin, end = (self._ends[number - 1] if number else 0), self._ends[number]
-            result.append(self._rows(number)[start - begin : stop - begin])
+            taken.append(self._rows(number)[start - begin : stop - begin])
             start = min(stop, end)
-        return result, first_pass
+        return taken, first_pass
 
     def _window_of(self, index: int) -> int:
         while not self._ends or self._ends[-1] <= index:
@@ -155,7 +155,7 @@ class StreamOrder(Order):
         passes = []
         for lane in np.unique(own % len(self._lanes)):
             indices = own[own % len(self._lanes) == lane] // len(self._lanes)
-            result, first_pass = self._lanes[lane].take(int(indices[0]), int(indices[-1]) + 1)
-            rows += result
+            taken, first_pass = self._lanes[lane].take(int(indices[0]), int(indices[-1]) + 1)
+            rows += taken
             passes.append(first_pass)
         return min(passes, default=0), np.concatenate([np.zeros(0, dtype=np.int64), *rows])

@@ -56,10 +56,7 @@ def published_tokenizer(
 
 def _names(named: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, str]:
     """Return the token of each purpose: as the files say, else the usual ones that exist."""
-    tokens = {
-        purpose: token.get("content") if isinstance(token, dict) else token
-        for purpose, token in named.items()
-    }
+    tokens = {purpose: token.get("content") if isinstance(token, dict) else token for purpose, token in named.items()}
     result = {purpose: token for purpose, token in tokens.items() if isinstance(token, str) and token in ids}
     if result.keys() & {"sep_token", "eos_token", "cls_token", "bos_token"}:
         return result

@@ -94,13 +94,13 @@ def component(target: str) -> tuple[str, type[Component]]:
         raise ConfigurationError(
             f"{target} is refused: there is no module {error.name}; give one that Python finds (PYTHONPATH)"
         ) from None
-    result = getattr(namespace, name, None)
-    if not isinstance(result, type):
+    defined = getattr(namespace, name, None)
+    if not isinstance(defined, type):
         classes = [known for known, value in vars(namespace).items() if isinstance(value, type)]
         raise ConfigurationError(unknown(f"{module} has no class {name}", name, classes))
     for kind, base in KINDS.items():
-        if issubclass(result, base):
-            return kind, result
+        if issubclass(defined, base):
+            return kind, defined
     raise ConfigurationError(
         f"{target} derives from none of {', '.join(base.__name__ for base in KINDS.values())} "
         "(headtohead.components.component), and laws are about those"

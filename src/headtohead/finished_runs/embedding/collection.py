@@ -70,13 +70,13 @@ def digest_of(texts: Sequence[str]) -> str:
 
 def read_collection(path: str, reading: ReadOptions) -> Collection:
     """Raises DataError where there is no text, or two documents have one id."""
-    result = existing_path(path, "PATH", "a folder of .txt or .md files, or a .csv, .tsv, .json or .jsonl file")
-    is_table = result.is_file() and result.suffix.lower() in _TABLES
+    root = existing_path(path, "PATH", "a folder of .txt or .md files, or a .csv, .tsv, .json or .jsonl file")
+    is_table = root.is_file() and root.suffix.lower() in _TABLES
     if is_table and reading.unit is not None:
         raise DataError(f"--unit {reading.unit} has no effect on {path}, whose rows are the documents: leave it out")
     if not is_table and (reading.text_columns or reading.id_column):
         raise DataError(f"--text-column and --id-column name columns of a table, and {path} is not one: leave them out")
-    documents = list(table_rows(result, reading) if is_table else _texts(result, reading.unit))
+    documents = list(table_rows(root, reading) if is_table else _texts(root, reading.unit))
     if not documents:
         raise DataError(f"{path} holds no text: give a folder with .txt or .md files, or a file that is not empty")
     ids, texts = zip(*documents, strict=True)

@@ -56,7 +56,7 @@ def evaluate(run: FinishedRun, question: EvaluationRequest) -> Evaluation:
             for length in lengths
             for number in shots
         )
-    result = Evaluation(
+    evaluation = Evaluation(
         run=run.record.id,
         name=run.record.name,
         split=question.split,
@@ -69,7 +69,7 @@ def evaluate(run: FinishedRun, question: EvaluationRequest) -> Evaluation:
         monitor=run.record.selection.metric,
         points=points,
     )
-    return replace(result, path=str(result.write(run.folder)))
+    return replace(evaluation, path=str(evaluation.write(run.folder)))
 
 
 class EvaluationPass:

@@ -152,8 +152,8 @@ def _probe(evaluate: Value, target: float, *, count: int, start: int) -> None:
     evaluate(start)
     beyond = 0
     for index in _spread(count):
-        result = evaluate(index)
-        beyond = beyond + 1 if result is not None and result > FAR * target else 0
+        cost = evaluate(index)
+        beyond = beyond + 1 if cost is not None and cost > FAR * target else 0
         if beyond == 2:
             return
 

@@ -227,8 +227,8 @@ def _of_finished(plan: StudyPlan, arm: str, records: Records) -> float | None:
             continue
         if (span := _span(record)) is not None:
             spans[run.counts].append(span / _share(RunConfig(run.config).max_steps, whole))
-    result = spans[True] or spans[False]
-    return fmean(result) if result else None
+    known = spans[True] or spans[False]
+    return fmean(known) if known else None
 
 
 def _span(record: RunRecord) -> float | None:

@@ -55,7 +55,7 @@ def matched(
     if 0 < len(known) < len(keys):
         refuse_elsewhere(study, _joined(study, budget, known), drafts, folder, threads)
     try:
-        result = saved.completed(keys, solve)
+        matchings = saved.completed(keys, solve)
     except ConfigurationError as error:
         raise ConfigurationError(f"study {study.name}: {error}") from None
     except (RuntimeError, MemoryError) as error:
@@ -63,7 +63,7 @@ def matched(
             f"study {study.name}: the arms could not be matched to budget={study.budget.name}, since one of them "
             f"cannot run here ({' '.join(str(error).split())}): remove it, or choose a budget that is counted"
         ) from None
-    return _joined(study, budget, result)
+    return _joined(study, budget, matchings)
 
 
 def _joined(study: Study, budget: Budget, matchings: Mapping[str, SavedMatching]) -> Matching:

@@ -140,5 +140,5 @@ def _values(plan: StudyPlan, report: StudyReport, share: float) -> Values:
 
 
 def _ended(plan: StudyPlan, report: StudyReport) -> Mapping[RunSpec, RunRecord]:
-    result = ((run, report.records[run]) for run in plan.runs if run.trial is None)
-    return {run: record for run, record in result if record is not None and record.status in ("finished", "diverged")}
+    ended = ((run, report.records[run]) for run in plan.runs if run.trial is None)
+    return {run: record for run, record in ended if record is not None and record.status in ("finished", "diverged")}

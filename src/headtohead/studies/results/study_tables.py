@@ -123,9 +123,9 @@ def _by_length(report: StudyReport) -> Iterator[RenderableType]:
     for run, record in report.records.items():
         if run.counts and record is not None and record.status == "finished":
             arms[run.arm].append(record)
-    result = lengths_of(arms, report.study.stage_and_name[1], report.study.alpha)
-    if result is not None:
-        yield lengths_table(result)
+    lengths = lengths_of(arms, report.study.stage_and_name[1], report.study.alpha)
+    if lengths is not None:
+        yield lengths_table(lengths)
 
 
 def duration(seconds: float) -> str:

@@ -30,13 +30,13 @@ _BAND = 0.15
 
 def section(results: ComparisonResults) -> Section | None:
     """Return None where no run was tested on longer rows."""
-    result = results.lengths
-    if result is None:
+    curves = results.lengths
+    if curves is None:
         return None
     parts: list[SectionPart] = []
-    if any(curve.measured for curve in result.curves):
-        parts.append(_curves(results, result))
-    parts.append(_table(result))
+    if any(curve.measured for curve in curves.curves):
+        parts.append(_curves(results, curves))
+    parts.append(_table(curves))
     return Section("Over length", "lengths", parts)
 
 

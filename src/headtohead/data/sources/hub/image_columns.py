@@ -107,7 +107,7 @@ def _holds_pictures(kind: Any) -> bool:
     }
 
 
-def _one(requested: str | None, what: str, result: Sequence[str], names: Sequence[str], where: str) -> str:
+def _one(requested: str | None, what: str, candidates: Sequence[str], names: Sequence[str], where: str) -> str:
     if requested is not None:
         if requested not in names:
             raise DataError(
@@ -116,9 +116,9 @@ def _one(requested: str | None, what: str, result: Sequence[str], names: Sequenc
                 f"them."
             )
         return requested
-    if len(result) == 1:
-        return result[0]
-    problem = f"has the columns {', '.join(result or names)}"
+    if len(candidates) == 1:
+        return candidates[0]
+    problem = f"has the columns {', '.join(candidates or names)}"
     raise DataError(f"{where} {problem}, and which is the {what} is not plain: give data.{what}_column=NAME.")
 
 

@@ -72,9 +72,9 @@ def _listing_of_hub(published: DatasetReference) -> Listing:
         raise unreachable(published, "its answer names no commit")
     files = tuple(
         RepositoryFile(
-            result.rfilename, -1 if result.size is None else result.size, result.lfs.sha256 if result.lfs else None
+            sibling.rfilename, -1 if sibling.size is None else sibling.size, sibling.lfs.sha256 if sibling.lfs else None
         )
-        for result in info.siblings or ()
+        for sibling in info.siblings or ()
     )
     return Listing(info.sha, files, info.card_data.to_dict() if info.card_data else {})
 
@@ -114,6 +114,6 @@ def _remembered(published: DatasetReference, revision: str) -> Listing | None:
     return Listing(known["revision"], files, known["card"])
 
 
-def _as_json(result: Listing) -> dict[str, Any]:
-    files = [[file.path, file.size, file.sha256] for file in result.files]
-    return {"revision": result.revision, "files": files, "card": result.card}
+def _as_json(listing: Listing) -> dict[str, Any]:
+    files = [[file.path, file.size, file.sha256] for file in listing.files]
+    return {"revision": listing.revision, "files": files, "card": listing.card}

@@ -71,12 +71,12 @@ class Schema:
     """The features in terms of `datasets`."""
 
 
-def schema_of(result: DatasetLocation, listed: RepositoryFile, file: Path) -> Schema:
+def schema_of(located: DatasetLocation, listed: RepositoryFile, file: Path) -> Schema:
     """Return the schema; `file` is where the listed one is on this machine."""
-    published = result.published
+    published = located.published
     if published.folder is not None or file.name.lower().endswith(".parquet"):
         return Schema(row_files.column_names(file), row_files.features_of(file))
-    name, key = str(published.name), f"columns-{result.revision}-{_short(listed.path)}"
+    name, key = str(published.name), f"columns-{located.revision}-{_short(listed.path)}"
     known = _from_json(recall(name, key))
     if known is None:
         known = Schema(row_files.column_names(file), row_files.features_of(file))

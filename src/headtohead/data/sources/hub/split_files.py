@@ -74,15 +74,15 @@ def _as_the_card_says(
     above = str(config.get("data_dir") or "").strip("/")
     for split, patterns in _patterns(config["data_files"]):
         full_patterns = [f"{above}/{pattern}" if above else pattern.removeprefix("./") for pattern in patterns]
-        result = [file for file in readable if any(_matches(file.path, pattern) for pattern in full_patterns)]
+        matching = [file for file in readable if any(_matches(file.path, pattern) for pattern in full_patterns)]
         if split is None:
-            splits.update(_by_split_name(result, "", all_are_meant=True))
-        elif not result:
+            splits.update(_by_split_name(matching, "", all_are_meant=True))
+        elif not matching:
             raise DataError(
                 f"{published} has no file {' or '.join(full_patterns)}, which its card names for its {split} split."
             )
         else:
-            splits[split] = tuple(result)
+            splits[split] = tuple(matching)
     return splits
 
 
@@ -147,7 +147,7 @@ def _by_split_name(files: Sequence[RepositoryFile], above: str, *, all_are_meant
     for split, file in named:
         if split is not None or all_are_meant or not has_train:
             splits.setdefault(split or "train", []).append(file)
-    return {split: tuple(result) for split, result in splits.items()}
+    return {split: tuple(paths) for split, paths in splits.items()}
 
 
 def _split_named(path: str, suffix: str) -> str | None:

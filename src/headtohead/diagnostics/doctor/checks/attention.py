@@ -71,11 +71,12 @@ def attention(patient: Patient) -> Finding:
 
 
 def _unscaled(spread: ScoreSpread) -> Finding | None:
-    result, width = max(spread.by_head), spread.head_width
-    if not result > spread.limit:
+    deviation, width = max(spread.by_head), spread.head_width
+    if not deviation > spread.limit:
         return None
     message = (
-        f"scores of {spread.call.name} have standard deviation {result:.1f} for tokens of variance 1: 1 is expected, "
+        f"scores of {spread.call.name} have standard deviation {deviation:.1f} for tokens of variance 1: 1 is "
+        f"expected, "
         f"and without scaling by the head's width sqrt({width}) = {width**0.5:.1f}"
     )
     return Finding("fault", message, "divide scores by sqrt(head width): model.mixer.scale=null does")
