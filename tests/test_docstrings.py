@@ -61,14 +61,14 @@ def test_docstrings_begin_with_a_verb_or_a_subject(room: str) -> None:
 
 @pytest.mark.parametrize("text", ["Of what each wrote, at each.", "None where it is free.", "What a task shares."])
 def test_a_fragment_is_found_wherever_it_stands(text: str) -> None:
-    places = (
+    spots = (
         "{}",
         "class A:\n    {}",
         "class A:\n    def f(self):\n        {}",
         "a = 1\n{}",
         "class A:\n    a: int\n    {}",
     )
-    for source in (place.format(f'"""{text}"""') for place in places):
+    for source in (spot.format(f'"""{text}"""') for spot in spots):
         assert [result for _, result in fragments_in(source)] == [text]
     assert not list(fragments_in('def f():\n    """Return none of them."""'))
     assert not list(fragments_in('a = 1\n"""Whether it is one."""'))

@@ -79,7 +79,7 @@ class Registration:
     """The smallest difference that matters; without it nothing is called equivalent."""
     seeds: Collection[int] | None = None
     """The registered seeds; None means that nothing was registered, so that every verdict is exploratory."""
-    looks: Sequence[int] = ()
+    interim_analyses: Sequence[int] = ()
     """The numbers of seeds at which results are read, the last one all of them; empty: once, at the end."""
     rounds: SeedRounds | None = None
     """The rule by which seeds are added until contrasts are decided; None means that their number was fixed, or interim

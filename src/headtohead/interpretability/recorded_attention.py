@@ -87,7 +87,7 @@ def attention_maps(
         for name, part in mixers_with_maps(architecture).items()
     ]
     try:
-        with torch.no_grad(), without_compilation(), without_side_effects(architecture):
+        with torch.no_grad(), without_compilation(), in_evaluation_mode(architecture):
             architecture.features(**on_device_of(inputs, architecture))
     finally:
         for hook in hooks:
@@ -183,7 +183,7 @@ def on_device_of(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Te
 
 
 @contextmanager
-def without_side_effects(model: nn.Module) -> Iterator[None]:
+def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode with generators that may be used freely, and restore both afterwards."""
     training = [part for part in model.modules() if part.training]
     devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}

@@ -65,15 +65,15 @@ def family_of(
     num_seeds: int,
     *,
     alpha: float,
-    looks: Sequence[int] = (),
+    interim_analyses: Sequence[int] = (),
     paired: bool = True,
     rounds: SeedRounds | None = None,
 ) -> ContrastFamily:
-    """Return the family of a design; with looks, at the last of them."""
+    """Return the family of a design; with interim_analyses, at the last of them."""
     if rounds is not None:
         return ContrastFamily(num_contrasts, num_seeds, alpha, alpha / num_contrasts, paired, None, (), rounds)
-    last = interim_levels(looks, alpha=alpha, num_contrasts=num_contrasts)[-1] if looks else alpha
-    level, seeds = last / num_contrasts, looks[-1] if looks else num_seeds
+    last = interim_levels(interim_analyses, alpha=alpha, num_contrasts=num_contrasts)[-1] if interim_analyses else alpha
+    level, seeds = last / num_contrasts, interim_analyses[-1] if interim_analyses else num_seeds
 
     def effect_of(number: int) -> float:
         return detectable_effect(number, alpha=alpha, level=level, paired=paired)

@@ -204,12 +204,12 @@ def _kind(result: TestResult, p: float | None, p_equivalent: float | None, level
 
 def level_of(registration: Registration, num_seeds: int, num_contrasts: int) -> float | None:
     """Return the level of this look, for a family of so many; None where it was not registered."""
-    if not registration.looks:
+    if not registration.interim_analyses:
         return registration.alpha
-    if num_seeds not in registration.looks:
+    if num_seeds not in registration.interim_analyses:
         return None
-    spent = interim_levels(registration.looks, alpha=registration.alpha, num_contrasts=num_contrasts)
-    return spent[list(registration.looks).index(num_seeds)]
+    spent = interim_levels(registration.interim_analyses, alpha=registration.alpha, num_contrasts=num_contrasts)
+    return spent[list(registration.interim_analyses).index(num_seeds)]
 
 
 def departures(
@@ -234,7 +234,7 @@ def _num_due(number: int, registration: Registration, stop: SeedStop | None) -> 
     """Return how many of the registered seeds a verdict on so many needs; None for all of them."""
     if stop is not None and stop.reason != "open":
         return stop.num_seeds
-    return number if registration.looks or registration.rounds else None
+    return number if registration.interim_analyses or registration.rounds else None
 
 
 def _listed(seeds: Sequence[int]) -> str:

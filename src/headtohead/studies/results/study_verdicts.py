@@ -61,7 +61,7 @@ def requested_family(study: Study) -> ContrastFamily:
         max(1, len(study.contrasts)),
         len(study.seeds),
         alpha=study.alpha,
-        looks=study.looks,
+        interim_analyses=study.looks,
         paired=study.is_paired,
         rounds=study.rounds,
     )
@@ -94,7 +94,7 @@ def _registration(
         measured=measured,
         margin=study.margin,
         seeds=written.seeds if written else None,
-        looks=written.looks if written else (),
+        interim_analyses=written.looks if written else (),
         rounds=study.rounds,
         stops=stops,
         num_dropped=num_dropped,
