@@ -64,7 +64,7 @@ def alpha_spent(share: float, alpha: float = 0.05) -> float:
 
 
 def interim_levels(interim_analyses: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
-    """The level at which each look tests; interim_analyses are numbers of seeds, rising, the last one all that is registered.
+    """Return the level of each interim analysis; they are rising numbers of seeds, the last one all that is registered.
 
     Of a family the p-values are Holm's: each of its steps stays below what its share of alpha may spend.
     """
@@ -96,7 +96,7 @@ def _levels(interim_analyses: tuple[int, ...], alpha: float) -> tuple[float, ...
 
 @lru_cache(maxsize=4)
 def _paths(interim_analyses: tuple[int, ...]) -> NDArray[np.float32]:
-    """The size of t at each look, of studies in which nothing differs."""
+    """The size of t at each interim analysis, of studies in which nothing differs."""
     rng = np.random.default_rng(_DRAWN_WITH)
     result = np.empty((len(interim_analyses), _PATHS), dtype=np.float32)
     total, within, before = np.zeros(_PATHS), np.zeros(_PATHS), 0
