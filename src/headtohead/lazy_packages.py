@@ -76,7 +76,7 @@ def _class(name: str) -> Standin:
     """Stand for a class of which there are no instances before the code has run."""
 
     def standin(module: ModuleType) -> object:
-        class Kind(type):
+        class StandinType(type):
             def __instancecheck__(cls, instance: object) -> bool:
                 return not isinstance(module, _UnrunModule) and isinstance(instance, getattr(module, name))
 
