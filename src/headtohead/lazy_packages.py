@@ -80,7 +80,7 @@ def _class(name: str) -> Standin:
             def __instancecheck__(cls, instance: object) -> bool:
                 return not isinstance(module, _UnrunModule) and isinstance(instance, getattr(module, name))
 
-        return Kind(name, (), {"__module__": module.__name__})
+        return StandinType(name, (), {"__module__": module.__name__})
 
     return standin
 

@@ -27,6 +27,7 @@ from doctor_runs import (
     findings,
 )
 from headtohead.diagnostics.doctor.checks.overfitting import overfit
+from sampled_cases import diagonal
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -157,15 +158,15 @@ def named(part: list[str] | str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", SIZES, ids=named)
-@pytest.mark.parametrize("base", [DECODER, ENCODER, CLASSIFIER, TRANSLATOR, IMAGES], ids=named)
+@pytest.mark.parametrize(
+    ("base", "change"), diagonal([DECODER, ENCODER, CLASSIFIER, TRANSLATOR, IMAGES], SIZES, names=named)
+)
 def test_sizes_and_seeds_raise_no_false_alarm(base: list[str], change: list[str]) -> None:
     assert faults(findings([*base, *change])) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", STACKS)
-@pytest.mark.parametrize("base", [DECODER, TRANSLATOR], ids=named)
+@pytest.mark.parametrize(("base", "change"), diagonal([DECODER, TRANSLATOR], STACKS, names=named))
 def test_sane_parts_raise_no_false_alarm(base: list[str], change: str) -> None:
     assert faults(findings([*base, change])) == []
 

@@ -79,7 +79,7 @@ def measured(folder: Path) -> dict[str, Any]:
         (SMALL, "float32", 4),
         (SMALL, "bfloat16", 3),
         pytest.param(BILLION, "float32", 5, marks=pytest.mark.slow),
-        pytest.param(BILLION, "bfloat16", 1, marks=pytest.mark.slow),
+        pytest.param(BILLION, "bfloat16", 1, marks=pytest.mark.whole),
     ],
 )
 def test_a_model_loads_within_its_own_memory_and_a_fifth_of_its_file(

@@ -143,10 +143,13 @@ def _with_pinned(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str,
     return {**node, **known, **deeper}
 
 
-def fitted(config: Mapping[str, Any], data: DataSource | None = None) -> tuple[dict[str, Any], InputSize]:
-    """Return the configuration with nothing left to the data, and the size of the data's longest sample."""
+def fitted(
+    config: Mapping[str, Any], data: DataSource | None = None, task: Task | None = None
+) -> tuple[dict[str, Any], InputSize]:
+    """Return the configuration with nothing left to the data, and the size of the data's longest sample; `data` and
+    `task` are those that were built from it, where they are at hand."""
     data = build_data(config) if data is None else data
-    task = build_task(config, data.spec())
+    task = build_task(config, data.spec()) if task is None else task
     spec = spec_as_read(task, data)
     return fit(config, spec), _size(task, spec, make(config["precision"]), make(config["trainer"]))
 
