@@ -25,7 +25,7 @@ SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "pari
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12
 PROCESS_DRAWS = 9
-"""Where a case starts processes: as many as there are kinds of runs that are killed."""
+"""The draws of a case that starts processes: as many as there are kinds of runs that are killed."""
 STARTED = pytest.StashKey[list[str]]()
 """The processes that the run of a test started, and those of fixtures that it may share with tests before it."""
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
