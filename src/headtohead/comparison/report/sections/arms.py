@@ -33,7 +33,7 @@ def section(results: ComparisonResults) -> Section | None:
     rows = [list(_row(results, arm, costs.values())) for arm in (*first, *others)]
     caption = (
         f"Results and costs. {metric.capitalize()} ({aim(results)}) is the mean over the seeds that "
-        f"finished, with its {level(results.alpha)} Student's t interval below it; differences are arm minus "
+        f"finished, with its {level(results.alpha)} t interval below it; differences are arm minus "
         f"{results.baseline}, paired by seed where data are shared. {_of_chance(results)}{_explained(costs)}"
         "Failures are runs that diverged, ran out of memory or were interrupted."
     )

@@ -140,7 +140,7 @@ def _caption(results: ComparisonResults) -> str:
 
 def _interval(results: ComparisonResults) -> str:
     by_rounds = any(verdict.seed_evidence is not None for verdict in results.verdicts)
-    return "confidence sequence, which holds at every number of seeds" if by_rounds else "Student's t interval"
+    return "confidence sequence, which holds at every number of seeds" if by_rounds else "t interval"
 
 
 def _level(results: ComparisonResults) -> float:

@@ -59,7 +59,7 @@ def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
     caption = (
         f"Test {metric_words(curves.metric)} over the length of the rows ({aim(results)}). 1x is the test split as "
         f"in training, on the right are rows so many times as long; the same rows for every arm and seed of the data. "
-        f"Lines are means over seeds, areas their {level(results.alpha)} Student's t intervals; a line ends where "
+        f"Lines are means over seeds, areas their {level(results.alpha)} t intervals; a line ends where "
         f"its arm can read no further.{chance_words(form, next(iter(curves.chance.values()), None))}"
     )
     return figure(form, caption)

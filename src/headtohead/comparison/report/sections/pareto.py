@@ -53,7 +53,7 @@ def section(results: ComparisonResults) -> Section | None:
     }
     caption = (
         f"Quality against cost. Large markers are arms: the mean {metric_words(results.metric)} ({aim(results)}) "
-        f"over seeds with its {level(results.alpha)} Student's t interval; small dots are single seeds. The line "
+        f"over seeds with its {level(results.alpha)} t interval; small dots are single seeds. The line "
         "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
         f"their order may be chance.{f' All arms have the same {_listed(equal)}.' if equal else ''}"
         f"{chance_words(next(iter(forms.values())), chance)}"

@@ -62,7 +62,7 @@ def _curves(results: ComparisonResults, ranking: BudgetRanking) -> ReportFigure:
     caption = (
         f"{metric_words(ranking.metric).capitalize()} ({aim(results)}) at shares of the budget, each point a run of "
         f"its "
-        f"own with its own schedule: means over seeds, with their {level(ranking.alpha)} Student's t intervals."
+        f"own with its own schedule: means over seeds, with their {level(ranking.alpha)} t intervals."
     )
     form = with_chance({"data": data, "layout": layout}, results.chance())
     return figure(form, caption + chance_words(form, results.chance()))

@@ -71,7 +71,7 @@ def _figure(results: ComparisonResults, curves: Sequence[RowsCurve]) -> ReportFi
     form = with_chance({"data": data, "layout": layout}, results.chance())
     caption = (
         f"{metric_words(results.metric)} over the number of training rows ({aim(results)}): means over seeds, bars "
-        f"their {level(results.alpha)} Student's t intervals. The rows of a smaller number are among those of a "
+        f"their {level(results.alpha)} t intervals. The rows of a smaller number are among those of a "
         f"larger one. Level lines: nothing was trained.{chance_words(form, results.chance())}"
     )
     return figure(form, caption[0].upper() + caption[1:])
