@@ -25,9 +25,9 @@ SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "pari
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12
 PROCESS_DRAWS = 9
-"""Where a case starts processes: as many as there are kinds of runs that are killed."""
+"""The draws of a case that starts processes: as many as there are kinds of runs that are killed."""
 STARTED = pytest.StashKey[list[str]]()
-"""What the run of a test started, and what fixtures started that it may share with tests before it."""
+"""The processes that the run of a test started, and those of fixtures that it may share with tests before it."""
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
 
 shape_checks.install(hooked_modules())

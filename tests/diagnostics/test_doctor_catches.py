@@ -149,8 +149,8 @@ STEPS = [
     ["optimizer=adam"], ["optimizer=sgd", "optimizer.lr=0.01"], ["optimizer=lion"], ["optimizer=muon"],
     ["precision=bf16-mixed"],
 ]  # fmt: skip
-"""At its own rate of 0.1, without the warm-up, SGD diverges for seven of fifteen seeds and instruction sets here: no
-false alarm. At a tenth of it all fifteen learn the batch."""
+"""The steps of a short training. At its own rate of 0.1, without the warm-up, SGD diverges for seven of fifteen seeds
+and instruction sets here: no false alarm. At a tenth of it all fifteen learn the batch."""
 
 
 def named(part: list[str] | str) -> str:

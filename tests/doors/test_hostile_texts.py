@@ -46,7 +46,10 @@ NASTY = " ".join(text for name, text in TEXTS.items() if name not in ("a null by
 ALL_AT_ONCE = "all at once"
 CASES = [
     ALL_AT_ONCE,
-    *(name if name in ("a null byte", "a long word") else pytest.param(name, marks=pytest.mark.whole) for name in TEXTS),
+    *(
+        name if name in ("a null byte", "a long word") else pytest.param(name, marks=pytest.mark.whole)
+        for name in TEXTS
+    ),
 ]
 """The gate shows the texts together, and by itself what would hide others; `make laws-long` each alone."""
 MADE = "document.querySelectorAll('img[src=x], svg[onload], iframe, base, [onfocus], [onmouseover], [onerror]').length"

@@ -65,7 +65,9 @@ def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
     run, own = fresh_run(tmp_path, *CHAR), tmp_path / "own"
     own.mkdir()
     (own / "model.safetensors").write_text("mine")
-    with pytest.raises(ConfigurationError, match="own holds files that are no export: name a new or an empty folder"):
+    with pytest.raises(
+        ConfigurationError, match="own holds files that are not an export: name a new or an empty folder"
+    ):
         export(run, "safetensors", own)
     assert (own / "model.safetensors").read_text() == "mine"
     for _ in range(2):

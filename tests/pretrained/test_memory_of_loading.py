@@ -16,7 +16,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 SPARE = 0.2
-"""Of the file's size: what loading may take besides the model."""
+"""The share of the file's size that loading may take besides the model."""
 SMALL: dict[str, Any] = {
     "vocab_size": 8000, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12,
     "num_attention_heads": 12, "max_position_embeddings": 512,

@@ -164,7 +164,7 @@ def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Pat
 
 
 def test_the_time_of_a_probe_is_not_the_time_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every probe advances the clock, so that a busy machine is no slow probe."""
+    """Every probe advances the clock, so that a busy machine is not a slow probe."""
     probes: list[float] = []
 
     def put_forward(*_: Any, **__: Any) -> list[Any]:

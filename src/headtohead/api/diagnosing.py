@@ -1,4 +1,4 @@
-"""Questions before a run, from Python: about a class of one's own, a model that does not learn, time and memory."""
+"""Questions before a run, from Python: about a class of your own, a model that does not learn, time and memory."""
 
 from __future__ import annotations
 
@@ -117,18 +117,18 @@ def check(
     d_model: int = 16,
     num_heads: int = 4,
 ) -> CheckedClass:
-    """Hold a class of one's own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
+    """Hold a class of your own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
 
     `reference` is the same function written plainly; `thorough` takes double, single and half precision.
     """
     name = target if isinstance(target, str) else target_of(target)
     kind, owner = component(name)
-    provided = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
+    values = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
     if reference is not None and kind != "mixer":
         raise ConfigurationError(f"reference is refused: {name} is not a mixer, and only mixers have references")
     plain = reference if reference is None or isinstance(reference, str) else target_of(reference)
-    twin = None if plain is None else partial(component(plain)[1], **provided)
-    listed = cases(kind, partial(owner, **provided), twin, Sizes(d_model, num_heads), thorough=thorough)
+    twin = None if plain is None else partial(component(plain)[1], **values)
+    listed = cases(kind, partial(owner, **values), twin, Sizes(d_model, num_heads), thorough=thorough)
     result = CheckedClass(name, kind, list(check_laws(listed)))
     if not result.broken:
         mark_checked(name)

@@ -30,7 +30,8 @@ Figure = Literal[
 ]  # fmt: skip
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 BATCHES_READ = 32
-"""From the start of the run; where all rows are of one length, one batch is as good as any number."""
+"""The number of batches read from the start of the run; where all rows are of one length, one batch is as good as any
+number."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class DataVolume:
     """A data volume is what the first steps of a run read."""
 
     rows: Mapping[Lengths, int]
-    """How many there are of each lengths."""
+    """The number of rows of each length."""
     scored: int
     """Targets that count, of all rows together."""
     num_steps: int
@@ -54,9 +55,9 @@ class StepTiming:
     """Seconds of a step in each turn."""
     device: str
     kernels: Mapping[str, str]
-    """What computes each mixer that has a fast kernel: torch, or that kernel's package."""
+    """The kernels that compute each mixer that has a fast one: torch, or that kernel's package."""
     threads: int | None = None
-    """Of the processor; None on another device."""
+    """The threads of the processor; None on another device."""
 
     @property
     def step_seconds(self) -> float:

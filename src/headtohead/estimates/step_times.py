@@ -33,7 +33,7 @@ from headtohead.training.trainer import device_of
 WARM_UP = 2
 """Steps of every arm that nobody times: caches, allocators and compilers have done their part by then."""
 _SECONDS, _MOST_STEPS = 8.0, 9
-"""What timing the shapes of a plan may take together, and the most steps of each."""
+"""The seconds that timing the shapes of a plan may take together, and the most steps of each."""
 _OF_A_STEP = (
     "data", "task", "augmentation", "model", "parametrisation", "finetuning", "precision", "checkpointing",
     "init_from", "resume_from",

@@ -110,5 +110,5 @@ def test_too_few_points_or_sizes_are_refused() -> None:
 
 
 def test_a_diverged_run_is_no_point_of_a_law() -> None:
-    with pytest.raises(ValueError, match="a run that diverged is no point of a law"):
+    with pytest.raises(ValueError, match="a run that diverged is not a point of a law"):
         power_law([1.0, 2.0, 4.0, 8.0], [3.0, 2.0, np.nan, 1.0])

@@ -34,7 +34,7 @@ LAWS: tuple[Law, ...] = (
     cost_laws.declared_state,
     cost_laws.declared_activations,
 )
-"""The laws that hold without exception; those about positions are asked for by name."""
+"""The laws that hold without exception; those about positions are requested by name."""
 
 
 def applies(law: Law, *, causal: bool, dtype: torch.dtype, has_slow_twin: bool) -> bool:

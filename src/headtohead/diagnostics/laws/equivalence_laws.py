@@ -108,14 +108,14 @@ def slow_twin(subject: LawSubject) -> None:
     x, context = subject.inputs(fast)
     valid = torch.ones(subject.num_rows, subject.length, dtype=torch.bool)
     valid[-1, subject.length // 2 :] = False
-    for provided in (context, Context(valid=valid, memory=context.memory)):
+    for around in (context, Context(valid=valid, memory=context.memory)):
         fast.zero_grad()
         slow.zero_grad()
-        y, gradients = _with_gradients(fast, x, provided)
-        slow_y, slow_gradients = _with_gradients(slow, x, provided)
-        real = slice(None) if provided.valid is None else valid
+        y, gradients = _with_gradients(fast, x, around)
+        slow_y, slow_gradients = _with_gradients(slow, x, around)
+        real = slice(None) if around.valid is None else valid
         require_equal(y[real], slow_y[real], "the fast form must give the outputs of the slow one")
-        if provided.valid is None:
+        if around.valid is None:
             scale = max(float(gradient.abs().max()) for gradient in slow_gradients.values())
             for name, gradient in gradients.items():
                 message = f"both forms must give {name} the same gradient"
@@ -123,9 +123,9 @@ def slow_twin(subject: LawSubject) -> None:
 
 
 AUTOCAST_DRAWS = 5
-"""An odd number: what most of them show is no luck of one."""
+"""An odd number, so that a majority decides and not a single draw."""
 ROUNDINGS_OF_A_SUBLAYER = 7
-"""By how much the error of a sublayer in 16 bits may exceed that of its input rounded once."""
+"""The factor by which the error of a sublayer in 16 bits may exceed that of its input rounded once."""
 
 
 def autocast(subject: LawSubject) -> None:

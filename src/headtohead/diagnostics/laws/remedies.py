@@ -48,7 +48,8 @@ REMEDIES: Mapping[Law, str] = {
 }
 _SILENT: Mapping[Law, str] = {
     equivalence_laws.slow_twin: "no reference was given (--twin PACKAGE.CLASS)",
-    attention_laws.explicit_attention: "it shows no attention: its output is no weighted sum of tokens, or it does not "
+    attention_laws.explicit_attention: "it shows no attention: its output is not a weighted sum of tokens, or it "
+    "does not "
     "derive from HasAttentionMaps",
     cost_laws.declared_state: "it cannot be causal, and only causal models decode",
     masking_laws.left_padding: "it cannot be causal, and only causal models decode",

@@ -20,7 +20,7 @@ from headtohead.execution.single_run import DONE, record_of
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.foundation_runs import used
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.study_rounds import fewest_rounds
+from headtohead.studies.planning.study_progress import fewest_rounds
 
 if TYPE_CHECKING:
     from headtohead.estimates.run_cost import CostedRun, RunCosts
@@ -36,10 +36,10 @@ class ArmEstimate:
     runs: int
     """Those not known yet among them."""
     trials: int
-    """Of these, the trials of the tuning."""
+    """The trials of the tuning among these."""
     missing: int
     missing_share: float
-    """What is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
+    """The share that is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
     parameters: float
     state: float
     tokens: float
@@ -49,13 +49,13 @@ class ArmEstimate:
     """Return None where nothing could tell."""
     source: Literal["finished runs", "calibration", "its FLOPs"] | None
     takes_steps: bool
-    """False where rows are learned from at once."""
+    """Whether it trains by steps; otherwise rows are learned from at once."""
     fewest_missing: int
     """Runs that are missing even where all contrasts are decided as early as they can be."""
     bytes_kept: float
-    """On disk, of one whole run."""
+    """The bytes on disk of one whole run."""
     bytes_missing: float
-    """Of all that is missing."""
+    """The bytes of all that is missing."""
     bytes_passing: float
     """The checkpoints of one run while it trains."""
 
@@ -118,7 +118,7 @@ def _part(arm: ArmEstimate) -> float:
 
 
 Timer = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, float]]
-"""From the arms' configurations to seconds of training of one run."""
+"""A function from the arms' configurations to seconds of training of one run."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _Left:
 
     runs: int
     whole: float
-    """As a number of whole runs."""
+    """The same as a number of whole runs."""
     bytes: float
 
 
@@ -261,8 +261,8 @@ def _of_finished(plan: StudyPlan, arm: str, records: Records) -> float | None:
             continue
         if (span := _span(record)) is not None:
             spans[run.counts].append(span / _share(RunConfig(run.config).max_steps, whole))
-    result = spans[True] or spans[False]
-    return fmean(result) if result else None
+    known = spans[True] or spans[False]
+    return fmean(known) if known else None
 
 
 def _span(record: RunRecord) -> float | None:
