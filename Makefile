@@ -57,7 +57,7 @@ outputs/recall/.%: | $(INSTALLED)
 	@$(BIN)/h2h train experiment=associative_recall model/mixer=$* name=$*
 	@touch $@
 
-demo-again:  ## forget the demo's runs and train them anew
+demo-again:  ## forget the demo's runs and train them again
 	@rm -rf outputs/studies/demo
 	@$(MAKE) --no-print-directory demo
 

@@ -41,7 +41,7 @@ from headtohead.components.mixers.linear.mlstm import Mlstm, normalised, with_on
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.components.mixers.linear.rwkv6 import Rwkv6
 from headtohead.components.mixers.recurrent.slstm import Slstm
-from headtohead.diagnostics.peers.mixing_forms import (
+from headtohead.diagnostics.peers.layer_peers import (
     D_MODEL,
     HEAD_WIDTH,
     NUM_HEADS,

@@ -32,7 +32,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def visit(browser: Browser, dashboard: Dashboard, **view: Any) -> None:
-    """A page loaded anew, not only another place on it."""
+    """A page loaded again, not only another place on it."""
     browser.open("about:blank")
     browser.open(f"{dashboard.address}#" + "&".join(f"{name}={value}" for name, value in view.items()))
 

@@ -16,7 +16,7 @@ import { change, choose, onChange, state } from "./state.js";
 import * as studies from "./studies.js";
 
 const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
-/** What of a view decides which runs the server is asked for. */
+/** What of a view decides which runs are requested of the server. */
 const ASKED = ["q", "group", "sort", "sel"];
 let drawing = Promise.resolve();
 let requests = 0;
