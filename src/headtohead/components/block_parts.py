@@ -64,7 +64,7 @@ class ResidualScheme(Component):
     has_stream: ClassVar[bool] = True
     """Whether there is a stream; without one, sublayers follow each other."""
     num_streams: int = 1
-    """How many streams, each as wide as the model, pass from block to block side by side."""
+    """The number of streams, each as wide as the model, that pass from block to block side by side."""
     branch_gain: float = 1.0
     """Initialisations multiply the weights of a branch by this, queries and keys left out."""
 

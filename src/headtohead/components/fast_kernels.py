@@ -33,6 +33,8 @@ from torch import Tensor, nn
 from headtohead.components.component import CrossMixer, Mixer
 from headtohead.errors import UsageError
 
+FlaFunction = Callable[..., Any]
+"""A function of fla, which `through_fla` calls."""
 FlaKernel = Literal["auto", "torch", "fla"]
 MambaKernel = Literal["auto", "torch", "mamba_ssm"]
 Kernel = Literal["auto", "torch", "fla", "mamba_ssm"]
@@ -140,7 +142,7 @@ def kernels_in_use(
 
 
 def through_fla(
-    function: Callable[..., Any],
+    function: FlaFunction,
     tensors: Mapping[str, Float[Tensor, "B H L *E"]],
     starts: Bool[Tensor, "B L"] | None,
     *,

@@ -26,8 +26,8 @@ from headtohead.tasks.vocabulary_loss import mean, perplexity, vocabulary_head
 
 
 class MaskedDiffusion(MaskedLanguageModelling):
-    """Of a row of n tokens, k hide behind masks, any number from 1 to n alike, and the loss of these counts n / k
-    times: the mean over k is a bound of the negative log-likelihood of the row, in any order of its tokens."""
+    """Restores k of a row's n tokens, where every k from 1 to n is as likely, and counts their loss n / k times: the
+    mean over k is a bound of the negative log-likelihood of the row, in any order of its tokens."""
 
     families: ClassVar[tuple[str, ...]] = ("encoder_only",)
     row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {

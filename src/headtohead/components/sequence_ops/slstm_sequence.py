@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 
 class CellStates(NamedTuple):
-    """What a cell carries: the output, the cell and the normaliser, both divided by exp(scale)."""
+    """The output, cell and normaliser that are carried from token to token; the last two divided by exp(scale)."""
 
     hidden: Float[Tensor, "B H K"]
     cell: Float[Tensor, "B H K"]

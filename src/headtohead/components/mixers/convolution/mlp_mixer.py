@@ -62,7 +62,7 @@ class MlpMixer(Mixer):
         if length > self.max_length:
             raise UsageError(
                 f"a sequence of {length} tokens is longer than the max_length={self.max_length} that mixer=mlp_mixer "
-                "has weights for: set model.max_length higher and train anew, or use another mixer"
+                "has weights for: set model.max_length higher and train again, or use another mixer"
             )
         hidden = F.gelu(F.linear(x.mT, self.up.weight[:, :length], self.up.bias))
         return F.linear(hidden, self.down.weight[:length], self.down.bias[:length]).mT

@@ -3,9 +3,7 @@ so that a memory may turn in more than one plane at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -86,7 +84,7 @@ class DeltaProduct(GatedDelta):
         return single, document_starts
 
     def through(
-        self, kernel: Callable[..., Any], parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
+        self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         y = super().through(kernel, *self._write_by_write(parts, document_starts))
         return y[:, :, self.num_writes - 1 :: self.num_writes]

@@ -1,5 +1,5 @@
-"""What mixers with a delta rule share: convolved queries, keys of unit length, and values that replace what the memory
-holds at a key (Yang et al. 2024, https://arxiv.org/abs/2406.06484)."""
+"""Mixers with a delta rule share this base: queries and keys are convolved and of unit length, and values replace what
+the memory holds at a key (Yang et al. 2024, https://arxiv.org/abs/2406.06484)."""
 
 from __future__ import annotations
 

@@ -3,16 +3,13 @@ https://arxiv.org/abs/2406.06484), with decay (Yang et al. 2024, https://arxiv.o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery
-from headtohead.components.fast_kernels import DELTA, GATED_DELTA, through_fla
+from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, through_fla
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
@@ -77,7 +74,7 @@ class GatedDelta(DeltaRule):
         return output
 
     def through(
-        self, kernel: Callable[..., Any], parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
+        self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         assert parts.rate is not None, "project makes it"
         kind = parts.v.dtype

@@ -3,16 +3,13 @@ channel of a key at a rate of its own which every token chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
-from headtohead.components.fast_kernels import GLA, through_fla
+from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import (
@@ -83,7 +80,7 @@ class GatedLinearAttention(MatrixMemory):
         return output
 
     def through(
-        self, kernel: Callable[..., Any], parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
+        self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         inputs = {"q": parts.q, "k": parts.k, "v": parts.v, "g": parts.log_decay}
         return through_fla(kernel, inputs, document_starts, scale=1.0)

@@ -54,13 +54,13 @@ class Mamba3Selection:
     gate: Float[Tensor, "B L E"]
     log_decay: Float[Tensor, "B H L"]
     own: Float[Tensor, "B H L"]
-    """How much of itself a token writes."""
+    """The share of itself that a token writes."""
     previous: Float[Tensor, "B H L"]
-    """How much of the token before it writes, besides what that one wrote itself."""
+    """The share of the token before that it writes, besides what that one wrote itself."""
     B: Float[Tensor, "B H L N"]
     C: Float[Tensor, "B H L N"]
     angle: Float[Tensor, "B H A"]
-    """How far the states have turned after the last token."""
+    """The angles by which the states have turned after the last token."""
 
 
 class Mamba3(Mixer, HasAttentionMaps):
@@ -96,7 +96,7 @@ class Mamba3(Mixer, HasAttentionMaps):
             raise UsageError(f"{field} does not divide mamba3's {self.width} inner channels: choose a divisor")
         self.num_angles = int(rotated * state) // 2
         if self.num_angles < 1:
-            raise UsageError(f"rotated={rotated:g} of state={state} is no pair of states: choose more of them")
+            raise UsageError(f"rotated={rotated:g} of state={state} holds not one pair of states: choose more of them")
         self.parts = [self.width, self.width, state, state, *3 * [self.num_heads], self.num_angles]
         self.in_proj = nn.Linear(d_model, sum(self.parts), bias=False)
         self.B_norm, self.C_norm = RmsScale(state, eps=eps), RmsScale(state, eps=eps)

@@ -4,7 +4,6 @@ write to and read from (Schlag et al. 2021, https://arxiv.org/abs/2102.11174).""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, State
-from headtohead.components.fast_kernels import Accelerated, FastKernel, FlaKernel, Offer
+from headtohead.components.fast_kernels import Accelerated, FastKernel, FlaFunction, FlaKernel, Offer
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.chunked_recurrence import checked_chunk_size, recur, recur_once
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
@@ -132,7 +131,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
 
     @abstractmethod
     def through(
-        self, kernel: Callable[..., Any], parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
+        self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         """Read the memory with a fast kernel."""
 

@@ -3,9 +3,8 @@ memory decays, and how much of the token before every projection sees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
-from headtohead.components.fast_kernels import GLA, through_fla
+from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
@@ -22,7 +21,7 @@ from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
 from headtohead.ranges import Width
 
 SHIFTS = (1.0, 1.0, 1.0, 0.5, 0.5)
-"""How fast, from channel to channel, the five inputs start to see less of the token before: w, k, v, r, g."""
+"""The powers by which w, k, v, r and g start to see less of the token before, from channel to channel."""
 
 
 class Rwkv6(MatrixMemory):
@@ -121,7 +120,7 @@ class Rwkv6(MatrixMemory):
         return output
 
     def through(
-        self, kernel: Callable[..., Any], parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
+        self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         later = _one_token_later(parts, document_starts)
         inputs = {"q": later.q, "k": later.k, "v": later.v, "g": later.log_decay}

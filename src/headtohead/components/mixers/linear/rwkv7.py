@@ -4,8 +4,7 @@ learning and decay are vectors that every token chooses. A mixer by itself, it d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
-from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, through_fla
+from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, FlaFunction, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
@@ -133,7 +132,7 @@ class Rwkv7(MatrixMemory):
         return output
 
     def through(
-        self, kernel: Callable[..., Any], parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
+        self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         assert parts.reads is not None and parts.writes is not None, "project makes them"
         kind, decay = parts.v.dtype, parts.log_decay.exp()
