@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headtohead.components.component import Context
+from headtohead.components.fast_kernels import FlaFunction
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
