@@ -12,8 +12,10 @@ from headtohead.components.sequence_ops.decays import fits_in_float32
 
 CHUNK = 8
 LENGTHS = (1, CHUNK, CHUNK + 1, 3 * CHUNK + 5)
-KINDS = ("decay of each channel", "delta rule", "delta rule with writes of its own", "mild decay of each channel")
-KINDS += ("delta rule with any decay of each channel", "delta rule with any decays and writes of its own")
+KINDS = (
+    *("decay of each channel", "delta rule", "delta rule with writes of its own", "mild decay of each channel"),
+    *("delta rule with any decay of each channel", "delta rule with any decays and writes of its own"),
+)
 
 
 def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
