@@ -92,7 +92,9 @@ let touched = state.sel !== "" || state.q !== "";
 
 onRuns(async (news) => {
   note(news);
-  if (!touched && page.total) { touched = true; choose(await start()); } else await draw();
+  if (touched || !page.total) { await draw(); return; }
+  const keys = await start();
+  if (!touched) choose(keys); // whoever went elsewhere meanwhile stays there
 });
 onChange(async (keys) => {
   touched = true;
