@@ -88,7 +88,8 @@ class StateSpaces(ModelFamily):
         mixer = model["mixer"]
         if mixer["expand"] != int(mixer["expand"]):
             raise InexpressibleError(
-                f"model.mixer.expand={mixer['expand']} cannot be written in the form of {self.model_type}, which supports "
+                f"model.mixer.expand={mixer['expand']} cannot be written in the form of {self.model_type}, which "
+                f"supports "
                 "only whole numbers: keep our own form, or train with one"
             )
         return {
