@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.execution.claims.choice import choose_claims
 from headtohead.execution.launchers.launcher import Command, Launcher
 from headtohead.execution.launchers.launcher_choice import launcher_choice
 from headtohead.execution.run_spec import WorkPlan
@@ -33,6 +34,7 @@ class Workers:
     ) -> list[Command]:
         """Return the same command for every worker, except for its log below the plan's folder; there are no more
         workers than `most`, and no run takes more than `devices`."""
+        choose_claims(plan.folder, self.launcher.claims)
         where = ("--config-dir", str(self.config_dir)) if self.config_dir else ()
         parent = ("--parent", str(os.getpid())) if self.launcher.is_parent else ()
         trusted = (word for name in self.trust for word in ("--trust", name))
