@@ -57,7 +57,7 @@ outputs/recall/.%: | $(INSTALLED)
 	@$(BIN)/h2h train experiment=associative_recall model/mixer=$* name=$*
 	@touch $@
 
-demo-again:  ## forget the demo's runs and train them anew
+demo-again:  ## forget the demo's runs and train them again
 	@rm -rf outputs/studies/demo
 	@$(MAKE) --no-print-directory demo
 
@@ -65,9 +65,11 @@ test: $(INSTALLED)  ## every claim that needs no process of its own
 	@echo "==> pytest on $(WORKERS) processes"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --draws 3
 
+# One more than there are cores: tests that wait for processes leave room for another.
+test-all: ALL_WORKERS ?= $(shell expr $(WORKERS) + 1)
 test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two cores)
-	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu and not whole'
+	@echo "==> pytest on $(ALL_WORKERS) processes, the tests that start processes or train for long among them"
+	@$(PYTEST) -n $(ALL_WORKERS) --dist worksteal -m 'not gpu and not whole'
 
 DRAWS ?= 1000
 laws-long: $(INSTALLED)  ## the drawn laws over DRAWS cases each, and those over every case, where the other tests try a dozen

@@ -21,7 +21,7 @@ from headtohead.comparison.verdicts.seed_rounds import EndedRun, follow_rounds
 
 ALPHA, FAMILY, LAST, START, MOST = 0.05, 9, 30, 3, 20
 MARGIN = 1.0
-"""In standard deviations of an arm."""
+"""The margin, in standard deviations of an arm."""
 AT_ONCE, CONDUCTED = 1000, 300
 EFFECTS, FAMILIES = (1.0, 1.66, 3.2), (1, 3, 9)
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
@@ -123,7 +123,7 @@ def both(differences: Floats) -> Floats:
 
 
 def needed(contrasts: int) -> float:
-    """Return the evidence at which the first of so many contrasts is decided after Holm."""
+    """Return the evidence at which the first of so many contrasts is decided after Holm's correction."""
     return math.log(contrasts / ALPHA)
 
 

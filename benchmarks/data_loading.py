@@ -37,11 +37,11 @@ from headtohead.data.tokenizers import BOS, EOS, SPECIAL_TOKENS, Tokenizer
 VOCAB_SIZE, CONTEXT_LENGTH, BATCH_SIZE, DOCUMENT_LENGTH = 50_000, 512, 64, 200
 TARGET_TOKENS_PER_SECOND = 100e6
 Way = Callable[[np.ndarray], Iterator[torch.Tensor]]
-"""From the batches of an epoch, as row numbers, to tensors."""
+"""A function from the batches of an epoch, as row numbers, to tensors."""
 
 
 class RandomTokens(LanguageSource):
-    """A stream of the size asked for: only the time that reading takes matters."""
+    """A stream of the size requested: only the time that reading takes matters."""
 
     name: ClassVar[str] = "random_tokens"
 

@@ -161,7 +161,7 @@ def main() -> None:
     provided = parser.parse_args()
     unknown = [claim for claim in provided.claims if claim not in CLAIMS]
     if unknown:
-        parser.error(f"{unknown[0]} is no claim: choose of {', '.join(CLAIMS)}")
+        parser.error(f"{unknown[0]} is not a claim: choose of {', '.join(CLAIMS)}")
     answers: dict[str, Answer] = {}
     for name in provided.claims or CLAIMS:
         sys.stdout.write(f"==> {CLAIMS[name].sentence}\n")

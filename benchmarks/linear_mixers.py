@@ -36,7 +36,7 @@ from headtohead.components.mixers.linear.linear_attention import LinearAttention
 from headtohead.components.mixers.linear.matrix_memory import MemoryInputs, MemoryShape
 from headtohead.components.mixers.linear.mlstm import Mlstm, normalised, with_ones
 from headtohead.components.mixers.linear.retention import Retention
-from headtohead.diagnostics.peers.mixing_forms import (
+from headtohead.diagnostics.peers.layer_peers import (
     D_MODEL,
     HEAD_WIDTH,
     NUM_HEADS,

@@ -64,8 +64,8 @@ def overrides_of(case: int, folder: str) -> list[str]:
 def train_measured(case: int, folder: str) -> dict[str, float]:
     """Train a case in this process and those that it starts; return what this one measured."""
     import headtohead as h2h
+    from headtohead.estimates.work_meter import TensorMeter, living_tensors
     from headtohead.training.loop.training_module import TrainingModule
-    from headtohead.training.tensor_meter import TensorMeter, living_tensors
 
     step = TrainingModule.training_step
     peaks: list[int] = []

@@ -4,9 +4,8 @@
 
 The records are copies of the record of a short run, with names, seeds and results of their own, those of ten arms. Each
 figure is the processor time of a whole process, the median of the rounds; beside it stands what reading every record
-anew takes (`scan`), which is what an index saves. Targets: 4 s for verdicts, 0.5 s for a filter and for the first view,
-of at most 300 kB.
-"""
+again takes (`scan`), which is what an index saves. Targets: 4 s for verdicts, 0.5 s for a filter and for the first
+view, of at most 300 kB."""
 
 from __future__ import annotations
 

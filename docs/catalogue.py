@@ -57,7 +57,7 @@ def _group(group: str) -> Iterator[str]:
 def _studies() -> Iterator[str]:
     yield "## Studies"
     yield ""
-    yield "Run by `h2h study NAME`; [what came out](results.md#studies-that-ship) has their verdicts."
+    yield "Run by `h2h study NAME`; [the results](results.md#studies-that-ship) have their verdicts."
     yield ""
     yield "| study | question |"
     yield "| --- | --- |"

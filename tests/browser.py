@@ -46,7 +46,7 @@ class Browser:
         self.trouble: list[str] = []
         """Errors and warnings of the console, exceptions, and dialogs, which are sent away."""
         self.requests: list[str] = []
-        """Addresses that were asked for, the page's own included."""
+        """Addresses that were requested, the page's own included."""
 
     def __enter__(self) -> Browser:
         targets = self._send("Target.getTargets")["targetInfos"]

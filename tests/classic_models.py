@@ -1,4 +1,4 @@
-"""One small model of each family that is no transformer, made without configurations."""
+"""One small model of each family that is not a transformer, made without configurations."""
 
 from __future__ import annotations
 

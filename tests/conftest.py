@@ -24,8 +24,10 @@ from strict_probe import PROBE, refuse_warnings
 SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "parity"}
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12
+PROCESS_DRAWS = 9
+"""The draws of a case that starts processes: as many as there are kinds of runs that are killed."""
 STARTED = pytest.StashKey[list[str]]()
-"""What the run of a test started, and what fixtures started that it may share with tests before it."""
+"""The processes that the run of a test started, and those of fixtures that it may share with tests before it."""
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
 
 shape_checks.install(hooked_modules())
@@ -60,7 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with the argument `draw_seed` is a drawn law: it is run once for each number below --draws."""
     if "draw_seed" in metafunc.fixturenames:
-        metafunc.parametrize("draw_seed", range(metafunc.config.getoption("--draws")))
+        draws = metafunc.config.getoption("--draws")
+        starts_processes = metafunc.definition.get_closest_marker("process") is not None
+        metafunc.parametrize("draw_seed", range(PROCESS_DRAWS if starts_processes and draws == QUICK_DRAWS else draws))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -92,7 +92,7 @@ def _shown(where: str, line: str, refusal: str = "") -> Shown:
 
 
 def command_of(line: str) -> tuple[str, ...]:
-    """The words from h2h, make, python benchmarks/... or pytest on, whatever starts them; none where it is no such.
+    """The words from h2h, make, python benchmarks/... or pytest on, whatever starts them; none where there is none.
 
     `...` stands for more of the same, and a single word is the name of a program rather than a command.
     """
@@ -100,7 +100,7 @@ def command_of(line: str) -> tuple[str, ...]:
         words = [word for word in shlex.split(line, comments=True) if word != "..."]
     except ValueError:  # an apostrophe of a sentence
         return ()
-    if ">" in words:  # where its output goes is no part of a command
+    if ">" in words:  # where its output goes is not a part of a command
         words = words[: words.index(">")]
     for index, word in enumerate(words):
         if word in ("&&", "||", "|", ";"):

@@ -51,7 +51,7 @@ class Operation:
     kind: str
     path: str
     data: bytes = b""
-    """What was written, or for a rename the new name."""
+    """The bytes that were written, or for a rename the new name."""
 
 
 class RecordingDisk(Disk):

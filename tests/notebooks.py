@@ -19,7 +19,7 @@ def code_cells(notebook: Path) -> Iterator[str]:
 
 
 def run_notebook(notebook: Path) -> list[Any]:
-    """Return what each cell shows: the value of its last line, None where that is no expression."""
+    """Return what each cell shows: the value of its last line, None where that is not an expression."""
     scope = ModuleType(f"notebook_{notebook.stem}")
     sys.modules[scope.__name__] = scope
     try:

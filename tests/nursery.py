@@ -27,7 +27,7 @@ from headtohead.execution.launchers.worker_commands import PROGRAM
 
 PR_SET_PDEATHSIG = 1
 KILLED = signal.SIGKILL
-"""How a process ended whose nursery was killed with it."""
+"""The way in which a process ended whose nursery was killed with it."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
@@ -86,7 +86,7 @@ def _leave_nursery() -> str:
                 commands[pid] = line
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                with suppress(OSError):  # who asked for it may be gone
+                with suppress(OSError):  # who requested it may be gone
                     commands.pop(ended[0]).sendall(b"%d\n" % ended[1])
     os._exit(0)
 

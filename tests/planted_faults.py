@@ -76,7 +76,7 @@ class ReadsPadding(SoftmaxAttention):
 
 
 class MasksWithZero(SoftmaxAttention):
-    """Scores of padding are left at 0, which is no mask."""
+    """Scores of padding are left at 0, which is not a mask."""
 
     def full_bias(self, q: Tensor, context: Context) -> Tensor | None:
         bias = super().full_bias(q, context)

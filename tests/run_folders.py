@@ -20,11 +20,11 @@ from waiting import PATIENCE
 
 OFFLINE = TrackingSettings(mode="offline", system_metrics=False)
 PATIENT = TrackingSettings(init_timeout=PATIENCE, finish_timeout=PATIENCE, system_metrics=False)
-"""For a server that answers, however late."""
+"""The options for a server that answers, however late."""
 UNTIL_THE_END = replace(PATIENT, finish_timeout=1.0)
-"""For a server that is lost before the run ends."""
+"""The options for a server that is lost before the run ends."""
 IMPATIENT = TrackingSettings(init_timeout=1.0, finish_timeout=1.0, system_metrics=False)
-"""For a server that does not answer at the start."""
+"""The options for a server that does not answer at the start."""
 NUMBERS = """
 import sys, time
 from headtohead.wandb_client.connection import TrackingSettings

@@ -77,7 +77,7 @@ def _run(outputs: Path, arm: str, seed: int, end: float, steps: int, *, maps: bo
         id=folder.id,
         name=f"{arm}-s{seed}",
         status="diverged" if diverged else "finished",
-        reason="the loss is no number since step 100" if diverged else None,
+        reason="the loss is not a number since step 100" if diverged else None,
         seed=seed,
         seeds=Seeds(seed, seed + 100, seed + 200),
         config={"seed": seed, "name": f"{arm}-s{seed}", "model": {"norm": arm, "layers": 2}, "optimizer": {"lr": 1e-3}},

@@ -22,7 +22,7 @@ def switch(on: bool) -> None:
 
 
 def _decorator(*, typechecker: Any) -> Callable[[Any], Any]:
-    """Leave alone what is defined anew in every call of an outer function, unless its signature tells shapes and
+    """Leave alone what is defined again in every call of an outer function, unless its signature tells shapes and
     checks are on: compiling those checks takes longer than the call, and made a training six times as long."""
 
     def decorate(function: Any) -> Any:

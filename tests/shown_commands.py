@@ -23,7 +23,7 @@ from headtohead.config.compose.choices import choice_names, groups
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import key_of, override_combinations
 from headtohead.config.errors import ConfigurationError
-from headtohead.execution.launchers.launcher_choice import launcher_choice
+from headtohead.execution.launchers.worker_commands import launcher_choice
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.sweeps.read_sweep_file import read_sweep
@@ -50,7 +50,7 @@ def hold(words: Sequence[str]) -> None:
 def parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options and words of a command as its own parser reads them; the command itself is not run."""
     if command not in COMMANDS:
-        raise ValueError(f"h2h {command} is no command")
+        raise ValueError(f"h2h {command} is not a command")
     whole = {"parse_args": argparse.ArgumentParser.parse_args,
              "parse_intermixed_args": argparse.ArgumentParser.parse_intermixed_args}  # fmt: skip
 

@@ -48,7 +48,7 @@ def small_model(family: str, *, seed: int = 0, **changes: Any) -> Architecture:
 
 
 def redraw(model: Model, *, std: float = 0.3, seed: int = 1) -> Model:
-    """Every parameter drawn anew, so that no zero bias or unit gain hides a mistake."""
+    """Every parameter redrawn, so that no zero bias or unit gain hides a mistake."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

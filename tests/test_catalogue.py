@@ -13,4 +13,4 @@ def test_the_page_of_choices_is_current() -> None:
     assert spec is not None and spec.loader is not None
     catalogue = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(catalogue)
-    assert catalogue.PAGE.read_text(encoding="utf-8") == catalogue.page(), "make choices writes it anew"
+    assert catalogue.PAGE.read_text(encoding="utf-8") == catalogue.page(), "make choices writes it again"

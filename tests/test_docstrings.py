@@ -1,8 +1,11 @@
-"""Docstrings begin as sentences do, with a verb or a subject, and not with a preposition or a question word."""
+"""Docstrings begin as sentences do, with a verb or a subject, and not with a preposition or a question word.
+
+Those of attributes, which follow an assignment, may be noun phrases, and `Whether` is how one of a flag begins."""
 
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -24,11 +27,23 @@ _FRAGMENT = re.compile(
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+def attribute_docstrings(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each string that follows an assignment in the body of a node."""
+    body = getattr(node, "body", None)
+    for statement, following in pairwise(body if isinstance(body, list) else []):
+        match statement, following:
+            case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text))):
+                yield following.lineno, text
+
+
 def fragments_in(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of every docstring that begins like a fragment."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, _DOCUMENTED) and _FRAGMENT.match(text := ast.get_docstring(node) or ""):
             yield node.body[0].lineno, text.splitlines()[0]
+        for line, text in attribute_docstrings(node):
+            if _FRAGMENT.match(text) and not text.startswith("Whether "):
+                yield line, text.splitlines()[0]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -46,6 +61,14 @@ def test_docstrings_begin_with_a_verb_or_a_subject(room: str) -> None:
 
 @pytest.mark.parametrize("text", ["Of what each wrote, at each.", "None where it is free.", "What a task shares."])
 def test_a_fragment_is_found_wherever_it_stands(text: str) -> None:
-    for source in (f'"""{text}"""', f'class A:\n    """{text}"""', f'class A:\n    def f(self):\n        """{text}"""'):
+    spots = (
+        "{}",
+        "class A:\n    {}",
+        "class A:\n    def f(self):\n        {}",
+        "a = 1\n{}",
+        "class A:\n    a: int\n    {}",
+    )
+    for source in (spot.format(f'"""{text}"""') for spot in spots):
         assert [result for _, result in fragments_in(source)] == [text]
     assert not list(fragments_in('def f():\n    """Return none of them."""'))
+    assert not list(fragments_in('a = 1\n"""Whether it is one."""'))

@@ -89,7 +89,7 @@ CALLED_BY_NOTEBOOKS = "_repr_html_"
 
 
 def called_from_python() -> list[str]:
-    """Return the methods of results that the page of the Python face or a notebook calls: `found.curve(...)`."""
+    """Return the methods of results that the page of the Python API or a notebook calls: `result.curve(...)`."""
     pages = [ROOT / "docs/python.md", ROOT / "README.md", *ROOT.glob("examples/*.ipynb")]
     return [name for page in pages for name in re.findall(r"\.([a-z_]+)", page.read_text(encoding="utf-8"))]
 

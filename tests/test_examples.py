@@ -22,6 +22,8 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.Mon
     results = [value for value in shown if hasattr(value, "_repr_html_") and hasattr(value, "to_frame")]
     assert results and all(len(repr(value).splitlines()) < 25 for value in results)
     assert not any(getattr(value, "broken", ()) for value in results), "a law of the mixer fails"
+    assert not any(getattr(value, "failures", ()) for value in results), "a run fails"
+    assert not any("neither learned the task" in repr(value) for value in results), "what is shown learns nothing"
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import headtohead as h2h
 from doctor_runs import CLASSIFIER, DECODER, ENCODER, IMAGES, PAIRS, QUESTIONS, SCORES, TAGGER, TRANSLATOR, findings
-from headtohead.diagnostics.peers.plain_gpt import PlainGpt
+from headtohead.diagnostics.peers.training_peers import PlainGpt
 from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.embedding.vector_index import build

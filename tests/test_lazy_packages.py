@@ -30,7 +30,7 @@ WITHOUT_THEM = (
     "headtohead.studies.planning.cost_estimate",
     "headtohead.execution.worker",
 )
-"""What composes, builds, inspects and plans: Lightning is for what trains, and the others for a few choices."""
+"""The modules that compose, build, inspect and plan: Lightning is for what trains, and the others for a few choices."""
 
 
 def imports_of(tree: ast.AST) -> Iterator[str]:

@@ -32,9 +32,9 @@ TINY = (
     "probe=none",
 )
 PATIENT = ("tracking.connect_timeout=100", "tracking.init_timeout=600", "tracking.finish_timeout=600")
-"""For a server that answers, however late."""
+"""The options for a server that answers, however late."""
 IMPATIENT = ("tracking.connect_timeout=1", "tracking.init_timeout=3", "tracking.finish_timeout=3")
-"""For a server that does not answer at the start."""
+"""The options for a server that does not answer at the start."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Training:
     exit_code: int
     message: str
     seconds_after_the_end: float
-    """From the last line of metrics.csv to the end of the process."""
+    """The seconds from the last line of metrics.csv to the end of the process."""
     record: RunRecord
 
     @property

@@ -2,7 +2,7 @@
 
 import headtohead as h2h
 record = h2h.train(["model=decoder_only", "model/size=small"])
-found = h2h.study(h2h.Study(question="RMSNorm?", arms={"layer": [], "rms": ["model/norm=rms_norm"]}, seeds=5))
+result = h2h.study(h2h.Study(question="RMSNorm?", arms={"layer": [], "rms": ["model/norm=rms_norm"]}, seeds=5))
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Packages whose own code runs when something of it is needed: their modules are imported without it before.
 
 `import torchmetrics` imports scipy.signal, matplotlib and transformers for measures that most runs never take, and
-torch imports its compiler to tell it what not to compile. Nothing is lost: a package that is asked for more runs its
-own code then, as if it had just been imported.
-"""
+torch imports its compiler to tell it what not to compile. Nothing is lost: a package of which more is requested runs
+its own code then, as if it had just been imported."""
 
 from __future__ import annotations
 
@@ -18,19 +17,19 @@ from types import ModuleType
 from typing import Any
 
 Standin = Callable[[ModuleType], object]
-"""What stands for a name of a module whose code has not run."""
+"""The object that stands for a name of a module whose code has not run."""
 
 
 @dataclass(frozen=True)
 class LazyPackage:
-    """A lazy package says what can be had of a module before its own code runs."""
+    """A lazy package says what is available of a module before its own code runs."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """What lies in which of its modules."""
+    """The names that lie in each of its modules."""
     modules: frozenset[str] = frozenset()
     """Further modules of it that do not rest on its code."""
     standins: Mapping[str, Standin] = field(default_factory=dict)
-    """What it defines itself, and others import without using it."""
+    """The names that it defines itself, and others import without using them."""
 
 
 def _function(name: str) -> Standin:
@@ -77,11 +76,11 @@ def _class(name: str) -> Standin:
     """Stand for a class of which there are no instances before the code has run."""
 
     def standin(module: ModuleType) -> object:
-        class Kind(type):
+        class StandinType(type):
             def __instancecheck__(cls, instance: object) -> bool:
                 return not isinstance(module, _UnrunModule) and isinstance(instance, getattr(module, name))
 
-        return Kind(name, (), {"__module__": module.__name__})
+        return StandinType(name, (), {"__module__": module.__name__})
 
     return standin
 

@@ -1,4 +1,4 @@
-"""The Python face: every command has a function, documented and typed; refusals name arguments; results are small."""
+"""The Python API: every command has a function, documented and typed; refusals name arguments; results are small."""
 
 from __future__ import annotations
 

@@ -71,5 +71,5 @@ def test_what_is_no_arm_is_refused_with_what_to_give(arm: Any, words: str) -> No
 
 
 def test_a_study_is_not_called_new() -> None:
-    with pytest.raises(ValueError, match="new is no name of a study"):
+    with pytest.raises(ValueError, match="new is not a name of a study"):
         study({"plain": [], "rms": ["model/norm=rms_norm"]}, name="new").to_yaml()

@@ -61,7 +61,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_command_is_refused_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trian"]) == 2
-    assert "h2h trian is no command: did you mean train?" in capsys.readouterr().err
+    assert "h2h trian is not a command: did you mean train?" in capsys.readouterr().err
 
 
 def test_refusal_is_one_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

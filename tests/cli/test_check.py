@@ -110,7 +110,7 @@ def test_positions_and_norms_are_held_to_the_laws_in_a_stack(target: str, capsys
         (["PACKAGE.Min"], "has no class Min: did you mean Mine?"),
         (["no_such_package.Mine"], "there is no module no_such_package"),
         (["PACKAGE.Plain"], "derives from none of Mixer, CrossMixer, Position, Norm, FeedForward"),
-        (["PACKAGE.Mine", "shin=1"], "shin is no option of PACKAGE.Mine: did you mean shine?"),
+        (["PACKAGE.Mine", "shin=1"], "shin is not an option of PACKAGE.Mine: did you mean shine?"),
         (["PACKAGE.Mine", "shine=bright"], "shine=bright is refused: it must be a number"),
         (["headtohead.components.norms.RmsNorm", "--twin", "PACKAGE.Mine"], "is not a mixer"),
     ],

@@ -233,7 +233,7 @@ def test_a_set_to_try_this_on_is_written(position: Path, capsys: pytest.CaptureF
         (["RUN", "notes", "--queries", "set/queries.jsonl"], "--relevant is missing"),
         (["RUN", *FILES, "--query", "x"], "--query searches and --queries measures"),
         (["RUN", *FILES, "--k", "0,5"], "--k: 0 is refused: it must be at least 1"),
-        (["RUN", *FILES, "--k", "five"], "no list of whole numbers"),
+        (["RUN", *FILES, "--k", "five"], "not a list of whole numbers"),
         (["RUN", *FILES, "--against", "bm52"], "did you mean bm25?"),
         (["RUN", "notes", "--against", "bm25"], "--against bm25 is of a comparison"),
         (["RUN", "notes", "--query", " "], "is empty: give some words"),

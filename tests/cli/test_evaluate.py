@@ -71,9 +71,9 @@ def test_several_runs_over_lengths_make_one_table_and_one_picture(
     [
         ([], "no run is named"),
         (["nowhere"], "holds no record.json"),
-        (["RUN", "--lengths", "4,b"], "no list of whole numbers"),
+        (["RUN", "--lengths", "4,b"], "not a list of whole numbers"),
         (["RUN", "--length", "4", "--lengths", "4,8"], "not allowed with"),
-        (["RUN", "--plot", "a.png"], "one number is no curve"),
+        (["RUN", "--plot", "a.png"], "one number is not a curve"),
         (["RUN", "--lm-eval-tasks", "mine"], "name some, --lm-eval TASK,TASK"),
         (["RUN", "--lm-eval", "mine", "--split", "validation"], "leave out --split"),
         (["RUN", "seed=3"], "seed cannot be changed"),

@@ -84,7 +84,7 @@ def test_symbols_of_a_procedural_task_are_a_prompt(tmp_path: Path) -> None:
     symbols = copier.data.symbols
     [written] = copier.generate(" ".join(symbols[:3]), max_new_tokens=4)
     assert set(written.text.split()) <= {*symbols, "<mask>", "<unk>"}
-    with pytest.raises(ValueError, match="'never' is no symbol of data=copy"):
+    with pytest.raises(ValueError, match="'never' is not a symbol of data=copy"):
         copier.generate("never")
 
 

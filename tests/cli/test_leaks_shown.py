@@ -50,7 +50,7 @@ def test_a_run_whose_train_file_holds_every_test_row_says_so(
     (record,) = scan(tmp_path / "outputs")
     assert record.data["leaks"]["test"] == {"rows": 10, "in_train": 10, "exactly": 10}
     shown = " ".join("".join(capsys.readouterr()).split())
-    assert "10 of 10 test rows" in shown and "stand in train too" in shown
+    assert "10 of 10 test rows" in shown and "also occur in train" in shown
 
 
 def test_rows_that_are_dropped_are_no_leak_and_are_not_learned(overrides: list[str]) -> None:
@@ -80,7 +80,7 @@ def record(arm: str, seed: int, result: dict[str, object]) -> RunRecord:
 def test_a_comparison_says_what_of_its_test_was_learned() -> None:
     comparison = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
     assert all(isinstance(verdict, Verdict) for verdict in comparison.verdicts)
-    assert any(remark.startswith("20 of 100 test rows stand in train too") for remark in comparison.remarks)
+    assert any(remark.startswith("20 of 100 test rows also occur in train") for remark in comparison.remarks)
 
 
 def test_arms_whose_data_leak_in_other_ways_are_named() -> None:

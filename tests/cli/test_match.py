@@ -49,7 +49,7 @@ def test_what_cannot_be_matched_ends_with_1_and_the_reason(capsys: pytest.Captur
         (["--arm", "a=", "--arm", "a=model.num_layers=3"], "two arms have the same name"),
         (["--arm", "a=", "--arm", "b=", "--budget", "equal_parameter"], "did you mean equal_parameters?"),
         (["--arm", "a=", "--arm", "b=", "budget.tolerance=2"], "budget.tolerance=2 is refused"),
-        (["norm_small"], "norm_small is no study"),
+        (["norm_small"], "norm_small is not a study"),
         (["norms_small", "--arm", "a="], "study norms_small has its arms, and --arm gives others"),
     ],
 )

@@ -97,7 +97,7 @@ def test_list_shows_the_studies(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["norm_small"], "norm_small is no study: did you mean norms_small?"),
+        (["norm_small"], "norm_small is not a study: did you mean norms_small?"),
         (["seeds=3"], "h2h study needs a study before seeds=3"),
         (["norms_small", "--shard", "3/2"], "3/2 is refused: give I/N"),
         (["norms_small", "--workers", "0"], "0 is refused: it must be at least 1"),

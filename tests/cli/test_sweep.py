@@ -38,7 +38,7 @@ def test_a_plan_is_shown_and_nothing_is_done(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rate.yaml"], "rate.yaml is no file"),
+        (["rate.yaml"], "rate.yaml is not a file"),
         (["optimizer.lr=1"], "needs a file before optimizer.lr=1"),
         (["rates.yaml", "optimizer.lr=1"], "optimizer.lr is swept"),
         (["rates.yaml", "--run-cap", "0"], "it must be at least 1"),

@@ -119,4 +119,4 @@ def test_server_that_cannot_be_used_is_refused_in_one_sentence(
 def test_a_file_is_no_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert main(["sync", str(tmp_path / "file")]) == 2
-    assert "file is no folder: name a folder of runs" in capsys.readouterr().err
+    assert "file is not a folder: name a folder of runs" in capsys.readouterr().err

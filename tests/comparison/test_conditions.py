@@ -36,7 +36,7 @@ OUTCOMES: Mapping[str, str] = {
     "scales": "what its metrics are, of which chance follows from the data, whose conditions are compared",
     "baselines": "what a model gets that learned nothing of the data, whose conditions are compared",
 }
-"""The other fields, each with why it is no condition."""
+"""The other fields, each with why it is not a condition."""
 
 COMPOSED = compose_checked("train", ["experiment=parity"])
 

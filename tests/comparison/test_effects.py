@@ -135,7 +135,7 @@ def test_an_arm_that_diverged_is_no_number_and_is_left_out_by_name() -> None:
     values = {arm: dict(each) for arm, each in runs(factors, planted).items()}
     values["rms+post"][1] = None
     effects = effects_of(factors, values, READING)
-    assert effects.remarks == ("rms+post is left out of the effects: 1 of its 5 runs diverged, which is no number",)
+    assert effects.remarks == ("rms+post is left out of the effects: 1 of its 5 runs diverged, which is not a number",)
     assert result(effects, "norm=rms x residual=post").kind == "not estimable"
 
 

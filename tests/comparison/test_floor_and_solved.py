@@ -146,6 +146,6 @@ def test_a_strict_look_makes_no_arm_that_learned_one_that_did_not() -> None:
     """The first of many looks spends little error, and its intervals are as wide as the scale."""
     noise = np.random.default_rng(0).normal(0, 0.02, size=(2, 3))
     values = {arm: dict(enumerate(0.8 + own)) for arm, own in zip(("arm", "base"), noise, strict=True)}
-    registration = Registration("max", seeds=range(20), looks=(3, 20), scale=MetricScale(0.5, 1.0))
+    registration = Registration("max", seeds=range(20), interim_analyses=(3, 20), scale=MetricScale(0.5, 1.0))
     (verdict,) = verdicts_of(values, [Contrast("arm", "base")], registration)
     assert verdict.level < 0.01 and verdict.kind == "undecided" and not verdict.neither_learned

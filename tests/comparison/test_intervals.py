@@ -1,4 +1,4 @@
-"""Intervals as they are shown: after Student, and cut where no mean and no difference can be."""
+"""Intervals as they are shown: by Student's t, and cut where no mean and no difference can be."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headtohead.comparison.comparison_results import ArmResult, ComparisonResult
 from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Verdict
 from headtohead.comparison.report.section_parts import ReportTable, Stacked
 from headtohead.comparison.report.sections.arms import section
+from headtohead.comparison.statistics.means import difference_interval, mean_interval
 from headtohead.comparison.tables.comparison_formats import comparison_table
 from headtohead.comparison.tables.comparison_rows import rows_of
 from headtohead.comparison.tables.results_table import lengths_table
-from headtohead.comparison.verdicts.intervals import difference_interval, mean_interval
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.records.record import Comparability, RunRecord
 

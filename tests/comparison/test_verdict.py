@@ -176,11 +176,13 @@ def test_missing_seeds_and_no_registration_make_it_exploratory() -> None:
 
 
 def test_a_registered_look_has_its_own_level_and_another_is_exploratory() -> None:
-    registration = Registration("min", seeds=range(8), looks=[5, 8])
+    registration = Registration("min", seeds=range(8), interim_analyses=[5, 8])
     verdict = judged(shifted(-0.20, -0.21, -0.19, -0.22, -0.18), registration)
     assert verdict.level == pytest.approx(interim_levels([5, 8])[0])
     assert not verdict.exploratory
-    unplanned = judged(shifted(-0.20, -0.21, -0.19, -0.22, -0.18), Registration("min", seeds=range(8), looks=[3, 8]))
+    unplanned = judged(
+        shifted(-0.20, -0.21, -0.19, -0.22, -0.18), Registration("min", seeds=range(8), interim_analyses=[3, 8])
+    )
     assert unplanned.reasons == ("a look at 5 seeds was not registered",)
 
 
@@ -229,14 +231,14 @@ def test_a_contrast_that_was_not_registered_says_why() -> None:
 
 
 def test_as_many_other_seeds_as_a_look_has_are_not_that_look() -> None:
-    registration = Registration("min", seeds=range(8), looks=[5, 8])
+    registration = Registration("min", seeds=range(8), interim_analyses=[5, 8])
     mamba = {seed: value for seed, value in shifted(-0.20, -0.21, -0.19, -0.22, -0.18).items() if seed != 4}
     verdict = judged({**mamba, 7: 1.8}, registration, {**ATTENTION, 7: 2.0})
     assert verdict.seeds == (0, 1, 2, 3, 7) and verdict.reasons == ("registered seeds missing: 4",)
 
 
 def test_a_first_look_that_may_spend_next_to_nothing_is_plain_json() -> None:
-    registration = Registration("min", seeds=range(30), looks=[2, 30])
+    registration = Registration("min", seeds=range(30), interim_analyses=[2, 30])
     verdict = judged({0: 1.8, 1: 1.9}, registration)
     assert verdict.kind == "undecided" and verdict.detectable_effect is None
     assert "over 99.9 % interval" in verdict.sentence and "p-values decide below 1e-15 here" in verdict.sentence
@@ -302,7 +304,9 @@ def test_a_against_a_gets_a_verdict_in_5_percent_of_studies() -> None:
 
 @pytest.mark.slow
 def test_a_against_a_with_registered_looks_still_gets_one_in_5_percent() -> None:
-    assert decided([3, 5, 8], Registration("min", seeds=range(8), looks=[3, 5, 8])) == pytest.approx(0.05, abs=0.025)
+    assert decided([3, 5, 8], Registration("min", seeds=range(8), interim_analyses=[3, 5, 8])) == pytest.approx(
+        0.05, abs=0.025
+    )
 
 
 def test_the_detectable_effect_gets_its_verdict_in_80_percent_of_studies() -> None:

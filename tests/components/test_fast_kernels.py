@@ -116,14 +116,16 @@ def test_a_kernel_requested_by_name_and_not_there_is_refused_with_the_fix(offer:
 
 
 def test_a_kernel_that_a_mixer_does_not_have_is_refused() -> None:
-    with pytest.raises(ValueError, match="kernel=mamba_ssm is none of this mixer's: choose from auto, torch, fla"):
+    with pytest.raises(
+        ValueError, match="kernel=mamba_ssm is not available for this mixer: choose from auto, torch, fla"
+    ):
         FastKernel("mamba_ssm", GLA)
 
 
 @pytest.mark.usefixtures("installed")
 def test_on_a_cpu_torch_computes_and_a_kernel_requested_by_name_says_why_not() -> None:
     assert FastKernel("auto", GLA).function(torch.zeros(1)) is None
-    with pytest.raises(ValueError, match="kernel=fla computes on a CUDA device alone, and the tensors are on cpu"):
+    with pytest.raises(ValueError, match="kernel=fla computes only on a CUDA device, and the tensors are on cpu"):
         FastKernel("fla", GLA).function(torch.zeros(1))
 
 

@@ -1,4 +1,4 @@
-"""Initialisations: every parameter is drawn anew, and comes out with the size its paper gives it."""
+"""Initialisations: every parameter is redrawn, and comes out with the size its paper gives it."""
 
 from __future__ import annotations
 

@@ -115,10 +115,10 @@ def test_heads_of_retention_remember_ever_longer() -> None:
     [
         ("mamba2", {"head_width": 5}, "head_width=5 does not divide mamba2's 64 inner channels"),
         ("mamba2", {"num_groups": 3}, "num_groups=3 does not divide mamba2's 4 heads"),
-        ("performer", {"num_features": 0}, "num_features=0 is no number of features"),
-        ("performer", {"redraw_every": 0}, "redraw_every=0 is no number of steps"),
-        ("linear_attention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
-        ("retention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
+        ("performer", {"num_features": 0}, "num_features=0 is not a number of features"),
+        ("performer", {"redraw_every": 0}, "redraw_every=0 is not a number of steps"),
+        ("linear_attention", {"chunk_size": 0}, "chunk_size=0 is not a number of tokens"),
+        ("retention", {"chunk_size": 0}, "chunk_size=0 is not a number of tokens"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(name: str, options: dict[str, int], message: str) -> None:

@@ -133,5 +133,5 @@ def test_drop_path_drops_whole_samples_and_keeps_the_mean() -> None:
 
 @pytest.mark.parametrize("options", [{"dropout": 1.0, "drop_path": 0.0}, {"dropout": 0.0, "drop_path": -0.1}])
 def test_no_probability_is_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="is no probability below 1"):
+    with pytest.raises(ValueError, match="is not a probability below 1"):
         Branch(D, 2, **options)

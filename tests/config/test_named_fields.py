@@ -23,7 +23,7 @@ _SIZES = {"vocab_size": 9, "max_length": 8, "max_target_length": 8}
 
 NESTED = ("encoder_decoder", "recurrent_encoder_decoder")
 OWN = ("model", "model.encoder", "model.decoder")
-"""Where what is wrong is typed: for both sides of a nested model, or for one."""
+"""The places at which a mistake is typed: for both sides of a nested model, or for one."""
 ATTENTION = "model/mixer=softmax_attention"
 FAULTS = {
     "deep pattern": ["{path}.num_layers=1", "{path}.pattern=[lstm,gru]"],
@@ -63,7 +63,7 @@ def check_names(sentence: str, config: Mapping[str, Any]) -> None:
     fields = [(match[1], match[2]) for match in _FIELD.finditer(sentence)]
     for field, _ in fields:
         if not field.endswith("._target_"):
-            assert field in legal or _at(config, field) is not None, f"{field} is no field: {sentence}"
+            assert field in legal or _at(config, field) is not None, f"{field} is not a field: {sentence}"
     for group, choice in _CHOICE.findall(sentence):
         known = group.partition("@")[0]
         assert known not in groups() or choice in (*choice_names(known), "null"), f"{group}={choice}: {sentence}"

@@ -34,7 +34,7 @@ def test_values_are_forced_and_choices_are_left_to_hydra(provided: str, handed_o
     ("provided", "sentence"),
     [
         ("optimizer", ["'optimizer' has no value", "write optimizer=value"]),
-        ("=3", ["'=3' is no override", "field=value"]),
+        ("=3", ["'=3' is not an override", "field=value"]),
         ("model=decoder_onl", ["model=decoder_onl does not exist", "did you mean decoder_only?", "encoder_only"]),
         ("precision=32", ["precision=32 does not exist", "did you mean 32-true?"]),
         ("optimizer=zzz", ["optimizer=zzz does not exist", "choose from", "adamw"]),

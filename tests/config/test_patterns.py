@@ -47,7 +47,7 @@ def test_the_sides_of_an_encoder_decoder_have_patterns_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["model.pattern=[lstm,softmax]"], "model.pattern names softmax, which is no mixer"),
+        (["model.pattern=[lstm,softmax]"], "model.pattern names softmax, which is not a mixer"),
         (["model.pattern=[lstm,lstm]"], "model/position=rotary rotates queries and keys"),
         (["model.pattern=[lstm,softmax_attention]", "model/position=shaw"], "model/position=shaw biases"),
         (

@@ -109,7 +109,7 @@ COMBINATIONS = {
     "data=digits": ["task=causal_lm reads data of kind language", "data=digits is images", "data=grammar_lm"],
     "data=text": ["data=text", "data.path=FILE"],
     "task=classification": ["task=classification reads data of kind labelled_text", "data=grammar_lm is language"],
-    "task.monitor=accuracy": ["task.monitor=accuracy is no metric of task=causal_lm", "perplexity"],
+    "task.monitor=accuracy": ["task.monitor=accuracy is not a metric of task=causal_lm", "perplexity"],
     "task=tagging": ["task=tagging reads data of kind tagged_text", "data=grammar_lm is language", "tagging_grammar"],
     "task=span_qa data=qa_grammar model=encoder_decoder": [
         "task=span_qa cannot be done by model=encoder_decoder",
@@ -129,7 +129,10 @@ COMBINATIONS = {
     "task=span_qa data=qa_grammar task.num_candidates=0": ["task.num_candidates=0"],
     "task=causal_lm data=tagging_grammar": ["data=tagging_grammar is tagged_text", "or task=tagging"],
     "task=masked_lm_next_sentence data=pair_grammar": ["sees only what stands before", "model=encoder_only"],
-    "task=tagging data=tagging_grammar task.monitor=f1": ["task.monitor=f1 is no metric of task=tagging", "entity_f1"],
+    "task=tagging data=tagging_grammar task.monitor=f1": [
+        "task.monitor=f1 is not a metric of task=tagging",
+        "entity_f1",
+    ],
     "model.num_heads=3": ["model.num_heads=3 does not divide model.d_model=64", "1, 2, 4"],
     "model.mixer.num_kv_heads=3": ["num_kv_heads=3 does not divide model.num_heads=4"],
     "model.num_heads=4 model.mixer.num_kv_heads=3": ["num_kv_heads=3 does not divide", "choose 1, 2, 4, or null"],
@@ -217,7 +220,7 @@ def usual() -> dict[str, Any]:
 
 
 def with_override(override: str) -> dict[str, Any]:
-    """The usual configuration with one field set or taken out, as Hydra would, without composing anew."""
+    """The usual configuration with one field set or taken out, as Hydra would, without composing again."""
     config = copy.deepcopy(usual())
     parsed = OverridesParser.create().parse_override(override)
     *path, last = parsed.key_or_group.split(".")

@@ -1,4 +1,5 @@
-"""Files of one's own: they add choices to every group, and replace a shipped one where their header says so, alone."""
+"""Files of the user's own: they add choices to every group, and replace a shipped one where their header says so,
+alone."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from headtohead.config.run_id import run_id
 from headtohead.studies.definition.read_study_file import read_study
 
 ROOTS = {"budget": "match", "launcher": "launch"}
-"""Of groups that a run does not have."""
+"""The roots of groups that a run does not have."""
 GROUPS = sorted(set(folders()) - {STUDY}, key=lambda group: random.Random(group).random())
-"""In an order in which a dozen draws see groups of every depth."""
+"""The groups, in an order in which a dozen draws see groups of every depth."""
 NORM = "_target_: torch.nn.LayerNorm\n_partial_: true\neps: 0.125\n"
 
 

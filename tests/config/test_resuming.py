@@ -55,7 +55,7 @@ def test_how_a_run_is_carried_out_may_change_and_all_else_stays(run: str) -> Non
 
 @pytest.mark.parametrize("override", ["model/size=tiny", "optimizer.lr=0.3", "data.batch_size=32", "optimizer=adam"])
 def test_what_is_trained_cannot_change_half_way(run: str, override: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{override} cannot be given .*take it out, or .*init_from"):
+    with pytest.raises(ConfigurationError, match=f"{override} cannot be given .*remove it, or .*init_from"):
         resumed(run, override)
 
 

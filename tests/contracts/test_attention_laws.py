@@ -134,7 +134,7 @@ def test_the_law_catches_a_cross_mixer_that_reads_padding() -> None:
 
 
 class Mean(SoftmaxAttention):
-    """A mixer of implicit attention: weights that are no shares, some of them negative."""
+    """A mixer of implicit attention: weights that are not shares, some of them negative."""
 
     sums_to_one = False
 

@@ -17,7 +17,7 @@ from headtohead.diagnostics.laws import LawSubject, alone
 LEVELS = (-1e-3, -0.5, -2.0, -8.0, -20.0, -30.0)
 """Log decays, from hardly any to nearly all."""
 LENGTHS = (2, 9, 70)
-"""Within a chunk, and beyond it."""
+"""The lengths within a chunk, and beyond it."""
 FORGETS_NOTHING = {
     *("bigbird", "linformer", "longformer", "low_rank", "sliding_window", "softmax_attention", "strided"),
     *("differential_attention", "gated_attention", "latent_attention", "sink_attention"),
@@ -71,12 +71,13 @@ OF_SCORES = {
         f"blocks.0.mixer.{part}.{name}" for part in ("query", "key", "forget") for name in ("weight", "bias")
     }
 }
-"""What reaches the outputs through the scores of a softmax alone. Where forgetting leaves nearly all weight on one
-token, any softmax computes these gradients, small as they are, from a difference of large ones: their error is measured
-by the largest gradient, and more strictly. A bias of keys moves all scores of a query alike, and has no gradient."""
+"""The tensors that reach the outputs only through the scores of a softmax. Where forgetting leaves nearly all weight on
+one token, any softmax computes these gradients, small as they are, from a difference of large ones: their error is
+measured by the largest gradient, and more strictly. A bias of keys moves all scores of a query alike, and has no
+gradient."""
 CANCELS = {"mlstm": "blocks.0.mixer.input_bias"}
-"""What all weights are multiplied by leaves the normalised mean as it is, so that its gradient is a small difference of
-large ones in any form: it errs no more than that of the loop over tokens."""
+"""The tensors that multiply all weights, which leaves the normalised mean as it is, so that their gradient is a small
+difference of large ones in any form: it errs no more than that of the loop over tokens."""
 
 
 def gradients(name: str, mixer: partial, level: float, length: int, dtype: torch.dtype) -> dict[str, Tensor]:

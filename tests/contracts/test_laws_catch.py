@@ -45,7 +45,7 @@ class IgnoresPadding(SoftmaxAttention):
 
 
 class ForgetsToMaskWithInfinity(SoftmaxAttention):
-    """Zero is no mask."""
+    """Zero is not a mask."""
 
     def full_bias(self, q: Tensor, context: Context) -> Tensor | None:
         bias = super().full_bias(q, context)

@@ -20,7 +20,7 @@ from headtohead.data.cache.cached_source import code_digest
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource
 
 PACKED = {"grammar_lm", "hub_corpus", "text"}
-"""Their rows are no samples: documents are compared in their own tests."""
+"""Their rows are not samples: documents are compared in their own tests."""
 every_source = pytest.mark.parametrize("name", NAMES)
 
 

@@ -1,4 +1,4 @@
-"""Images of one's own, and what is said of those that cannot be read."""
+"""Images of the user's own, and what is said of those that cannot be read."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_unreadable_image_is_named(tmp_path: Path, content: bytes) -> None:
     path = animals(tmp_path) / "dog" / "7.png"
     path.write_bytes(content)
     message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
-    assert message.startswith(f"{path} is not a whole image") and message.endswith("replace it, or take it out.")
+    assert message.startswith(f"{path} is not a whole image") and message.endswith("replace it, or remove it.")
 
 
 def test_image_cut_short_is_named(tmp_path: Path) -> None:

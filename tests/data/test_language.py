@@ -105,7 +105,7 @@ def test_bytes_of_a_batch_are_those_of_its_targets(tokenizer: TokenizerName, pac
     if packing == "none":
         assert int(batch.num_bytes) == len("".join(source.texts[name]).encode())
         return
-    # Packed rows leave out the end of the stream, which does not fill a row; the first token is no target.
+    # Packed rows leave out the end of the stream, which does not fill a row; the first token is not a target.
     assert int(batch.num_bytes) == sum(bytes_of_tokens(source, name)[1 : 5 * len(batch.tokens) + 1])
 
 

@@ -178,8 +178,8 @@ def test_rows_that_differ_in_case_and_white_space_are_found_and_distinguished_fr
     source = table(tmp_path, ["A  good film,yes", "a bad film,no", "other,no"], ["a good FILM,yes", "a bad film,no"])
     assert source.leaks()["test"] == {"rows": 2, "in_train": 2, "exactly": 1}
     assert leak_sentence(source.leaks()) == (
-        "2 of 2 test rows (1 exactly, the others but for case, white space or order) stand in train too: what is "
-        "measured on them may have been learned by heart (data.drop_shared=true takes them out of train)"
+        "2 of 2 test rows (1 exactly, the others but for case, white space or order) also occur in train: what is "
+        "measured on them may have been memorised (data.drop_shared=true removes them from train)"
     )
 
 

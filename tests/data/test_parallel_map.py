@@ -153,7 +153,7 @@ def test_pieces_hold_every_text_once_in_order() -> None:
 @pytest.mark.parametrize("wrong", ["0", "many", "-1", ""])
 def test_a_wrong_number_of_processes_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", wrong)
-    with pytest.raises(DataError, match="is no number of processes: give 1 or more, or unset it"):
+    with pytest.raises(DataError, match="is not a number of processes: give 1 or more, or unset it"):
         num_processes()
 
 

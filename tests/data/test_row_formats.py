@@ -90,7 +90,7 @@ def test_pairs_are_cut_to_the_length_requested_the_longer_text_first(max_length:
     ("form", "samples", "message"),
     [
         (ClassFormat(["a", "b"]), [("x", 2)], "row 0 of the train split .* has label 2, .* numbered from 0 to 1"),
-        (ClassFormat(["a", "b"]), [("x", "c")], "has label 'c', which is none of data.class_names"),
+        (ClassFormat(["a", "b"]), [("x", "c")], "has label 'c', which is not in data.class_names"),
         (ClassFormat(["a", "b"]), [("x", "a"), ("  ", "b")], "row 1 of the train split .*: its text is empty"),
         (ClassFormat(), [], "the train split of data=given_samples is empty"),
         (PairFormat(), [("a", "b"), ("c", "")], "row 1 of the train split .*: its target is empty"),

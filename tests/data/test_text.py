@@ -53,7 +53,7 @@ def test_files_of_a_folder_are_documents_however_deep(tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
     for number in range(25):
         (tmp_path / ("deep/er" if number % 2 else "deep") / f"{number}.txt").write_text(f"file {number} " * 9)
-    (tmp_path / "notes.md").write_text("not asked for")
+    (tmp_path / "notes.md").write_text("not requested")
     assigned = source_of(tmp_path).samples()
     assert sum(len(assigned[name]) for name in SPLIT_NAMES) == 25
     assert len(source_of(tmp_path, pattern="*.md").documents.files()) == 1

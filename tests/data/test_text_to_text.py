@@ -128,7 +128,7 @@ def test_templates_and_words_that_do_not_fit_are_refused(changes: dict[str, Any]
 
 
 def test_data_that_is_not_put_in_words_is_refused() -> None:
-    with pytest.raises(DataError, match=r"data\.of=null is no source of texts"):
+    with pytest.raises(DataError, match=r"data\.of=null is not a source of texts"):
         from_fields(TextToText)
     with pytest.raises(DataError, match=r"data\.of is of kind language, which is not put in words"):
         from_fields(TextToText, of=from_fields(GrammarCorpus, **FEW, context_length=16)).prepare()

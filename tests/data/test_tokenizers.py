@@ -15,7 +15,7 @@ from headtohead.data.tokenizers import tokenizer as tokenizer_module
 
 TEXTS = ["the cat sat.\n", "", "naïve café – 日本語 🙂\t!", "  two  spaces\n\n\nlines "]
 KINDS: tuple[TokenizerName, ...] = ("char", "byte", "bpe", "unigram")
-"""Of which every text comes back."""
+"""The kinds of tokenizers from which every text comes back."""
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 

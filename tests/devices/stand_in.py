@@ -32,7 +32,7 @@ _INDEXES = {
     *(_aten.index_put.default, _aten.index_put_.default, _aten._index_put_impl_.default),
     _aten._pack_padded_sequence.default,
 }
-"""What takes its indices, or the lengths of its rows, from the CPU too."""
+"""The operations that take indices, or the lengths of rows, from the CPU too."""
 torch.inference_mode = torch.no_grad  # type: ignore[misc]
 # Under inference mode torch asks a device in Python for whole compositions such as einsum, which autocast then misses.
 _libraries: list[torch.library.Library] = []
@@ -110,7 +110,7 @@ class OnDevice(Tensor):
 
 
 class _Factories(TorchDispatchMode):
-    """Makes tensors on the device where one is asked for."""
+    """Makes tensors on the device where one is requested."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

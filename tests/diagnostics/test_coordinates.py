@@ -120,4 +120,4 @@ def test_the_command_says_by_its_exit_code_what_it_found(capsys: pytest.CaptureF
     message = json.loads(capsys.readouterr().out)
     assert message["widths"] == [64, 256] and message["verdicts"]["stack.blocks.0"] == "grows" and not message["flat"]
     assert main(["coordinates", "--widths", "a,b"]) == 2
-    assert "--widths a,b are no numbers" in capsys.readouterr().err
+    assert "--widths a,b are not numbers" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from doctor_runs import (
     findings,
 )
 from headtohead.diagnostics.doctor.checks.overfitting import overfit
+from sampled_cases import diagonal
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -148,8 +149,8 @@ STEPS = [
     ["optimizer=adam"], ["optimizer=sgd", "optimizer.lr=0.01"], ["optimizer=lion"], ["optimizer=muon"],
     ["precision=bf16-mixed"],
 ]  # fmt: skip
-"""At its own rate of 0.1, without the warm-up, SGD diverges for seven of fifteen seeds and instruction sets here: no
-false alarm. At a tenth of it all fifteen learn the batch."""
+"""The steps of a short training. At its own rate of 0.1, without the warm-up, SGD diverges for seven of fifteen seeds
+and instruction sets here: no false alarm. At a tenth of it all fifteen learn the batch."""
 
 
 def named(part: list[str] | str) -> str:
@@ -157,15 +158,15 @@ def named(part: list[str] | str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", SIZES, ids=named)
-@pytest.mark.parametrize("base", [DECODER, ENCODER, CLASSIFIER, TRANSLATOR, IMAGES], ids=named)
+@pytest.mark.parametrize(
+    ("base", "change"), diagonal([DECODER, ENCODER, CLASSIFIER, TRANSLATOR, IMAGES], SIZES, names=named)
+)
 def test_sizes_and_seeds_raise_no_false_alarm(base: list[str], change: list[str]) -> None:
     assert faults(findings([*base, *change])) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", STACKS)
-@pytest.mark.parametrize("base", [DECODER, TRANSLATOR], ids=named)
+@pytest.mark.parametrize(("base", "change"), diagonal([DECODER, TRANSLATOR], STACKS, names=named))
 def test_sane_parts_raise_no_false_alarm(base: list[str], change: str) -> None:
     assert faults(findings([*base, change])) == []
 

@@ -113,7 +113,7 @@ LOADERS = {
     "diagnostics/peers/layer_peers.py": "from a layer in memory into one of another package",
     "finished_runs/export_run.py": "into a copy of the exported model",
 }
-"""Who may load a state by itself, and why no bit is lost there."""
+"""The functions that may load a state by themselves, and why no bit is lost there."""
 
 
 def test_nobody_else_loads_weights() -> None:

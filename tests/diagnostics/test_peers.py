@@ -13,13 +13,11 @@ from headtohead.cli import main
 from headtohead.components.component import Context
 from headtohead.components.mixers.recurrent.torch_recurrence import Gru
 from headtohead.components.norms import RmsNorm
-from headtohead.diagnostics.peers import layer_peers, mixing_forms, our_models, peer_measurement
-from headtohead.diagnostics.peers.allocation_counter import AllocationCounter
-from headtohead.diagnostics.peers.alternation import Quartiles, alternate
-from headtohead.diagnostics.peers.comparison_kinds import Pair, PeerComparison
-from headtohead.diagnostics.peers.peer_measurement import measure_peers, peak_bytes
-from headtohead.diagnostics.peers.plain_gpt import PlainGpt
+from headtohead.diagnostics.peers import layer_peers, our_models, peer_measurement
+from headtohead.diagnostics.peers.alternation import Pair, PeerComparison, Quartiles, alternate
+from headtohead.diagnostics.peers.peer_measurement import AllocationCounter, measure_peers, peak_bytes
 from headtohead.diagnostics.peers.speed_rows import SpeedRow, rows_of, save_rows
+from headtohead.diagnostics.peers.training_peers import PlainGpt
 
 ROOT = Path(__file__).parents[2]
 MB = 2**20
@@ -116,8 +114,8 @@ def test_a_target_that_is_missed_names_the_kernels_that_the_time_goes_into() -> 
 
 
 def test_memory_is_compared_by_what_tensors_hold() -> None:
-    pair = layer_peers.mixing(mixing_forms.gated_delta, 64)
-    assert peak_bytes(pair.ours) > peak_bytes(pair.theirs) > 64 * mixing_forms.D_MODEL * 4
+    pair = layer_peers.mixing(layer_peers.gated_delta, 64)
+    assert peak_bytes(pair.ours) > peak_bytes(pair.theirs) > 64 * layer_peers.D_MODEL * 4
 
 
 def test_rows_of_benchmarks_are_updated_by_their_work_and_become_a_page(tmp_path: Path) -> None:

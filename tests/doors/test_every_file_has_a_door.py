@@ -15,7 +15,7 @@ from headtohead.config.compose.choices import choices
 from headtohead.config.errors import ConfigurationError
 
 WORDS = re.compile(r"PATH|FILE|DIR|RUN|FOLDER")
-"""In a metavar they say that a file, or a folder of files, is named."""
+"""The words of a metavar which say that a file, or a folder of files, is named."""
 WRITTEN = {"--csv", "--html", "--plot", "--out"}
 ELSEWHERE = {
     ("dashboard", "folder"): "test_dashboard.py asks a dashboard of damaged runs",

@@ -28,7 +28,7 @@ VALUES = (
     "true", "{}", "1" + "0" * 40, "-1" + "0" * 400, "1" + "0" * 5000,
 )  # fmt: skip
 SECONDS = 5.0
-"""Of the processor, where a second is usual."""
+"""The most seconds of processor time, where a second is usual."""
 LONGEST = 600
 ROOTS = {"budget": "match", "launcher": "launch"}
 NEEDED = {"model/cross": ("model=encoder_decoder",)}
@@ -55,7 +55,7 @@ def numeric_fields(node: Any, group: str = "") -> Iterator[tuple[str, Kind]]:
 
 @cache
 def all_choices() -> list[tuple[str, tuple[str, ...]]]:
-    """The root and the overrides of each choice, and of what is no choice."""
+    """The root and the overrides of each choice, and of what is not a choice."""
     chosen = [choice for group in groups() if group not in ("experiment", "model/size") for choice in choices(group)]
     named = [(choice.group, f"{choice.group}={choice.name}") for choice in chosen]
     of_choices = [(ROOTS.get(group, "train"), (*NEEDED.get(group, ()), name)) for group, name in named]

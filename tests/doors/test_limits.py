@@ -36,9 +36,9 @@ CPU = torch.device("cpu")
         (["train", "-m", "optimizer.lr=range(0,1,0)"], "optimizer.lr=range(0,1,0) is refused"),
         (
             ["evaluate", "RUN", "--lengths", "4,8", "--plot", "x.xyz"],
-            "--plot: 'x.xyz' is no picture: end its name with",
+            "--plot: 'x.xyz' is not a picture: end its name with",
         ),
-        (["coordinates", "--plot", "."], "--plot: '.' is no picture"),
+        (["coordinates", "--plot", "."], "--plot: '.' is not a picture"),
         (["inspect", "data=text", "data.path=/dev/null"], "data.path=/dev/null is neither a file nor a folder"),
         (["bench", "bench.lengths=[]"], "bench.lengths=[] is refused: it must be a list with at least one entry"),
         (["train", "data.batch_size=1e12"], "data.batch_size=1000000000000.0 is refused"),
@@ -51,7 +51,7 @@ CPU = torch.device("cpu")
         (["generate", "RUN", "--beams", "100000"], "--beams: 100000 is refused"),
         (["generate", "RUN", "--temperature", "inf"], "--temperature: inf is refused"),
         (["generate", "RUN", "--seed", "-1"], "--seed: -1 is refused"),
-        (["train", "--take-over"], "--take-over is for a run that is gone on with"),
+        (["train", "--take-over"], "--take-over is for resuming a run"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
@@ -114,7 +114,7 @@ def test_the_limit_of_a_container_counts(
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("about:\n  - 1\n", "about is [1]"), ("about:\n", "about is null"), ("about:\n  a: [\n", "is no YAML")],
+    [("about:\n  - 1\n", "about is [1]"), ("about:\n", "about is null"), ("about:\n  a: [\n", "is not YAML")],
 )
 def test_a_choice_of_data_that_says_odd_things_of_itself_is_refused(
     text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

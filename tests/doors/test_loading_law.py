@@ -11,9 +11,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "headtohead"
 PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 ERRORS = {"PickleError", "PicklingError", "UnpicklingError"}
-"""What others raise, and may be caught."""
+"""The errors that others raise, and that may be caught."""
 LOADERS = {"Loader", "CLoader", "FullLoader", "CFullLoader", "UnsafeLoader", "CUnsafeLoader"}
-"""Of YAML; the safe ones are left."""
+"""The loaders of YAML that are unsafe; the safe ones are left."""
 CODE = {"eval", "exec", "compile", "__import__"}
 REFUSED = {
     "read_pickle", "load_from_checkpoint", "unsafe_load", "full_load", "unsafe_load_all", "full_load_all", "load_all",
@@ -27,7 +27,7 @@ ALLOWED = {
     "read_config": {"config/trust.py", "records/run_folder.py"},
     "self._loader.exec_module": {"lazy_packages.py"},  # Python's own loader of the packages listed there
     "import_module": {
-        "__init__.py",  # the names of the Python face
+        "__init__.py",  # the names of the Python API
         "api/__init__.py",  # the same
         "cli/__init__.py",  # the module of a command
         "cli/completion.py",  # the same
@@ -38,7 +38,7 @@ ALLOWED = {
         "wandb_client/workspace_pages.py",  # W&B's package
     },
 }
-"""Where each of these may stand."""
+"""The files in which each of these may stand."""
 
 
 def result(tree: ast.Module) -> Iterator[tuple[str, int]]:

@@ -18,7 +18,7 @@ from headtohead.config.rules import memory_limits
 WIDTH = 32768
 LARGE = (f"model.d_model={WIDTH}", "model.num_heads=2", "model.num_layers=2")
 LIMIT = 2**30
-"""Of the machine that the commands are told of; the model has 100 GB."""
+"""The memory of the machine that the commands are given; the model has 100 GB."""
 MAKE: dict[str, tuple[tuple[str, ...], ...]] = {
     "train": (("train", *SMALL, *LARGE),),
     "bench": (("bench", *SMALL, *LARGE),),

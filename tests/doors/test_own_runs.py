@@ -1,4 +1,4 @@
-"""Runs of one's own are known again by a signature of their content; those of others need the reader's word."""
+"""Runs of the user's own are known again by a signature of their content; those of others need the reader's word."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder that the command is given in, from which Python finds modules of one's own."""
+    """The folder that the command is given in, from which Python finds modules of the user's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
@@ -46,7 +46,8 @@ class MyNorm(LayerNorm):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a norm of one's own, made by this user; it is a folder's only run, beside the module of the norm."""
+    """A run with a norm of the user's own, made by this user; it is a folder's only run, beside the module of the
+    norm."""
     position = tmp_path_factory.mktemp("mine")
     (position / "my_norms.py").write_text(MINE)
     choice = position / "conf" / "model" / "norm" / "mine.yaml"

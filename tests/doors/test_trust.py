@@ -90,7 +90,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def options(command: str, run: Path) -> list[str]:
-    """The words of a command, and the sweep file of one's own that it reads."""
+    """The words of a command, and the sweep file of the user's own that it reads."""
     parameters = {"seed": {"values": [1, 2]}, "resume_from": {"value": str(run)}}
     words = ["h2h", "train", "${args_no_hyphens}"]
     Path("sweep.yaml").write_text(yaml.safe_dump({"command": words, "method": "grid", "parameters": parameters}))

@@ -14,10 +14,9 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.estimates.device_speed import speed_of, speeds
 from headtohead.estimates.layouts import Layout, layout_of, layouts
 from headtohead.estimates.plan import Plan, RunPlanner, parsed_devices, plan
-from headtohead.estimates.step_figures import SAVED
 from headtohead.estimates.step_times import TimedModel
-from headtohead.training.parallel.device_sheets import device_sheets
-from headtohead.training.tensor_meter import TensorMeter, living_tensors
+from headtohead.estimates.work_meter import SAVED, TensorMeter, living_tensors
+from headtohead.training.parallel.devices import device_sheets
 
 SMALL = [
     "model.d_model=32", "model.num_layers=3", "model.num_heads=2", "data.num_train=64", "data.num_validation=8",

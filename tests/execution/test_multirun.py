@@ -1,4 +1,4 @@
-"""Many runs by one command: planned, run, one of them failing, gone on with after a kill."""
+"""Many runs by one command: planned, run, one of them failing, resumed after a kill."""
 
 from __future__ import annotations
 

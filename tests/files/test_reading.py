@@ -13,8 +13,15 @@ import pytest
 import yaml
 
 import headtohead
-from headtohead.files.array_archive import open_archive
-from headtohead.files.safe_read import DamagedFile, open_regular, read_json, read_object, read_text, read_yaml
+from headtohead.files.safe_read import (
+    DamagedFile,
+    open_archive,
+    open_regular,
+    read_json,
+    read_object,
+    read_text,
+    read_yaml,
+)
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
@@ -28,8 +35,8 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: &a [*a]", r"holds itself \(\*a\)"),
         ("[" * 5000 + "]" * 5000, "is nested deeper than 100 levels"),
         ("a: " + "9" * 5000, "holds a value that cannot be read"),
-        ("!!python/object/apply:os.system [true]", "is no YAML: could not determine a constructor"),
-        ("a: [", "is no YAML"),
+        ("!!python/object/apply:os.system [true]", "is not YAML: could not determine a constructor"),
+        ("a: [", "is not YAML"),
         ("a: 2024-99-99", "holds a value that cannot be read"),
     ],
 )
@@ -75,9 +82,9 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for name in ("pipe", "folder", "loop"):
-        with pytest.raises(DamagedFile, match=f"{name} (is no regular file|cannot be read)"):
+        with pytest.raises(DamagedFile, match=f"{name} (is not a regular file|cannot be read)"):
             read_text(tmp_path / name)
-    with pytest.raises(DamagedFile, match="pipe is no regular file"):
+    with pytest.raises(DamagedFile, match="pipe is not a regular file"):
         open_regular(tmp_path / "pipe")
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none")

@@ -19,6 +19,7 @@ from headtohead.components.component import Context, Mixer
 from headtohead.config.errors import ConfigurationError
 from headtohead.finished_runs.export_run import Form, compare_logits, export
 from headtohead.finished_runs.traced_graph import InputShape
+from sampled_cases import diagonal
 from small_models import small_model
 
 CHAR = [*ROWS, "data.context_length=16", "data.tokenizer=char"]
@@ -64,7 +65,9 @@ def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
     run, own = fresh_run(tmp_path, *CHAR), tmp_path / "own"
     own.mkdir()
     (own / "model.safetensors").write_text("mine")
-    with pytest.raises(ConfigurationError, match="own holds files that are no export: name a new or an empty folder"):
+    with pytest.raises(
+        ConfigurationError, match="own holds files that are not an export: name a new or an empty folder"
+    ):
         export(run, "safetensors", own)
     assert (own / "model.safetensors").read_text() == "mine"
     for _ in range(2):
@@ -77,8 +80,7 @@ def test_onnx_goes_to_the_folder_that_is_given(tmp_path: Path) -> None:
     assert result.files[0] == tmp_path / "served" / "model.onnx" and all(row.difference < 1e-5 for row in result.rows)
 
 
-@pytest.mark.parametrize("form", ["torch", "onnx"])
-@pytest.mark.parametrize("mixer", RECURRENT)
+@pytest.mark.parametrize(("mixer", "form"), diagonal(RECURRENT, ["onnx", "torch"]))
 @pytest.mark.slow
 def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_path: Path) -> None:
     """Longer and shorter than a chunk, and than the rows that the graph was traced with."""

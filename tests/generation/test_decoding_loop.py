@@ -32,7 +32,7 @@ def written(
     return rows
 
 
-def anew(model: DecodingModel, prompt: Sequence[int], num_tokens: int = 9) -> list[int]:
+def again(model: DecodingModel, prompt: Sequence[int], num_tokens: int = 9) -> list[int]:
     """Decode greedily, reading the whole row again for every token."""
     row = [1] if model.reads_source else list(prompt)
     start = len(row)
@@ -54,14 +54,14 @@ def model_of(family: str, **changes: Any) -> DecodingModel:
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_decoder"])
 def test_a_batch_of_unequal_prompts_is_written_as_each_alone_and_without_a_cache(family: str, position: type) -> None:
     model = model_of(family, position=position)
-    expected = [anew(model, prompt) for prompt in PROMPTS]
+    expected = [again(model, prompt) for prompt in PROMPTS]
     assert [written(model, [prompt])[0] for prompt in PROMPTS] == expected
     assert written(model, PROMPTS) == expected
 
 
 def test_a_norm_that_sums_up_the_past_does_not_see_padding() -> None:
     model = model_of("decoder_only", norm=AdaptiveNorm, position=Rotary)
-    assert written(model, PROMPTS) == [anew(model, prompt) for prompt in PROMPTS]
+    assert written(model, PROMPTS) == [again(model, prompt) for prompt in PROMPTS]
 
 
 def test_a_row_ends_with_its_end_token_while_others_go_on() -> None:

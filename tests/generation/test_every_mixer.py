@@ -1,4 +1,4 @@
-"""Every mixer that can be causal writes with its state what it writes by reading the whole row anew."""
+"""Every mixer that can be causal writes with its state what it writes by reading the whole row again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from contracts.choices import can_look, factory, names
-from generation.test_decoding_loop import PROMPTS, anew, written
+from generation.test_decoding_loop import PROMPTS, again, written
 from headtohead.architectures.decoder import DecodingModel
 from small_models import exact_model
 
@@ -30,7 +30,7 @@ def model_of(**changes: object) -> DecodingModel:
 def test_cached_equals_uncached_token_for_token(name: str) -> None:
     torch.manual_seed(0)
     model = model_of(mixer=factory("mixer", name))
-    expected = [anew(model, prompt, 5) for prompt in PROMPTS]
+    expected = [again(model, prompt, 5) for prompt in PROMPTS]
     assert written(model, PROMPTS, max_new_tokens=5) == expected
     assert written(model, PROMPTS[:1], max_new_tokens=5) == expected[:1]
 
@@ -38,7 +38,7 @@ def test_cached_equals_uncached_token_for_token(name: str) -> None:
 @pytest.mark.parametrize("name", by_speed(LOCALS, ("token_shift",)))
 def test_cached_equals_uncached_whatever_precedes_the_mixer(name: str) -> None:
     model = model_of(local=factory("local", name))
-    assert written(model, PROMPTS, max_new_tokens=5) == [anew(model, prompt, 5) for prompt in PROMPTS]
+    assert written(model, PROMPTS, max_new_tokens=5) == [again(model, prompt, 5) for prompt in PROMPTS]
 
 
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK[:1]))

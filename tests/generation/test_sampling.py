@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.generation.token_sampler import draw, top_k, top_p, with_repetition_penalty
+from headtohead.generation.decoding_loop import draw, top_k, top_p, with_repetition_penalty
 
 
 def logits(rows: int = 6, size: int = 11, seed: int = 0) -> Tensor:

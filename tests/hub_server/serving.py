@@ -43,7 +43,7 @@ class HubServer(ThreadingHTTPServer):
         """Paths of which only half arrives until `released` is set; `half_sent` tells that it has."""
         self.half_sent, self.released = threading.Event(), threading.Event()
         self.token: str | None = None
-        """What opens gated sets."""
+        """The token that opens gated sets."""
 
     @property
     def address(self) -> str:

@@ -219,7 +219,7 @@ compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
 for one, other in zip(attention_maps(model, inputs), attention_maps(plain, inputs), strict=True):
     assert torch.allclose(one.weights, other.weights, atol=1e-6)
 assert torch.allclose(model(**inputs), before, atol=1e-6), "up to how sums are rounded where memory lies otherwise"
-assert compiled > 0 and torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled, "nothing was compiled anew"
+assert compiled > 0 and torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled, "nothing was compiled again"
 whole = torch.compile(small_model("decoder_only"))
 assert len(attention_maps(whole, inputs)) == 2
 """

@@ -41,7 +41,7 @@ LONG_WAYS: Mapping[str, Holds] = {
 }
 TRAIN = "train"
 GENTLE = "optimizer.lr=1e-5"
-"""At this rate every command trains; one that diverges here too is at fault."""
+"""A rate at which every command trains; one that diverges here too is at fault."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Attempt:
 
     command: Overrides
     refused: dict[str, str] = field(default_factory=dict)
-    """By way; `train` where the command itself was refused."""
+    """The refusals by variation; `train` where the command itself was refused."""
     held: list[str] = field(default_factory=list)
     failed: tuple[str, Exception] | None = None
     """The first way that failed, and how."""

@@ -15,7 +15,7 @@ from headtohead.config.schema.source_code import arguments, class_value
 MODEL_GROUPS = ("mixer", "position", "norm", "residual", "feedforward", "initialisation")
 OTHER_GROUPS = ("optimizer", "schedule", "precision", "checkpointing", "parametrisation", "probe", "evaluation")
 SIDE_GROUPS = ("position", "norm", "residual", "feedforward")
-"""Of which encoder and decoder may have different ones."""
+"""The groups of which encoder and decoder may have different choices."""
 FIXED = (
     "trainer.accelerator=cpu",
     "trainer.max_steps=4",
@@ -25,7 +25,7 @@ FIXED = (
     "trainer.num_samples=2",
     "tracking=none",
 )
-"""Of every command."""
+"""The overrides of every command."""
 SMALL = {
     "num_train": 48, "num_validation": 6, "num_test": 6, "context_length": 12, "batch_size": 4, "vocab_size": 300,
 }  # fmt: skip
@@ -56,7 +56,7 @@ TRAINER_VALUES: dict[str, tuple[Any, ...]] = {
 }
 KIND_OF_FORM = {"language": "language", "slots": "language", "pairs": "pairs_of_text", "labelled": "labelled_text"}
 _USUAL = 0.6
-"""How often a group keeps its default, so that most drawn commands are ones that somebody would type."""
+"""The probability that a group keeps its default, so that most drawn commands are ones that somebody would type."""
 
 
 def drawn_command(rng: random.Random) -> tuple[str, ...]:

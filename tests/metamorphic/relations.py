@@ -31,7 +31,7 @@ ROUNDING = {"64-true": 1e-7, "32-true": 2e-4, "bf16-mixed": 3e-2, "16-mixed": 1e
 """Relative differences that four steps of each number format may come to."""
 COMPARED = ("train/loss", "validation/loss", "test/loss")
 FIELDS = ("costs", "metrics", "baselines", "scales", "throughput", "data", "config")
-"""Of a record: each is filled at the end of every run."""
+"""The fields of a record that are filled at the end of every run."""
 Overrides = tuple[str, ...]
 
 

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 OUTCOMES: dict[str, Counter[str]] = defaultdict(Counter)
-"""By family, how many changes had which outcome in this process."""
+"""The outcomes by family: how many changes had which outcome in this process."""
 OF_FIELDS: dict[tuple[str, str], set[str]] = defaultdict(set)
-"""By family and field of config.json, the outcomes of its changes; `moved` where both sides gave other logits."""
+"""The outcomes of changes by family and field of config.json; `moved` where both sides gave other logits."""
 _COLUMNS = ("equal", "refused here", "refused there", "differs as said", "different")
 _TEXT = """
 ## Checkpoints with one thing changed

@@ -20,9 +20,8 @@ import headtohead as h2h
 from headtohead.architectures.architecture import Architecture
 from headtohead.config.build import make_model
 from headtohead.config.errors import ConfigurationError
-from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.families import FAMILIES, differences, model_overrides
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
-from headtohead.pretrained.hub_config import differences, model_overrides
 from headtohead.pretrained.safetensor_files import CheckpointError
 from headtohead.training.initial_weights import start_from
 from parity.parity import redraw

@@ -1,6 +1,6 @@
 """Our models against published implementations: the same weights, logits and gradients of every parameter.
 
-Every parameter is drawn anew first: fresh norms are 1 and fresh biases 0, which would hide weights that were swapped.
+Every parameter is redrawn first: fresh norms are 1 and fresh biases 0, which would hide weights that were swapped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TASKS: Mapping[HeadName, Sequence[str]] = {
     "span": ("task=span_qa", "data=qa_grammar"),
 }
 REPORTS: list[Report] = []
-"""Of all models compared in this process, for docs/parity.md."""
+"""The reports of all models compared in this process, for docs/parity.md."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Report:
     num_weights: int
     remark: str = ""
     family: str | None = None
-    """As config.json calls it; None where there is none."""
+    """The family as config.json calls it; None where there is none."""
 
 
 class Promoted(TorchFunctionMode):
@@ -101,7 +101,7 @@ class Case:
 
     family: ModelFamily
     reference: Callable[[Any], nn.Module]
-    """From its configuration; eager attention, where there is a choice, is the caller's to set."""
+    """The reference made from its configuration; eager attention, where there is a choice, is the caller's to set."""
     config: Any
     theirs: Mapping[str, Tensor]
     """Inputs by the reference's names."""
@@ -109,13 +109,13 @@ class Case:
     """The same by ours."""
     head: HeadName = "language_model"
     scored: Tensor | None = None
-    """Which logits are compared; None means all."""
+    """The logits that are compared; None means all."""
     overrides: tuple[str, ...] = ()
     logits_of: Callable[[Any], Tensor] = lambda output: output.logits
     requested: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
-    """What ours gives for the same."""
+    """The function by which ours gives the same."""
     constants: tuple[str, ...] = ()
-    """Buffers of the reference that are parameters of ours; they are drawn anew too, and have no gradient there."""
+    """Buffers of the reference that are parameters of ours; they are redrawn too, and have no gradient there."""
     idle: tuple[str, ...] = ()
     """Parameters that the reference holds and never reads."""
     on_disk: Callable[[str], str] = lambda name: name
@@ -137,7 +137,7 @@ def check(name: str, case: Case, *, remark: str = "") -> Report:
 
 
 def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[WeightMapping]]:
-    """The reference with weights drawn anew, ours with the same weights, and how they lie in each other."""
+    """The reference with weights redrawn, ours with the same weights, and how they lie in each other."""
     with exactly(dtype):
         theirs = case.reference(case.config).eval().to(dtype)
         redraw(theirs, constants=case.constants)

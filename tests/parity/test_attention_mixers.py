@@ -91,7 +91,7 @@ class MixerCase:
     mixer: Callable[[], Mixer]
     translated: Callable[[Parameters], Weights]
     added: Mapping[str, float] | None = None
-    """What the reference adds to a weight when it computes, by the names of ours."""
+    """The amounts that the reference adds to a weight when it computes, by the names of ours."""
     half_angles: bool = False
     """Whether it takes one cosine for each pair instead of one for each channel."""
     pairing: str = "half"

@@ -92,7 +92,7 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "rwkv", {**COMMON, "hidden_size": 21, "num_hidden_layers": 3, "attention_hidden_size": 27,
                  "intermediate_size": 17, "rescale_every": 0, "use_cache": False}),
 }  # fmt: skip
-"""By a name for the table, the family and the fields of the reference's configuration."""
+"""The odd configurations by a name for the table: the family and the fields of the reference's configuration."""
 
 
 def rows(

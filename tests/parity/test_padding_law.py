@@ -25,7 +25,7 @@ SHAPES: dict[str, list[tuple[int, int]]] = {
     "between": [(4, 9)],
     "but for one token": [(0, 11), (12, 20)],
 }
-"""By name, where the second of two rows is padded."""
+"""The shapes by name, where the second of two rows is padded."""
 TEXTS = [kind for kind, model in MODELS.items() if model.asks != "images"]
 FROM_THE_ROWS_START = {"gpt2": "position_ids", "bert": "position_ids", "big_bird": "position_ids", "bart": None}
 """Families whose reference counts places from the row's first token, padding or not, and what tells it otherwise."""

@@ -18,7 +18,7 @@ NAMES = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "gate": "g_proj"
 
 
 def pair(dtype: torch.dtype, eps: float) -> tuple[Retention, nn.Module]:
-    """Return both with the same weights, drawn anew."""
+    """Return both with the same weights, redrawn."""
     torch.manual_seed(0)
     options = SimpleNamespace(multiway=False, layernorm_eps=eps)
     reference = theirs.MultiScaleRetention(options, D_MODEL, 2 * D_MODEL, NUM_HEADS).to(dtype)

@@ -38,7 +38,7 @@ QUIET = (
 
 
 def save(model: PreTrainedModel, folder: Path, *, special: tuple[str, ...], **named: str) -> Path:
-    """Save the model with a tokenizer of whole words and their ends, and every weight drawn anew."""
+    """Save the model with a tokenizer of whole words and their ends, and every weight redrawn."""
     redraw(model)
     model.save_pretrained(folder)
     ids = {token: number for number, token in enumerate((*special, *WORDS))}

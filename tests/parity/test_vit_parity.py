@@ -22,7 +22,7 @@ SAVED = (
     (r"mlp\.fc1", "intermediate.dense"),
     (r"mlp\.fc2", "output.dense"),
 )
-"""What the reference renames as it saves: its files keep the names of its first version."""
+"""The names that the reference changes as it saves: its files keep those of its first version."""
 
 
 def name_on_disk(name: str) -> str:

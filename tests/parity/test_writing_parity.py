@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from headtohead.architectures.decoder import DecodingModel
-from headtohead.generation import token_sampler
+from headtohead.generation import decoding_loop
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import stream
 from headtohead.generation.decoding_strategy import DecodingStrategy
@@ -42,7 +42,7 @@ DRAWN = {"qwen3": (5, 2.0, 1.0), "bart": (5, 4.0, 2.0), "t5": (10, 2.0, 1.0)}
 """The seed of the weights, and by how much matrices and gains are wider than drawn: so texts differ from prompt to
 prompt, and some of them end."""
 STARTS = {"qwen3": 1, "bart": EOS, "t5": PAD}
-"""What a decoder reads first, as published: BART begins with the token that ends."""
+"""The token that a decoder reads first, as published: BART begins with the token that ends."""
 
 
 def cases() -> dict[str, Case]:
@@ -164,9 +164,9 @@ def test_draws_are_made_from_the_shares_of_the_reference(
     logits = 3 * torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     read = [[5, 9, 3, 7], [4, 4, 4, 4], [8, 3, 8, 10]]
     drawn = Mock(side_effect=lambda logits, _: logits.argmax(-1))
-    monkeypatch.setattr(token_sampler, "draw", drawn)
+    monkeypatch.setattr(decoding_loop, "draw", drawn)
     strategy = DecodingStrategy(repetition_penalty=penalty, **how)
-    token_sampler.TokenSampler(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
+    decoding_loop.TokenSampler(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
     warpers = [RepetitionPenaltyLogitsProcessor(penalty), TemperatureLogitsWarper(how.get("temperature", 1.0))]
     warpers += [TopKLogitsWarper(how["top_k"])] if "top_k" in how else []
     warpers += [TopPLogitsWarper(how["top_p"])] if "top_p" in how else []

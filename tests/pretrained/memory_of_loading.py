@@ -8,8 +8,8 @@ from pathlib import Path
 
 import headtohead as h2h
 from headtohead.config.build import make_model
+from headtohead.pretrained.families import model_overrides
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
-from headtohead.pretrained.hub_config import model_overrides
 from headtohead.training.initial_weights import start_from
 
 
@@ -26,7 +26,7 @@ def forget() -> None:
 def main(folder: str) -> None:
     origin = f"hf:{folder}"
     config = h2h.compose("train", [*model_overrides(open_checkpoint(origin), "language_model"), "model.dropout=0"])
-    make_model(h2h.compose("train", ["model.vocab_size=8"]))  # what a first model imports is no part of this one
+    make_model(h2h.compose("train", ["model.vocab_size=8"]))  # what a first model imports is not a part of this one
     start_of_model = resident("VmRSS")
     model = make_model(config)
     start_of_load = resident("VmRSS")

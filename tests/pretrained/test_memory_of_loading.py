@@ -16,7 +16,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 SPARE = 0.2
-"""Of the file's size: what loading may take besides the model."""
+"""The share of the file's size that loading may take besides the model."""
 SMALL: dict[str, Any] = {
     "vocab_size": 8000, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12,
     "num_attention_heads": 12, "max_position_embeddings": 512,
@@ -79,7 +79,7 @@ def measured(folder: Path) -> dict[str, Any]:
         (SMALL, "float32", 4),
         (SMALL, "bfloat16", 3),
         pytest.param(BILLION, "float32", 5, marks=pytest.mark.slow),
-        pytest.param(BILLION, "bfloat16", 1, marks=pytest.mark.slow),
+        pytest.param(BILLION, "bfloat16", 1, marks=pytest.mark.whole),
     ],
 )
 def test_a_model_loads_within_its_own_memory_and_a_fifth_of_its_file(

@@ -42,7 +42,7 @@ def test_a_name_that_cannot_be_reached_is_refused_in_one_sentence(capfd: pytest.
     with pytest.raises(ConfigurationError) as refusal:
         h2h.compose("train", ["init_from=hf:somebody/small"])
     sentence = str(refusal.value)
-    assert "init_from=hf:somebody/small is no folder here, and the hub cannot be reached" in sentence
+    assert "init_from=hf:somebody/small is not a folder here, and the hub cannot be reached" in sentence
     assert "init_from=hf:/PATH/TO/FOLDER" in sentence and "\n" not in sentence
     assert capfd.readouterr() == ("", "")
 

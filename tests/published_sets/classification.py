@@ -16,7 +16,7 @@ from published_sets.writing import write_card, write_parquet
 Row = dict[str, Any]
 HIDDEN = -1
 WORDS = (("bad", "dull", "weak", "poor"), ("good", "bright", "strong", "rich"))
-"""What a sentence of each class is about, so that something can be learned."""
+"""The words that a sentence of each class is about, so that something can be learned."""
 SIZES = {"train": 120, "validation": 24, "test": 20}
 
 

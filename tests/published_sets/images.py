@@ -50,7 +50,7 @@ risotto samosa sashimi scallops seaweed_salad shrimp_and_grits spaghetti_bologne
 steak strawberry_shortcake sushi tacos takoyaki tiramisu tuna_tartare waffles
 """
 IMAGENET = ("tench, Tinca tinca", "goldfish, Carassius auratus", *(f"kind {number}" for number in range(2, 1000)))
-"""As many as there are; but for the first two, not their real names."""
+"""The classes of ImageNet, as many as there are; but for the first two, not their real names."""
 Form = Literal["PNG", "JPEG"]
 
 

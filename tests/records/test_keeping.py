@@ -156,7 +156,7 @@ def test_a_repair_keeps_every_whole_line(tmp_path: Path) -> None:
 def test_the_command_asks_first_and_leaves_what_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done, alive = finished(tmp_path, "done"), running(tmp_path, "alive")
     assert main(["runs", "delete", str(tmp_path)]) == 2
-    assert "--yes says that this is wanted" in capsys.readouterr().err
+    assert "--yes confirms it" in capsys.readouterr().err
     assert done.path.is_dir()
     assert main(["runs", "tag", str(tmp_path), "--where", "done", "--add", "paper", "--yes"]) == 0
     assert load_run(done.path).tags == ["old", "paper"]

@@ -18,7 +18,7 @@ def test_only_what_was_added_is_read_the_second_time(tmp_path: Path) -> None:
     assert [(point.name, point.value) for point in first.points()] == [("train/loss", 3.0), ("validation/loss", 2.5)]
     assert second.text.count(b"\n") == 1
     assert [(point.progress.step, point.value) for point in second.points("train/loss")] == [(2, 1.0)]
-    assert not second.anew
+    assert not second.restarted
     assert read_on(file.path, second.position).text == b""
 
 
@@ -55,7 +55,7 @@ def test_a_resumed_run_is_read_anew(tmp_path: Path) -> None:
     for step in range(3, 9):
         file.append(Progress(step), {"train/loss": -float(step)})
     again = read_on(file.path, position)
-    assert again.anew
+    assert again.restarted
     assert [point.value for point in again.points()] == [1.0, 2.0, -3.0, -4.0, -5.0, -6.0, -7.0, -8.0]
 
 
@@ -68,7 +68,7 @@ def test_what_is_no_number_is_a_gap(tmp_path: Path) -> None:
 def test_a_run_without_metrics_has_no_points(tmp_path: Path) -> None:
     piece = read_on(tmp_path / "metrics.csv", ReadPosition())
     assert list(piece.points()) == []
-    assert not piece.anew
+    assert not piece.restarted
 
 
 def test_what_a_power_failure_left_is_passed_over(tmp_path: Path) -> None:

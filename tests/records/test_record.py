@@ -86,7 +86,7 @@ def test_numbers_that_json_lacks_are_written_as_text_and_read_as_numbers() -> No
     text = to_json(record)
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     assert json.loads(text, parse_constant=refuse)["config"]["limit"] == "Infinity"
     read = from_json(text).metrics["validation"]
@@ -173,7 +173,7 @@ def test_an_older_record_is_read_through_every_migration_between(monkeypatch: py
 def test_an_older_record_that_is_damaged_is_refused_with_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_module, "SCHEMA_VERSION", 2)
     monkeypatch.setattr(record_module, "MIGRATIONS", {1: lambda data: {**data, "name": data["nothing"]}})
-    with pytest.raises(RecordError, match=r"runs/a is no record of version 1, whatever it says"):
+    with pytest.raises(RecordError, match=r"runs/a is not a record of version 1, whatever it says"):
         from_json(changed(schema_version=1), where="runs/a")
 
 

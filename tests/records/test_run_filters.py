@@ -99,7 +99,7 @@ def test_a_run_that_two_paths_lead_to_comes_once(folder: Path) -> None:
 
 
 def test_a_path_without_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         runs(tmp_path / "nothing")
 
 

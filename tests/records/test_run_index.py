@@ -215,7 +215,7 @@ def check_damaged(damage: str, draw_seed: int, tmp_path: Path) -> None:
     elif damage == "cut":
         os.truncate(file, rng.randrange(len(content)))
     elif damage in ("empty", "text"):
-        file.write_text("" if damage == "empty" else "this is no database " * 500)
+        file.write_text("" if damage == "empty" else "this is not a database " * 500)
     elif damage == "other tables":
         file.unlink()
         with sqlite3.connect(file) as connection:

@@ -57,7 +57,7 @@ class Job:
         return result
 
     def warn(self) -> None:
-        """Its time is almost up: the signal that the script asked for."""
+        """Its time is almost up: the signal that the script requested."""
         (name,) = re.findall(r"^#SBATCH --signal=(\w+)@", self.script, re.MULTILINE)
         self.signal(signal.Signals[f"SIG{name}"])
 

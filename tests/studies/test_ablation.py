@@ -97,7 +97,7 @@ def test_a_fraction_of_mixed_levels_estimates_every_main_effect() -> None:
         ({"kind": "all", "factors": {"norm": NORM}}, r"ablation.kind=all is refused: it must be one_factor or"),
         ({"kind": "factorial"}, "ablation has no factors"),
         ({"kind": "factorial", "factors": {}}, "factors is empty"),
-        ({"kind": "factorial", "factor": {}}, r"factor is no field of ablation: did you mean factors\?"),
+        ({"kind": "factorial", "factor": {}}, r"factor is not a field of ablation: did you mean factors\?"),
         ({"kind": "factorial", "factors": {"norm": {"a": []}}}, r"factor norm has the levels \[a\]: give two or more"),
         ({"kind": "factorial", "factors": {"norm": NORM}, "base": {"norms": "a"}}, r"did you mean norm\?"),
         ({"kind": "factorial", "factors": {"norm": NORM}, "base": {"norm": "layer"}}, r"did you mean layer_norm\?"),

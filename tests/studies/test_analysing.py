@@ -145,11 +145,11 @@ def test_families_may_be_written_out_too() -> None:
 @pytest.mark.parametrize(
     ("scaling", "sentence"),
     [
-        ({"families": "norm"}, "scaling.families=norm is no factor of the ablation"),
-        ({"families": {"f": ["c"]}}, "scaling.families.f names c, which is no arm"),
+        ({"families": "norm"}, "scaling.families=norm is not a factor of the ablation"),
+        ({"families": {"f": ["c"]}}, "scaling.families.f names c, which is not an arm"),
         ({"axes": ["parameters"]}, "scaling has no families"),
         ({"families": {"f": ["a"]}, "axes": ["time"]}, r"scaling.axes=\[time\] is refused"),
-        ({"familie": "norm"}, r"familie is no field of scaling: did you mean families\?"),
+        ({"familie": "norm"}, r"familie is not a field of scaling: did you mean families\?"),
     ],
 )
 def test_laws_of_what_is_not_there_are_refused(scaling: dict[str, Any], sentence: str) -> None:

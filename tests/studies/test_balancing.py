@@ -15,8 +15,7 @@ from headtohead.estimates.run_cost import StepTiming
 from headtohead.records.record import Progress
 from headtohead.studies.matching import solver
 from headtohead.studies.matching.budgets import EqualParameters, EqualTime, EqualTokens
-from headtohead.studies.matching.matching import MatchedArm, Matching
-from headtohead.studies.matching.saved_matchings import SavedMatchings
+from headtohead.studies.matching.matching import MatchedArm, Matching, SavedMatchings
 from headtohead.studies.planning.matched_arms import refuse_unmatched
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_verdicts import check_runs

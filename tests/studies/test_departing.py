@@ -1,4 +1,4 @@
-"""A shipped question can be asked of one's own data, and is then no longer the shipped question."""
+"""A shipped question can be asked of your own data, and is then no longer the shipped question."""
 
 from __future__ import annotations
 

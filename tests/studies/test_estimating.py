@@ -17,7 +17,7 @@ from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.estimates import run_cost, step_times
 from headtohead.estimates.disk_space import retained_bytes, temporary_bytes
 from headtohead.execution.single_run import train_run
-from headtohead.studies.planning.cost_estimate import estimate
+from headtohead.studies.planning.cost_estimate import _ends_first, estimate
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_tables import show_plan
 from studies.small_studies import TINY, small_study, write_run
@@ -169,3 +169,19 @@ def test_a_plan_makes_as_many_models_as_there_are_shapes(
     result = estimate(planned(tmp_path, arms=arms, baseline="1_0"))
     assert counted == {"make_model": 2, "build_data": 1, "data_volume_of": 1} and CountedModel.made == 2
     assert len(result.arms) == 2 * rates and all(arm.source == "calibration" for arm in result.arms)
+
+
+def test_arms_that_the_time_did_not_reach_are_told_by_the_flops_of_the_timed_one_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = {f"a{layers}": [f"model.num_layers={layers}"] for layers in (1, 2, 3, 4, 5)}
+    monkeypatch.setattr(step_times, "_SECONDS", 0.0)
+    result = estimate(planned(tmp_path, arms=arms, baseline="a1"))
+    assert [arm.source for arm in result.arms] == ["calibration", *["its FLOPs"] * 4]
+    first, second, *_ = result.arms
+    assert first.seconds and second.seconds == pytest.approx(first.seconds * (second.flops or 0) / (first.flops or 1))
+
+
+def test_whenever_timing_stops_what_was_reached_is_spread_over_all() -> None:
+    assert list(_ends_first("abcdefghi")) == list("aiecgbdfh")
+    assert [list(_ends_first("abcd"[:number])) for number in range(3)] == [[], ["a"], ["a", "b"]]

@@ -1,4 +1,4 @@
-"""A study that adds seeds until it is decided, trained for real, killed and gone on with by two workers: it decides
+"""A study that adds seeds until it is decided, trained for real, killed and resumed by two workers: it decides
 what it decides undisturbed."""
 
 from __future__ import annotations

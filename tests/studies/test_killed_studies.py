@@ -24,7 +24,7 @@ TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]
 THREADS = ("--threads", "1")
 """Sums in another order, over other threads, differ in their last digits."""
 OF_TIME = {"seconds", "tokens_per_second", "samples_per_second", "peak_memory_bytes", "folder", "time"}
-"""What no two runs have alike; peak memory is that of a process, and a registration has its time."""
+"""The fields that no two runs have alike; peak memory is that of a process, and a registration has its time."""
 
 
 def study(folder: Path, *options: str) -> WarmCommand:

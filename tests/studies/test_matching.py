@@ -218,9 +218,9 @@ def test_what_one_fit_reads_is_told_beside_a_budget_of_parameters(tmp_path: Any)
 @pytest.mark.parametrize(
     ("arms", "baseline", "budget", "movable", "sentence"),
     [
-        ({"a": [], "b": []}, "c", EqualParameters(), {}, "baseline=c is no arm"),
+        ({"a": [], "b": []}, "c", EqualParameters(), {}, "baseline=c is not an arm"),
         ({"a": []}, "a", EqualParameters(), {}, "a is the only arm"),
-        ({"a": [], "b": []}, "a", EqualParameters(), {"c": ["width"]}, "c may move and is no arm"),
+        ({"a": [], "b": []}, "a", EqualParameters(), {"c": ["width"]}, "c may move and is not an arm"),
         ({"a": [], "b": []}, "a", EqualParameters(), {"a": ["width"]}, "a is the baseline, which stays"),
         ({"a": [], "b": []}, "a", EqualParameters(), {"b": ["widht"]}, "did you mean width?"),
         ({"a": [], "b": []}, "a", EqualParameters(), {"b": ["steps"]}, "choose from width, head_size, depth"),

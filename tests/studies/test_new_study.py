@@ -1,4 +1,4 @@
-"""A study of one's own data: the file is written, runs as it stands, and says what its seeds can show."""
+"""A study of your own data: the file is written, runs as it stands, and says what its seeds can show."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from headtohead.studies.results.study_tables import show_report
 from studies.small_studies import TINY, small_study, write_run
 
 VALUES = {"a": (1.0, 1.1, 1.25), "b": (1.3, 1.35, 1.6)}
-"""Of the runs that were registered; those that are made after a change say the opposite."""
+"""The values of the runs that were registered; those that are made after a change say the opposite."""
 ARMS = {"a": ["model/norm=layer_norm"], "b": ["model/norm=rms_norm"]}
 RATES = {"low": ["optimizer.lr=0.2"], "high": ["optimizer.lr=0.3"]}
 MUTATIONS: dict[str, dict[str, Any]] = {

@@ -216,7 +216,7 @@ def test_rows_of_the_test_that_were_learned_are_said_beside_the_verdict(tmp_path
     leaks = {"unit": "rows", "train": {"rows": 50, "held_out": 4}, "validation": held_out, "test": held_out}
     for run in plan.runs:
         write_run(plan.run_folder(run), value={"a": A, "b": B}[run.arm][run.seed], data={"leaks": leaks})
-    assert report_of(plan).remarks[0].startswith("4 of 10 test rows and 4 of 10 validation rows stand in train too")
+    assert report_of(plan).remarks[0].startswith("4 of 10 test rows and 4 of 10 validation rows also occur in train")
 
 
 def test_runs_of_arms_under_other_conditions_are_named_beside_the_verdict(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Studies that add seeds until it is decided: how they are asked for, planned, registered, shown and gone on with."""
+"""Studies that add seeds until it is decided: how they are requested, planned, registered, shown and resumed."""
 
 from __future__ import annotations
 

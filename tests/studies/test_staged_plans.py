@@ -179,5 +179,5 @@ def test_longer_rows_are_for_the_runs_that_count(tmp_path: Path) -> None:
 
 
 def test_shares_of_as_many_steps_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"the shares 0.5 and 0.51 are as many steps of a: take one out"):
+    with pytest.raises(ConfigurationError, match=r"the shares 0.5 and 0.51 are as many steps of a: remove one"):
         planner(tmp_path, tuning="none", shares=[0.5, 0.51, 1]).plan()

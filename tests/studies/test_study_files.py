@@ -25,8 +25,8 @@ def test_what_is_left_out_is_filled_in() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"baselin": "a"}, r"baselin is no field of study small: did you mean baseline\?"),
-        ({"baseline": "A1"}, "baseline names A1, which is no arm"),
+        ({"baselin": "a"}, r"baselin is not a field of study small: did you mean baseline\?"),
+        ({"baseline": "A1"}, "baseline names A1, which is not an arm"),
         ({"arms": {"a": []}}, r"arms=\[a\] is not a comparison"),
         ({"arms": {"a b": [], "a": []}}, "an arm is named 'a b'"),
         ({"arms": {"größe": [], "a": []}}, "an arm is named 'größe': use letters from a to z"),
@@ -45,7 +45,7 @@ def test_what_is_left_out_is_filled_in() -> None:
         ({"alpha": 5}, "alpha=5 is refused"),
         ({"budget": "equal_fun"}, "budget=equal_fun is refused: it must be equal_parameters or"),
         ({"contrasts": [["b", "b"]]}, "compares an arm with itself"),
-        ({"contrasts": [["b", "c"]]}, "contrasts names c, which is no arm"),
+        ({"contrasts": [["b", "c"]]}, "contrasts names c, which is not an arm"),
         ({"expected": {"a": ["better"]}}, "expected names a, which no contrast compares"),
         ({"expected": {"b": ["good"]}}, "expected=.* is refused"),
         ({"base": ["seed=3"]}, "base holds seed=3, which the study sets itself"),
@@ -86,7 +86,7 @@ def test_an_override_is_of_the_study_where_it_has_such_a_field_and_of_every_run_
 
 
 def test_an_unknown_study_is_refused_with_a_guess() -> None:
-    with pytest.raises(ConfigurationError, match=r"norm_small is no study: did you mean norms_small\?"):
+    with pytest.raises(ConfigurationError, match=r"norm_small is not a study: did you mean norms_small\?"):
         read_study("norm_small")
 
 
@@ -96,7 +96,7 @@ def test_a_study_of_ones_own_is_found(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="study mine holds no fields"):
         read_study("mine", config_dir=tmp_path)
     (tmp_path / "study" / "mine.yaml").write_text("a: [")
-    with pytest.raises(ConfigurationError, match="is no YAML"):
+    with pytest.raises(ConfigurationError, match="is not YAML"):
         read_study("mine", config_dir=tmp_path)
 
 

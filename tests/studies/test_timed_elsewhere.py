@@ -58,7 +58,7 @@ def test_runs_with_other_threads_than_were_timed_are_refused(tmp_path: Path) -> 
     planned(tmp_path, threads=1)
     message = r"timed on a small device with 1 thread, and its runs would be made on a small device with 2 threads"
     with pytest.raises(
-        ConfigurationError, match=message + r".*\(--threads 1\), or remove .*matchings to time them anew"
+        ConfigurationError, match=message + r".*\(--threads 1\), or remove .*matchings to time them again"
     ):
         planned(tmp_path, threads=2)
 

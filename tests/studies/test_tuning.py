@@ -21,7 +21,7 @@ from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.tuning_field import TUNING
 from headtohead.studies.planning.registration import RegisteredDesign
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
-from headtohead.studies.planning.tuning_progress import proposals, summary_of, winner
+from headtohead.studies.planning.study_progress import proposals, summary_of, winner
 from studies.small_studies import TINY, small_study, write_run
 
 SPACE = {"optimizer.lr": {"low": "1e-4", "high": 1e-2}, "model.dropout": [0.0, 0.1, 0.2]}

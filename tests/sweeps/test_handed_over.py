@@ -10,7 +10,7 @@ import yaml
 
 from headtohead.config.compose.composition import compose_checked
 from headtohead.sweeps.agent_overrides import as_written
-from headtohead.wandb_client.agent import stop_message, sweep_values, unlocked, with_swept
+from headtohead.wandb_client.registered_sweeps import stop_message, sweep_values, unlocked, with_swept
 
 VALUES: dict[str, Any] = {
     "choices.schedule": "linear",

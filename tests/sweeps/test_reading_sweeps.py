@@ -26,9 +26,9 @@ def test_sweep_files_that_ship_are_read_and_say_in_their_first_line_what_they_as
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"metod": "grid"}, "metod is no key of a sweep file that can be run here: did you mean method?"),
+        ({"metod": "grid"}, "metod is not a key of a sweep file that can be run here: did you mean method?"),
         ({"method": "gird"}, "method=gird is refused: it must be grid or random or bayes"),
-        ({"metric": {"nam": "validation/loss"}}, "metric.nam is no key .* did you mean metric.name?"),
+        ({"metric": {"nam": "validation/loss"}}, "metric.nam is not a key .* did you mean metric.name?"),
         ({"metric": {"name": "test/loss"}}, "never on test data: write validation/loss"),
         ({"method": "random"}, "run_cap is missing: random search has no end of its own"),
         ({"run_cap": 0}, "run_cap=0 is refused"),
@@ -67,7 +67,7 @@ def test_a_file_without_what_it_needs_is_refused(key: str) -> None:
 def test_refusals_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"small\.yaml: method=gird"):
         read_sweep(written_sweep(tmp_path, method="gird"))
-    with pytest.raises(ConfigurationError, match="is no file"):
+    with pytest.raises(ConfigurationError, match="is not a file"):
         read_sweep(tmp_path / "missing.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Every matrix product of training and of scoring is made in the number format that was asked for."""
+"""Every matrix product of training and of scoring is made in the number format that was requested."""
 
 from __future__ import annotations
 

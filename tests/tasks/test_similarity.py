@@ -97,5 +97,5 @@ def test_what_has_no_scores_is_refused_with_what_to_choose() -> None:
         task.loss(small_model("encoder_only"), scored_batch())
     with pytest.raises(ValueError, match="all of the train split are the same"):
         Similarity().bind(replace(NEXT, score_deviation=0.0))
-    with pytest.raises(ValueError, match=r"task\.monitor='f1' is no metric"):
+    with pytest.raises(ValueError, match=r"task\.monitor='f1' is not a metric"):
         Similarity(monitor="f1")

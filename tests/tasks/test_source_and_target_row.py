@@ -1,4 +1,4 @@
-"""Source and target in one row, and targets written at once: the same answers are asked for, nothing else is seen."""
+"""Source and target in one row, and targets written at once: the same answers are requested, nothing else is seen."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def f1_score(prediction: str, truth: str) -> float:
 
 
 def f1_of_version_2(prediction: str, truth: str) -> float:
-    """Return the F1 of evaluate-v2.0.py: if either is no answer, F1 is 1 where they agree, else 0."""
+    """Return the F1 of evaluate-v2.0.py: if either is not an answer, F1 is 1 where they agree, else 0."""
     prediction_tokens, truth_tokens = normalize_answer(prediction).split(), normalize_answer(truth).split()
     if len(prediction_tokens) == 0 or len(truth_tokens) == 0:
         return int(prediction_tokens == truth_tokens)

@@ -18,7 +18,7 @@ LABELS = ["task=classification", "data=sentence_grammar", *CHARS]
 MASKED = ["model=encoder_only", "task=masked_lm", *LINES]
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=1"]
 TWO_LAYERS = "model.num_layers=2"
-"""Where some layers are recomputed and others are not, and where layers share a loss."""
+"""Two layers, of which some are recomputed and others are not, or which share a loss."""
 NARROW = ["model.d_model=16"]
 FAMILIES: dict[str, list[str]] = {
     "bag_of_words": ["model=bag_of_words", *LABELS],

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from training.runs import make_model, parts
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 from headtohead.training.run import train
 
 folder = Path(sys.argv[1])

@@ -79,4 +79,4 @@ RAW = {
     "wnut17": RawRows("wnut_17/train/*", "wnut_17/test/*", "ner_tags"),
     "xsum": below("data", "test", "summary"),
 }
-"""By the name of the YAML; where train and test are the same files, the test is a part of their rows."""
+"""The raw rows by the name of the YAML; where train and test are the same files, the test is a part of their rows."""

@@ -164,7 +164,7 @@ def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Pat
 
 
 def test_the_time_of_a_probe_is_not_the_time_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every probe advances the clock, so that a busy machine is no slow probe."""
+    """Every probe advances the clock, so that a busy machine is not a slow probe."""
     probes: list[float] = []
 
     def put_forward(*_: Any, **__: Any) -> list[Any]:
@@ -257,7 +257,9 @@ def test_wandb_gets_the_pictures_and_they_are_not_black(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_two_processes_draw_once_and_train_as_without(tmp_path: Path) -> None:
     program = """
+from headtohead.training.loop import compiled_model
 from headtohead.training.run_components import ProbeSettings
+compiled_model.BACKEND = "aot_eager"  # graphs without machine code, which is a minute's work
 for probe in (ProbeSettings(every=4), ProbeSettings(at_end=False)):
     tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, probe=probe)))
 """
@@ -286,7 +288,9 @@ for parallel in (1, 2):
 @pytest.mark.process
 def test_a_compiled_run_is_probed_and_trained_as_without(tmp_path: Path) -> None:
     program = """
+from headtohead.training.loop import compiled_model
 from headtohead.training.run_components import ProbeSettings
+compiled_model.BACKEND = "aot_eager"  # graphs without machine code, which is a minute's work
 for probe in (ProbeSettings(every=1), ProbeSettings(at_end=False)):
     tell(train(parts(folder, make_model=still, compile=True, max_steps=4, probe=probe)))
 """

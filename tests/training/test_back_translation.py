@@ -1,4 +1,4 @@
-"""Training rows that runs of one's own translated: by the same words that `generate` writes, and once."""
+"""Training rows that runs of the user's own translated: by the same words that `generate` writes, and once."""
 
 from __future__ import annotations
 

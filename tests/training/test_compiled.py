@@ -32,16 +32,29 @@ def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict
     return {line.pop("case"): line for line in lines}
 
 
+LATER = {
+    *("model=mlp", "model=text_cnn", "model=recurrent_encoder_decoder", "task=tagging", "task=similarity"),
+    *("task=seq2seq_at_once", "task=classification", "experts", "batch_norm", "checkpointing=every_k"),
+}
+"""Cases whose parts others of the gate have too; `make laws-long` compiles them."""
+
+
 @pytest.fixture(scope="module")
-def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """All cases, as graphs whose forward and backward passes are run operation by operation: what compiling changes of
-    a computation happens there, and machine code takes ten times as long to make."""
-    return found_by(tmp_path_factory.mktemp("graphs"), "aot_eager", list(CASES))
+def graphs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    """The cases of the gate, or the later ones, as graphs whose forward and backward passes are run operation by
+    operation: what compiling changes of a computation happens there, and machine code takes ten times as long to
+    make."""
+    names = [name for name in CASES if (name in LATER) is request.param]
+    return found_by(tmp_path_factory.mktemp("graphs"), "aot_eager", names)
 
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("graphs", "case"),
+    [pytest.param(name in LATER, name, marks=pytest.mark.whole if name in LATER else ()) for name in CASES],
+    indirect=["graphs"],
+)
 def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], case: str) -> None:
     result = graphs[case]
     assert result.get("compiled") == pytest.approx(result.get("eager"), rel=1e-5), result
@@ -50,8 +63,11 @@ def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], c
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(tmp_path: Path) -> None:
-    for result in found_by(tmp_path, "inductor", NATIVE).values():
+@pytest.mark.parametrize("names", [NATIVE[:1], pytest.param(NATIVE, marks=pytest.mark.whole)])
+def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(
+    names: Sequence[str], tmp_path: Path
+) -> None:
+    for result in found_by(tmp_path, "inductor", names).values():
         assert result["compiled"] == pytest.approx(result["eager"], rel=1e-5)
     left = set((tmp_path / "cache" / "compiled").rglob("*.so"))
     assert left, "code lies in the cache of the project"

@@ -1,5 +1,5 @@
 """Every published set of conf/data from a small repository of its exact schema to a metric: trained for two steps with
-the splits, columns and tokenizer of its YAML, and measured anew from the raw rows by other people's code."""
+the splits, columns and tokenizer of its YAML, and measured again from the raw rows by other people's code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BY_TASK = {
     "causal_lm": ["model=decoder_only", "data.context_length=32", *TINY],
     "image_classification": ["model=mlp", "model.d_model=16", "data.image_size=8"],
 }
-"""By the task that a set brings of itself."""
+"""The usual overrides by the task that a set names."""
 MAIN = {
     "classification": ["accuracy", "f1_macro"],
     "similarity": ["pearson", "spearman"],

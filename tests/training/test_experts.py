@@ -105,7 +105,7 @@ COMPARED = (
 @pytest.mark.slow
 @pytest.mark.process
 def test_two_devices_balance_their_batch_as_one_does(tmp_path: Path) -> None:
-    """Shares, capacities and directions drawn anew are those of the whole batch."""
+    """Shares, capacities and directions redrawn are those of the whole batch."""
     alone = [train(parts(tmp_path / "one", make_model=make)) for make in COMPARED]
     for one, two in zip(alone, records_of(TWO, tmp_path), strict=True):
         for name in ("train/loss", "test/loss"):

@@ -33,7 +33,7 @@ def unfinished(folder: Path) -> list[str]:
 def check_said(record: RunRecord, file: str) -> None:
     assert record.status == "out_of_disk" and record.path is not None
     assert record.reason is not None and file in record.reason, record.reason
-    assert "free some room, then resume the run" in record.reason
+    assert "free some space, then resume the run" in record.reason
     on_disk = load_run(record.path)
     assert (on_disk.status, on_disk.reason) == (record.status, record.reason)
     assert not unfinished(record.path)
@@ -95,7 +95,7 @@ def test_a_run_that_finds_no_room_to_begin_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     filled(monkeypatch, file)
-    with pytest.raises(OutOfDisk, match=r"the disk is full: .* was not written: free some room, then give the command"):
+    with pytest.raises(OutOfDisk, match=r"the disk is full: .* was not written: free some space, then run the command"):
         train(parts(tmp_path))
     assert not [path for path in tmp_path.rglob("*") if path.is_file() or path.parent.name == "default"]
 

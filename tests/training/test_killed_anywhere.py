@@ -41,9 +41,10 @@ class Kind:
 
     overrides: tuple[str, ...]
     devices: tuple[int, ...] = (1,)
-    """How many processes; where there are several numbers, each start draws one, and sums may be rounded otherwise."""
+    """The number of processes; where there are several numbers, each start draws one, and sums may be rounded
+    otherwise."""
     halved: bool = False
-    """In 16-mixed, for which a CPU is given what a GPU has."""
+    """Whether it computes in 16-mixed, for which a CPU is given what a GPU has."""
 
 
 KINDS = {
@@ -61,11 +62,11 @@ IN_16_BITS = (
     "from headtohead.training import trainer; from training import scaled; trainer.Trainer = scaled.scaled_trainer"
 )
 MOST_KILLS = 4
-"""Of one run; after that it is let go on to its end."""
+"""The most kills of one run; after that it is left to run to its end."""
 
 
 class Killed:
-    """A run of one kind that is started, killed and gone on with in a folder."""
+    """A run of one kind that is started, killed and resumed in a folder."""
 
     def __init__(self, kind: Kind, folder: Path, rng: random.Random) -> None:
         self._kind, self._folder, self._rng = kind, folder, rng

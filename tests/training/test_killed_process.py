@@ -17,7 +17,7 @@ from training.runs import make_model, parts
 KILLED = """
 import os, signal, time
 from training.interruptions import at_batch
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 
 # The main process notices the death later than Lightning, which looks for it every five seconds.
 data = at_batch(9, lambda: time.sleep(8) if is_main_process() else os.kill(os.getpid(), signal.SIGKILL))

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from headtohead.training.parallel.distributed import is_main_process
-from headtohead.training.parallel.process_group import join_process_group
+from headtohead.training.parallel.process_group import is_main_process, join_process_group
 from headtohead.training.run import train
 from training.runs import SETTINGS, parts
 

@@ -1,4 +1,4 @@
-"""SQuAD, WNUT-17, CoNLL-2003 and STS-B from raw files to a metric: trained for a few steps, and measured anew from the
+"""SQuAD, WNUT-17, CoNLL-2003 and STS-B from raw files to a metric: trained for a few steps, and measured again from the
 raw rows and what the runs have written."""
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def test_a_set_without_a_task_brings_that_of_its_kind_and_a_model_for_it(caplog:
 def test_a_set_by_its_name_in_the_hub_says_which_task_reads_it(
     name: str, hub: HubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing but the name is given: columns, their kind and the splits are found, the task is asked for by name."""
+    """Nothing but the name is given: columns, their kind and the splits are found, the task is requested by name."""
     splits = [] if name == "ag_news" else ["data.test_split=validation", "data.validation_split=share"]
     provided = ["train", "data=hub", f"data.name={RAW[name][0]}", f"data.revision={revision_of(name)}", *splits]
     assert main([*provided, "tracking=none"]) == 2

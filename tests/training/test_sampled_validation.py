@@ -22,7 +22,7 @@ from training.runs import NUM_ROWS, Rows, TinyData, parts
 
 
 class Listening(Split):
-    """Keeps the rows that are asked for."""
+    """Keeps the rows that are requested."""
 
     def __init__(self, split: Split, heard: list[list[int]]) -> None:
         self._split, self._heard = split, heard

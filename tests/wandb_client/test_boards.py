@@ -137,7 +137,7 @@ def test_what_cannot_be_shown_is_refused_with_what_to_do(
     project: WandbServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "W&B has no project me/other: runs of h2h train arrive there" in refused(capsys, "other")
-    assert "a/b/c is no project of W&B: write ENTITY/PROJECT" in refused(capsys, "a/b/c")
+    assert "a/b/c is not a project of W&B: write ENTITY/PROJECT" in refused(capsys, "a/b/c")
     monkeypatch.delenv("WANDB_API_KEY")
     assert "`wandb login`, or set WANDB_API_KEY" in refused(capsys)
     result = importlib.util.find_spec

@@ -61,7 +61,7 @@ from wandb.sdk.data_types._private import MEDIA_TMP
 MEDIA_TMP.name += "-vanished"
 """,
 }
-"""Of the machine: a program that the process of the run runs first, while the server is healthy."""
+"""The faults of the machine: a program that the process of the run runs first, while the server is healthy."""
 
 
 @pytest.fixture(scope="module")

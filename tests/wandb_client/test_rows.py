@@ -19,7 +19,7 @@ LIVE = [
     (2, {"test/loss": 0.0}, "numbers"),
     (2, {"test_2x/loss": 0.0, "test_4x/loss": 0.0}, "numbers"),
 ]
-"""What a run of two steps tells, in this order; maps are drawn at the end, too."""
+"""The rows that a run of two steps logs, in this order; maps are drawn at the end, too."""
 
 
 def message(numbers: RowNumbers, calls: list) -> list[tuple[int, tuple[str, ...]]]:

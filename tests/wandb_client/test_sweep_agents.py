@@ -160,7 +160,7 @@ def test_without_login_a_sweep_of_the_server_is_refused_with_the_way_out(
     [
         (["optimizer.rl=1"], "did you mean|rl is not a field of optimizer"),
         (["tracking=offline"], "tracking=offline is refused with --wandb, since its server would see no run"),
-        (["--join", "s1"], "--join s1 is no sweep: write ENTITY/PROJECT/SWEEP"),
+        (["--join", "s1"], "--join s1 is not a sweep: write ENTITY/PROJECT/SWEEP"),
     ],
 )
 def test_what_no_run_can_be_is_refused_before_the_server_hears_of_it(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress
 from headtohead.training.callbacks.sample_logger import draw_matrix, table_of, write_csv
 from headtohead.wandb_client.connection import TrackingSettings

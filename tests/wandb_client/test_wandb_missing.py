@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from headtohead.cli import main
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
 from headtohead.training.callbacks.sample_logger import write_csv

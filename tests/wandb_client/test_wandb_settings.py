@@ -78,7 +78,7 @@ def test_wandb_offline_and_disabled_in_the_folder_are_obeyed_and_a_typed_mode_be
     save("wandb", mode=saved)
     decision = decide(TrackingSettings(mode=typed))
     assert decision.mode == mode
-    assert decision.why == (f"wandb/settings says {saved}" if typed == "auto" else "asked for")
+    assert decision.why == (f"wandb/settings says {saved}" if typed == "auto" else "requested")
 
 
 def test_project_and_entity_are_wandbs_unless_typed(monkeypatch: pytest.MonkeyPatch) -> None:

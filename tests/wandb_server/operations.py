@@ -10,7 +10,7 @@ from wandb_server.runs import ServedRun
 ENTITY = "me"
 Runs = dict[str, ServedRun]
 Operation = Callable[[Runs, str, dict[str, Any]], dict[str, Any]]
-"""Of the runs, the server's address and the variables sent."""
+"""A function of the runs, the server's address and the variables sent."""
 
 
 def _upsert(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:

@@ -37,9 +37,9 @@ def choices(group: str, config_dir: str | Path | None = None) -> dict[str, str]:
     return {choice.name: choice.description for choice in choices_of(group, config_dir)}
 
 
-def configuration(provided: Configured, root: str = "train", config_dir: str | Path | None = None) -> dict[str, Any]:
+def configuration(config: Configured, root: str = "train", config_dir: str | Path | None = None) -> dict[str, Any]:
     """Return the configuration itself, or the one that the overrides make."""
-    return dict(provided) if isinstance(provided, Mapping) else compose_checked(root, list(provided), config_dir)
+    return dict(config) if isinstance(config, Mapping) else compose_checked(root, list(config), config_dir)
 
 
 @speaks_python

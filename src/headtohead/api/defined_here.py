@@ -47,8 +47,8 @@ def is_defined_here(overrides: Sequence[str]) -> bool:
 
 
 def own_choice(made: Made, options: Mapping[str, object]) -> str | None:
-    """Return the override that puts a component of one's own into its slot, and write the choice that it names; None
-    for what is no component."""
+    """Return the override that puts a component of the user's own into its slot, and write the choice that it names;
+    None for what is not a component."""
     import yaml
 
     from headtohead.diagnostics.laws.class_check import KINDS
@@ -62,12 +62,12 @@ def own_choice(made: Made, options: Mapping[str, object]) -> str | None:
     name = f"{target.replace('.', '_')}_{digest}" if options else target.replace(".", "_")
     file = _own_choices() / "model" / kind / f"{name}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(file, f"# {made.__qualname__}, a class of one's own.\n{yaml.safe_dump(content, sort_keys=False)}")
+    replace_text(file, f"# {made.__qualname__}, a class of your own.\n{yaml.safe_dump(content, sort_keys=False)}")
     return f"model/{kind}={name}"
 
 
 def own_choices_in(overrides: Sequence[str]) -> Path | None:
-    """Return the folder of choices of one's own, where some override names one of them."""
+    """Return the folder of choices of the user's own, where some override names one of them."""
     folder = _own_choices()
     named = (override.partition("=") for override in overrides)
     return folder if any((folder / group / f"{name}.yaml").is_file() for group, _, name in named) else None

@@ -1,4 +1,4 @@
-"""Questions before a run, from Python: about a class of one's own, a model that does not learn, time and memory."""
+"""Questions before a run, from Python: about a class of your own, a model that does not learn, time and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from headtohead.api.configurations import Configured, configuration
-from headtohead.api.defined_here import target_of
+from headtohead.api.defined_here import PREFIX, target_of
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.build import build_parts
@@ -81,7 +81,8 @@ class CheckedClass(Result):
     def title(self) -> str:
         failed = dict.fromkeys(law.case.name for law in self.broken)
         what = "every law holds" if not failed else f"{len(failed)} laws are broken: {', '.join(failed)}"
-        return f"{self.target}, a choice for model/{self.kind}: {what}"
+        name = self.target.rpartition(".")[2] if self.target.startswith(PREFIX) else self.target
+        return f"{name}, a choice for model/{self.kind}: {what}"
 
     @property
     def broken(self) -> list[LawResult]:
@@ -89,10 +90,21 @@ class CheckedClass(Result):
         return [law for law in self.laws if law.broken is not None]
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
-        return [
-            {"law": law.case.name, "form": law.case.form, "broken": law.broken, "what to do": law.remedy}
-            for law in sorted(self.laws, key=lambda law: law.broken is None)
-        ]
+        """Return a row for each law and form that is broken; where none is, a row for each law."""
+        if self.broken:
+            return [
+                {"law": law.case.name, "form": law.case.form, "broken": law.broken, "what to do": law.remedy}
+                for law in self.broken
+            ]
+        forms: dict[str, list[str]] = {}
+        for law in self.laws:
+            forms.setdefault(law.case.name, []).append(law.case.form)
+        said = {law.case.name: _first_sentence(law.case.law) for law in self.laws}
+        return [{"law": name, "says": said[name], "holds": "; ".join(held)} for name, held in forms.items()]
+
+
+def _first_sentence(law: object) -> str:
+    return " ".join((law.__doc__ or "").split("\n\n")[0].split())
 
 
 @speaks_python
@@ -105,18 +117,18 @@ def check(
     d_model: int = 16,
     num_heads: int = 4,
 ) -> CheckedClass:
-    """Hold a class of one's own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
+    """Hold a class of your own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
 
     `reference` is the same function written plainly; `thorough` takes double, single and half precision.
     """
     name = target if isinstance(target, str) else target_of(target)
     kind, owner = component(name)
-    provided = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
+    values = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
     if reference is not None and kind != "mixer":
         raise ConfigurationError(f"reference is refused: {name} is not a mixer, and only mixers have references")
     plain = reference if reference is None or isinstance(reference, str) else target_of(reference)
-    twin = None if plain is None else partial(component(plain)[1], **provided)
-    listed = cases(kind, partial(owner, **provided), twin, Sizes(d_model, num_heads), thorough=thorough)
+    twin = None if plain is None else partial(component(plain)[1], **values)
+    listed = cases(kind, partial(owner, **values), twin, Sizes(d_model, num_heads), thorough=thorough)
     result = CheckedClass(name, kind, list(check_laws(listed)))
     if not result.broken:
         mark_checked(name)

@@ -141,11 +141,11 @@ def probe(
     `second` is the other text of a pair, `target` what an encoder-decoder's decoder reads (else its own output).
     """
     opened = _opened(run, trust)
-    provided = [
+    sources = [
         name for name, value in (("text", text), ("image", image), ("rows", list(rows))) if value not in (None, [])
     ]
-    if len(provided) > 1:
-        raise ConfigurationError(f"{' and '.join(provided)} are given: give one of them")
+    if len(sources) > 1:
+        raise ConfigurationError(f"{' and '.join(sources)} are given: give one of them")
     if text is not None:
         subject = of_text(opened, text, second, target)
     elif image is not None:

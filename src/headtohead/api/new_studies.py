@@ -77,18 +77,18 @@ def write_new_study(
 def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[str]:
     """Return the overrides for what lies at the path, those given behind them; without a path, those given, with the
     task and the columns that a look at data.path suggests."""
-    provided = {key_of(word): word for word in overrides}
-    named = provided.get("data.path", "").partition("=")[2] if path is None else str(path)
+    by_key = {key_of(word): word for word in overrides}
+    named = by_key.get("data.path", "").partition("=")[2] if path is None else str(path)
     if not named:
-        if "data" not in provided:
+        if "data" not in by_key:
             raise UsageError("there are no data: give a file or a folder, or overrides that name some, data=sst2")
-        if "task" not in provided or "model" in provided:
+        if "task" not in by_key or "model" in by_key:
             return list(overrides)
-        return [*overrides, f"model={model_for(provided['task'].partition('=')[2])}"]
+        return [*overrides, f"model={model_for(by_key['task'].partition('=')[2])}"]
     described = describe(named)
-    choice = provided.get("data", f"data={described.choice}").partition("=")[2]
+    choice = by_key.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
-    return [*(word for word in seen if key_of(word) not in provided), *overrides]
+    return [*(word for word in seen if key_of(word) not in by_key), *overrides]
 
 
 def _value(word: str) -> Any:
@@ -111,7 +111,7 @@ def _chance(source: DataSource, task: str) -> str:
         return f"the most frequent class is {max(spec.class_shares):.3f} of them, which is chance"
     if spec.vocab_size:
         return f"a guess among all {spec.vocab_size:,} tokens has a loss of {log(spec.vocab_size):.2f}"
-    return "nobody knows what a guess gets before the first run"
+    return "what a guess scores is not known before the first run"
 
 
 def _minutes(file: Path, config_dir: str | Path | None) -> str:

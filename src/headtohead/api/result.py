@@ -1,4 +1,4 @@
-"""Results of the Python face print a few lines in a console, show a table in a notebook, and hand over a frame."""
+"""Results of the Python API print a few lines in a console, show a table in a notebook, and hand over a frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS = 8
 _SHOWN_LETTERS = 36
-"""Of one cell on a console."""
+"""The most letters of one cell that are shown on a console."""
 _NOTEBOOK_ROWS = 60
 Upgraded = TypeVar("Upgraded")
 
@@ -32,7 +32,7 @@ class Result(ABC):
 
     @property
     def sentences(self) -> Sequence[str]:
-        """Return what is said below the title; verdicts, for example."""
+        """Return what stands below the title; verdicts, for example."""
         return ()
 
     def to_frame(self) -> DataFrame:

@@ -63,7 +63,16 @@ class StudyResults(ReportedResults):
 
     @property
     def sentences(self) -> Sequence[str]:
-        return [*(verdict.sentence for verdict in self.verdicts), *self.remarks]
+        return [*self.failures, *(verdict.sentence for verdict in self.verdicts), *self.remarks]
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """Return for each reason by which runs failed a sentence with the runs."""
+        failed: dict[str, list[str]] = {}
+        for record in self.results.records:
+            if record.status == "failed":
+                failed.setdefault(record.reason or "no reason is known", []).append(record.name)
+        return [f"{', '.join(names)} failed: {reason}" for reason, names in failed.items()]
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return a row for each arm: its mean, interval, costs and verdict."""
@@ -140,7 +149,7 @@ class StudyRequest:
         return planner
 
     def planned(self) -> tuple[StudyPlan, Sequence[RunSpec]]:
-        """Return the plan as far as it is known now, and the runs that are one's own."""
+        """Return the plan as far as it is known now, and the runs that are the user's own."""
         plan = self.planner.plan()
         return plan, shard_of(plan, *self.shard) if self.shard else plan.runs
 
@@ -183,7 +192,7 @@ def study(
 
     `question` is a shipped study, a study's file or an `h2h.Study`. Overrides are fields of the study, of every run, or
     of the launcher (`launcher=slurm`). `report.html` and `verdict.json` are beside the runs, below `outputs/studies/`.
-    Ctrl-C stops it, and returns what is known so far; the same call resumes. `retry` begins anew what failed.
+    Ctrl-C stops it, and returns what is known so far; the same call resumes. `retry` restarts what failed.
     """
     with trusting(trust):
         request = _request(question, overrides, workers, threads, config_dir, trust)
@@ -208,10 +217,10 @@ def _request(
     config_dir: str | Path | None,
     trust: Sequence[str],
 ) -> StudyRequest:
-    many, provided = workers_for(overrides, workers, threads, config_dir, trust)
+    many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
     if not isinstance(question, WrittenStudy):
-        known = read_study(str(question), provided, config_dir)
-        return StudyRequest(known, many, ("study", str(question), *provided))
+        known = read_study(str(question), run_overrides, config_dir)
+        return StudyRequest(known, many, ("study", str(question), *run_overrides))
     if question.is_defined_here and workers > 1:
         raise UsageError(
             "workers cannot import what was written in this notebook or script, whose runs are made in this process: "
@@ -227,9 +236,9 @@ def _request(
         many = replace(many, config_dir=config_dir)
     file = _saved(question)
     return StudyRequest(
-        read_study(str(file), provided, config_dir),
+        read_study(str(file), run_overrides, config_dir),
         many,
-        ("study", str(file), *provided),
+        ("study", str(file), *run_overrides),
         in_this_process=question.is_defined_here,
     )
 
@@ -281,8 +290,8 @@ def match(
     """
     known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
-    provided = list(overrides) if known is None else list(known.base)
-    own = [word for word in provided if word.startswith("budget.")]
+    shared = list(overrides) if known is None else list(known.base)
+    own = [word for word in shared if word.startswith("budget.")]
     written = known.budget if known is not None and budget is None else None
     requested = written or RequestedBudget(budget or "equal_parameters")
     config = compose_checked("match", [*requested.overrides, *own], config_dir)
@@ -292,7 +301,7 @@ def match(
     }
     first = baseline or (known.baseline if known is not None else next(iter(made)))
     shapes = {name: without_foundation(own) for name, own in made.items()}
-    base = [word for word in provided if word not in own]
+    base = [word for word in shared if word not in own]
     return upgraded(
         MatchedArms, match_arms(base, shapes, first, budget_of(config), moves, config_dir=config_dir, report=tell)
     )

@@ -90,11 +90,11 @@ def sweep(
     resumes. `h2h sweep FILE --wandb` lets W&B's server say what is tried.
     """
     with trusting(trust):
-        many, provided = workers_for(overrides, workers, threads, config_dir, trust)
-        known = read_sweep(str(file), provided, run_cap)
+        many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
+        known = read_sweep(str(file), run_overrides, run_cap)
         sweeper = Sweeper(known, config_dir or known.config_dir)
         cap = ("--run-cap", str(run_cap)) if run_cap else ()
-        arguments = ("sweep", str(file), *provided, *cap)
+        arguments = ("sweep", str(file), *run_overrides, *cap)
         try:
             with progress_of_runs(lambda _: sweeper.plan.num_runs, shown=progress) as report:
                 conduct(sweeper, many, arguments, report)

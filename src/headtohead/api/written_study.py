@@ -23,7 +23,7 @@ from headtohead.studies.definition.study_fields import FIELDS
 
 Arm = Sequence[Any] | Mapping[str, object] | type | Callable[..., object]
 """Overrides, a configuration, a class of nn.Module, or what makes one (a function, or functools.partial of either); a
-mixer, norm, position or feed-forward of one's own takes its slot, alone or in a list with overrides."""
+mixer, norm, position or feed-forward of the user's own takes its slot, alone or in a list with overrides."""
 _UNTUNED = "none; all arms train at the harness's own learning rate"
 _NOT_OF_THE_FILE = ("name", "data")
 _NEVER = ("seed", "name", "group", "output_dir", "choices", "resume_from", "notes", "tags", "replaced")
@@ -72,7 +72,7 @@ class WrittenStudy:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
-        provided = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
+        filled = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
         base = (*(() if self.data is None else overrides_for(self.data)), *self.base)
         arms = {name: list(arm_overrides(arm)) for name, arm in self.arms.items()}
         if is_defined_here([word for arm in arms.values() for word in arm]):
@@ -81,7 +81,7 @@ class WrittenStudy:
         derived: dict[str, Any] = {"direction": self.direction or _direction(self.metric)}
         if self.ablation is None:
             derived |= {"arms": arms, "baseline": self.baseline or next(iter(arms), "")}
-        plain: dict[str, Any] = _plain({**provided, **derived, **({"base": list(base)} if base else {})})
+        plain: dict[str, Any] = _plain({**filled, **derived, **({"base": list(base)} if base else {})})
         return plain
 
     def checked(self) -> StudyDefinition:
@@ -95,7 +95,7 @@ class WrittenStudy:
 
     @property
     def config_dir(self) -> Path | None:
-        """Return the folder with the choices of classes of one's own; None where no arm has any."""
+        """Return the folder with the choices of classes of the user's own; None where no arm has any."""
         return own_choices_in([word for arm in self.fields().get("arms", {}).values() for word in arm])
 
     @speaks_python
@@ -151,13 +151,13 @@ def arm_overrides(arm: Arm) -> tuple[str, ...]:
         )
     if (chosen := own_choice(made, options)) is not None:
         return (chosen,)
-    provided = (f"+model.module.{name}={show(value)}" for name, value in options.items())
-    return ("model=external", f"model.module._target_={target_of(made)}", *provided)
+    arguments = (f"+model.module.{name}={show(value)}" for name, value in options.items())
+    return ("model=external", f"model.module._target_={target_of(made)}", *arguments)
 
 
 def _changes(config: Mapping[str, Any]) -> list[str]:
-    """Return the overrides that make a configuration from its own choices; nested keys that are no whole configuration
-    become overrides as they stand."""
+    """Return the overrides that make a configuration from its own choices; nested keys that are not a whole
+    configuration become overrides as they stand."""
     if "choices" not in config:
         return [f"{path}={show(value)}" for path, value in _leaves(config, "")]
     chosen = [f"{group}={choice}" for group, choice in config["choices"].items() if choice is not None]

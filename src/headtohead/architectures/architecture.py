@@ -42,7 +42,7 @@ class CostRow:
     """embedding, position, mixer, cross, feedforward, wiring, norm, head, unembedding ..."""
     costs: Costs
     side: Literal["source", "target"] = "source"
-    """Which tokens of an encoder-decoder the FLOPs are for."""
+    """The tokens of an encoder-decoder that the FLOPs are for, by their side."""
     counted: bool = False
     """Whether the costs were counted while it ran, since it declares none."""
 
@@ -51,7 +51,7 @@ class Head(Component):
     """Turns features into logits."""
 
     reads_all: ClassVar[bool] = False
-    """True where a loss needs the logits of all positions, however few of them are targets."""
+    """Whether a loss needs the logits of all positions, however few of them are targets."""
 
     @abstractmethod
     def forward(self, features: Tensor, valid: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
@@ -77,9 +77,9 @@ class Architecture(nn.Module, ABC):
     no_width_rule: ClassVar[str] = "no rule for it is known"
     """The reason, as for a component, of the parts besides blocks and head."""
     needs_memory: ClassVar[bool] = False
-    """True where it cannot be built on the meta device, because a module may not support that."""
+    """Whether it has to be built on a real device, because a module may not support the meta device."""
     takes_steps: ClassVar[bool] = True
-    """False where all rows are learned from at once, whatever trainer.max_steps is."""
+    """Whether it trains by steps; a model that does not learns from all rows at once, whatever trainer.max_steps is."""
     head: Head
 
     @abstractmethod

@@ -71,15 +71,15 @@ class BagOfWords(Architecture):
         """Return the number of every n-gram, and a mask of those without padding."""
         tokens = tokens.long()
         real = torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
-        result, masks, first = [tokens], [real], 0
+        ngrams, masks, first = [tokens], [real], 0
         number, is_real = tokens, real
         for length in range(2, self.ngrams + 1):
             first += self.vocab_size ** (length - 1)
             number = number[:, :-1] * self.vocab_size + tokens[:, length - 1 :]
             is_real = is_real[:, :-1] & real[:, length - 1 :]
-            result.append(first + number)
+            ngrams.append(first + number)
             masks.append(is_real)
-        return torch.cat(result, 1), torch.cat(masks, 1)
+        return torch.cat(ngrams, 1), torch.cat(masks, 1)
 
     def features(
         self,
@@ -112,7 +112,7 @@ class BagOfWords(Architecture):
         return size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        """Yield the costs of the weights; counting is no product."""
+        """Yield the costs of the weights; counting is not a product."""
         query = size.query(1)
         yield CostRow("features", "counts", Costs(activation_bytes=len(self.grams) * size.bytes_per_element))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))

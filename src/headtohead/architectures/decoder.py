@@ -23,7 +23,7 @@ class DecodingState(State):
     stack: StackState = field(default_factory=StackState)
     """The state of the stack that writes."""
     padding: Int[Tensor, "B 1"] | None = None
-    """How many padding tokens precede each row; None where none do."""
+    """The number of padding tokens before each row; None where there are none."""
     memory: Float[Tensor, "B S D"] | None = None
     """The encoded source, where there is one."""
     memory_valid: Bool[Tensor, "B S"] | None = None
@@ -43,8 +43,8 @@ class DecodingModel(Architecture):
     attention to them)."""
 
     reads_source: ClassVar[bool] = False
-    """True where the prompt is a separate source, padded on the right, and writing begins with a start token; False
-    where writing continues the prompt, which is padded on the left."""
+    """Whether the prompt is a separate source, padded on the right, so that writing begins with a start token;
+    otherwise writing continues the prompt, which is padded on the left."""
 
     @property
     @abstractmethod

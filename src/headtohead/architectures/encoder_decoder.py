@@ -30,7 +30,7 @@ from headtohead.components.stack_parts import StackOptions, StackParts, StackSiz
 from headtohead.ranges import Depth, Length
 
 _SLOTS = ("mixer", "pattern", "local", "position", "norm", "residual", "feedforward")
-"""What a side may have of its own."""
+"""The fields that a side may have of its own."""
 
 
 @dataclass(frozen=True)

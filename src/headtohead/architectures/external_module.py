@@ -1,4 +1,4 @@
-"""Anybody's model: a module that takes tokens or images and gives logits, wrapped so that it takes part like ours."""
+"""Anybody's model: a module that takes tokens or images and gives logits, wrapped so that it works like ours."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ class Totals:
     """Training, by the convention 6N + 12LHQT (https://arxiv.org/abs/2204.02311, appendix B), which takes attention as
     full; None for what it does not fit."""
     state_elements: int
-    """What decoding carries after one sample."""
+    """The elements that decoding carries after one sample."""
     activation_bytes: int
-    """What autograd saves of one sample."""
+    """The bytes that autograd saves for one sample."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _palm(
 
 _HEAD_KINDS = ("head", "unembedding")
 _MEMORY = ".cross.memory"
-"""What a cross mixer does for the source alone."""
+"""The row of what a cross mixer does for the source alone."""
 
 
 def without_frozen_backward(model: Architecture, rows: Iterable[CostRow]) -> Iterator[CostRow]:
@@ -154,13 +154,13 @@ def without_frozen_backward(model: Architecture, rows: Iterable[CostRow]) -> Ite
 
 def _weights(model: Architecture, path: str) -> Iterator[Tensor]:
     """Yield the parameters at a row's path; none for rows that exist in the ledger alone."""
-    result: object = model
+    module: object = model
     for word in path.removesuffix(".memory").split("."):
-        result = getattr(result, word, None)
-    if isinstance(result, nn.Module):
-        yield from result.parameters()
-    elif isinstance(result, Tensor):
-        yield result
+        module = getattr(module, word, None)
+    if isinstance(module, nn.Module):
+        yield from module.parameters()
+    elif isinstance(module, Tensor):
+        yield module
 
 
 def stack_rows(stack: Stack, path: str, query: CostQuery) -> Iterator[CostRow]:

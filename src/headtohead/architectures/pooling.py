@@ -45,7 +45,8 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(d_model, d_model)
         self.act = ACTIVATIONS[activation]
         self.saved_elements = 0 if activation in KEEPS_OWN_OUTPUT else d_model
-        """What autograd saves of one vector, besides the inputs of the dense layer and of the next one."""
+        """The elements that autograd saves for one vector, besides the inputs of the dense layer and of the next
+        one."""
 
     def forward(self, pooled: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
         return self.act(self.dense(pooled))

@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "embed": ("embed", "use finished runs as text retrievers: index, search, recall@k next to BM25"),
     "generate": ("generate", "generate text with a finished run: greedy, sampling or beam search; one prompt or many"),
     "export": ("export", "export a finished run as safetensors, torch.export program or ONNX, checked and timed"),
-    "runs": ("runs", "look after runs that are over: tag, note, archive, restore, delete, verify"),
+    "runs": ("runs", "manage finished runs: tag, note, archive, restore, delete, verify"),
     "sync": ("sync", "upload the runs that the W&B server does not have yet"),
     "schema": ("schema", "print a JSON schema with which editors complete and check your YAML files"),
     "list": (
@@ -85,7 +85,7 @@ def _answer(words: Sequence[str]) -> int:
     if words[0] in ("--complete", "--install-completion", "--show-completion"):
         return _guarded("completion", list(words))
     if words[0] not in COMMANDS:
-        error_line(unknown(f"h2h {words[0]} is no command", words[0], list(COMMANDS)))
+        error_line(unknown(f"h2h {words[0]} is not a command", words[0], list(COMMANDS)))
         return REFUSED
     return _guarded(words[0], list(words[1:]))
 
@@ -115,7 +115,9 @@ def _guarded(command: str, rest: list[str]) -> int:
 
         if os.environ.get("HEADTOHEAD_DEBUG") or not is_out_of_memory(error):
             raise
-        error_line(f"this needs more memory than there is: give shorter texts, fewer rows or a smaller model ({error})")
+        error_line(
+            f"this needs more memory than is available: give shorter texts, fewer rows or a smaller model ({error})"
+        )
         return REFUSED
 
 

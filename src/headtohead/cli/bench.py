@@ -22,21 +22,21 @@ examples:
   h2h bench model/mixer=softmax_attention model/size=medium bench.measures=[step] bench.lengths=[1024,16384]
   h2h bench bench.batch_sizes=[1,8] bench.compile=[false,true]  other things to vary; the first value is the base
   h2h bench model=vision_transformer task=image_classification data=digits bench.lengths=[64,256,1024]
-  h2h bench data.packing=stream                                 documents that see each other need no mask of their own
-  h2h bench --cfg job                                           show all that can be set
-  h2h bench --peers                                             our speed beside nanoGPT's model, transformers, mambapy
+  h2h bench data.packing=stream                                 documents that see each other, without a mask
+  h2h bench --cfg job                                           show everything that can be set
+  h2h bench --peers                                             our speed next to nanoGPT's model, transformers, mambapy
   h2h bench --peers gpt decoding --rounds 3                     some of these comparisons, quickly
 
-Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out,
-and Ctrl-C shows what was measured so far. bench.json and bench.png go to outputs/bench.
+Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is skipped,
+and Ctrl-C shows what has been measured so far. bench.json and bench.png go to outputs/bench.
 """
 
 
 def run(arguments: Sequence[str]) -> int:
     taken = parser("bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES)
     add_configuration(taken)
-    taken.add_argument("--json", action="store_true", help="the findings as JSON on standard output")
-    taken.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations beside ours, in turn")
+    taken.add_argument("--json", action="store_true", help="the results as JSON on standard output")
+    taken.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations next to ours, in turn")
     taken.add_argument("--rounds", type=int, default=9, help="rounds of each comparison with a peer (9)")
     options = parse(taken, arguments)
     if options.peers is not None:
@@ -63,8 +63,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _peers(groups: list[str], *, rounds: int, as_json: bool) -> int:
     from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers
-    from headtohead.diagnostics.peers.peer_table import peer_table
-    from headtohead.diagnostics.peers.speed_rows import save_rows
+    from headtohead.diagnostics.peers.speed_rows import peer_table, save_rows
 
     if rounds < 1:
         raise UsageError(f"--rounds {rounds} measures nothing: give at least 1")

@@ -25,51 +25,51 @@ examples:
   h2h check my_package.MyMixer                     a class of your own, found from this folder or on PYTHONPATH
   h2h check my_package.MyMixer window=4            with options, as its YAML file would give them
   h2h check my_package.MyMixer --twin my_package.SlowMixer
-                                                   against the plain form that nobody can get wrong
+                                                   against a plain implementation of the same function
   h2h check my_package.MyMixer --thorough          in double, single and half precision
 
-Mixers, cross mixers, positions, norms and feed-forwards are known by the class of headtohead.components.component that
-they derive from. What passes is used in runs and studies by a YAML file of yours:
+Mixers, cross mixers, positions, norms and feed-forwards are recognised by the class of headtohead.components.component
+that they derive from. To use a class in runs and studies, write a YAML file for it:
 
   my_conf/model/mixer/mine.yaml:   _target_: my_package.MyMixer
                                    _partial_: true
   h2h train --config-dir my_conf model/mixer=mine
 
-exit code: 0 every law holds, 1 some law is broken, 2 refused, 130 interrupted
+exit code: 0 every law holds, 1 a law is broken, 2 refused, 130 interrupted
 """
 
 
 def run(arguments: Sequence[str]) -> int:
-    provided = parse(_parser(), arguments)
+    command = parse(_parser(), arguments)
     from headtohead.diagnostics.laws.class_check import Sizes, cases, component, options_of
     from headtohead.diagnostics.laws.remedies import silent_laws
 
-    kind, owner = component(provided.target)
-    options = options_of(kind, provided.target, provided.options)
-    if provided.twin and kind != "mixer":
+    kind, owner = component(command.target)
+    options = options_of(kind, command.target, command.options)
+    if command.twin and kind != "mixer":
         raise ConfigurationError(
-            f"--twin {provided.twin} is refused: {provided.target} is not a mixer, and only mixers have references"
+            f"--twin {command.twin} is refused: {command.target} is not a mixer, and only mixers have references"
         )
-    counterpart = None if provided.twin is None else partial(component(provided.twin)[1], **options)
-    sizes = Sizes(provided.d_model, provided.num_heads)
-    listed = cases(kind, partial(owner, **options), counterpart, sizes, thorough=provided.thorough)
+    counterpart = None if command.twin is None else partial(component(command.twin)[1], **options)
+    sizes = Sizes(command.d_model, command.num_heads)
+    listed = cases(kind, partial(owner, **options), counterpart, sizes, thorough=command.thorough)
     results, silent = _checked(listed), silent_laws([case.law for case in listed])
     broken = [law_result for law_result in results if law_result.broken is not None]
     if not broken:
-        mark_checked(provided.target)
-    if provided.json:
+        mark_checked(command.target)
+    if command.json:
         laws = [
             {"law": one.case.name, "form": one.case.form, "broken": one.broken, "remedy": one.remedy} for one in results
         ]
         not_applicable = {law.__name__: reason for law, reason in silent.items()}
         out(
             json.dumps(
-                {"class": provided.target, "kind": kind, "laws": laws, "not_applicable": not_applicable}, indent=2
+                {"class": command.target, "kind": kind, "laws": laws, "not_applicable": not_applicable}, indent=2
             )
         )
     else:
         show_table(_table(results, silent))
-        say(f"{provided.target}, a choice for model/{kind}: {_summary(results, broken)}")
+        say(f"{command.target}, a choice for model/{kind}: {_summary(results, broken)}")
     return 1 if broken else 0
 
 

@@ -34,8 +34,8 @@ examples:
 
 Several studies, or a table with --task, are judged task by task and over all tasks.
 
-exit code: 0 compared, whatever the verdicts say; 1 a record cannot be read, or no run of some arm came to an end, so
-that nothing can be said of it; 2 refused
+exit code: 0 compared, whatever the verdicts; 1 a record cannot be read, or an arm has no finished run and
+therefore no verdict; 2 refused
 """
 _FEW = 12
 """Names in an advice."""
@@ -62,16 +62,16 @@ def run(arguments: Sequence[str]) -> int:
     columns = NamedColumns(options.metric, **{name: getattr(options, name) for name in _COLUMNS})
     for file in (options.html, options.csv):
         _check_place(file)
-    result = named_runs(options.paths, columns)
-    for unread in result.unread:
+    runs = named_runs(options.paths, columns)
+    for unread in runs.unread:
         error_line(unread)
     if options.against:
-        silent = _verdicts(result, options, command)
-        return 1 if silent or result.unread else 0
+        silent = _verdicts(runs, options, command)
+        return 1 if silent or runs.unread else 0
     if options.latex or options.html:
-        raise ConfigurationError(f"--latex and --html show verdicts: --against NAME is needed, {_arms(result)}")
-    _side_by_side(result, options)
-    return 1 if result.unread else 0
+        raise ConfigurationError(f"--latex and --html show verdicts: --against NAME is needed, {_arms(runs)}")
+    _side_by_side(runs, options)
+    return 1 if runs.unread else 0
 
 
 def _parser() -> ArgumentParser:

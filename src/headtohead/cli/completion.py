@@ -63,37 +63,37 @@ def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
     *before, typed = words or [""]
     if not before:
         return _beginning(typed, [*commands, "--help", "--version", INSTALL, SHOW])
-    command, *provided = before
+    command, *typed_before = before
     if command not in commands:
         return []
-    if provided and provided[-1] in PATH_OPTIONS:
+    if typed_before and typed_before[-1] in PATH_OPTIONS:
         return _paths("", typed)
     if typed.startswith("-"):
         return _beginning(typed, _options(command))
     if path := next((key for key in _PATHS if typed.startswith(key)), None):
         return _paths(path, typed.removeprefix(path))
     if command == "list":
-        return _beginning(typed, folders(_config_dir(provided)))
+        return _beginning(typed, folders(_config_dir(typed_before)))
     if command in RUNS:
         return _paths("", typed)
-    if command == "study" and not [word for word in provided if not word.startswith("-") and "=" not in word]:
-        return [*_beginning(typed, _choice_names(STUDY, provided)), *(_paths("", typed) if "/" in typed else [])]
-    return _beginning(typed, _overrides(typed, provided))
+    if command == "study" and not [word for word in typed_before if not word.startswith("-") and "=" not in word]:
+        return [*_beginning(typed, _choice_names(STUDY, typed_before)), *(_paths("", typed) if "/" in typed else [])]
+    return _beginning(typed, _overrides(typed, typed_before))
 
 
 def _beginning(typed: str, names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name.startswith(typed)})
 
 
-def _config_dir(provided: Sequence[str]) -> str | None:
-    for option, value in pairwise(provided):
+def _config_dir(words: Sequence[str]) -> str | None:
+    for option, value in pairwise(words):
         if option == "--config-dir" and Path(value).is_dir():
             return value
     return None
 
 
-def _choice_names(group: str, provided: Sequence[str]) -> list[str]:
-    return [choice.name for choice in choices(group, _config_dir(provided))]
+def _choice_names(group: str, words: Sequence[str]) -> list[str]:
+    return [choice.name for choice in choices(group, _config_dir(words))]
 
 
 def _options(command: str) -> list[str]:
@@ -104,13 +104,13 @@ def _options(command: str) -> list[str]:
     return []
 
 
-def _overrides(typed: str, provided: Sequence[str]) -> Iterator[str]:
+def _overrides(typed: str, words: Sequence[str]) -> Iterator[str]:
     """Yield groups and fields, and once the sign of equality stands there, the choices."""
-    known = groups(_config_dir(provided))
+    known = groups(_config_dir(words))
     group, equals, _ = typed.partition("=")
     if equals:
         if group in known:
-            yield from (f"{group}={name}" for name in _choice_names(group, provided))
+            yield from (f"{group}={name}" for name in _choice_names(group, words))
         return
     yield from (f"{name}=" for name in known)
     path, dot, _ = typed.rpartition(".")
@@ -118,7 +118,7 @@ def _overrides(typed: str, provided: Sequence[str]) -> Iterator[str]:
         yield from (f"{name}." for name in known if "/" not in name)
         yield from (f"{field}=" for field in _fields_of_the_run())
         return
-    for field in _fields(path.replace(".", "/"), provided):
+    for field in _fields(path.replace(".", "/"), words):
         yield f"{path}.{field}{'.' if f'{path}.{field}'.replace('.', '/') in known else '='}"
 
 
@@ -127,24 +127,24 @@ def _fields_of_the_run() -> list[str]:
     return [line.partition(":")[0] for line in lines if line[:1].isalpha() and not line.startswith("defaults")]
 
 
-def _fields(group: str, provided: Sequence[str]) -> list[str]:
+def _fields(group: str, words: Sequence[str]) -> list[str]:
     """Return what the class of the group's choice takes: the choice that was typed, else the one that its parent's
     file names."""
-    name = _chosen(group, provided)
-    known = {choice.name: choice for choice in choices(group, _config_dir(provided))} if name else {}
+    name = _chosen(group, words)
+    known = {choice.name: choice for choice in choices(group, _config_dir(words))} if name else {}
     taken = arguments(known[name].target) if name in known and known[name].target else None
     return [] if taken is None else [item.name for item in taken if item.name not in slot_of(group).passed]
 
 
-def _chosen(group: str, provided: Sequence[str]) -> str | None:
-    typed = [word.partition("=")[2] for word in provided if word.partition("=")[0] == group]
+def _chosen(group: str, words: Sequence[str]) -> str | None:
+    typed = [word.partition("=")[2] for word in words if word.partition("=")[0] == group]
     if typed:
         return typed[-1]
     parent, _, leaf = group.rpartition("/")
     file = config_folders()[0] / "train.yaml"
     if parent:
-        above = _chosen(parent, provided)
-        file = next((one.path for one in choices(parent, _config_dir(provided)) if one.name == above), file)
+        above = _chosen(parent, words)
+        file = next((one.path for one in choices(parent, _config_dir(words)) if one.name == above), file)
     return _named_in_defaults(file, leaf)
 
 
@@ -172,9 +172,9 @@ def _paths(prefix: str, typed: str) -> list[str]:
     return sorted(paths)
 
 
-def run(provided: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:
     """Do what the first word asks for: print candidates, print a shell's script, or install it."""
-    option, *rest = provided
+    option, *rest = words
     if option == COMPLETE:
         if result := candidates(rest, COMMANDS):
             out("\n".join(result))

@@ -24,14 +24,15 @@ examples:
   h2h coordinates parametrisation=mup                      maximal update: it does not
   h2h coordinates parametrisation=mup optimizer=sgd --widths 64,128,256,512 --steps 3
   h2h coordinates parametrisation=mup model.num_heads=4 parametrisation.base_head_width=16 --heads more
-  h2h coordinates --json                                   exponents and measurements, for a program
+  h2h coordinates --json                                   exponents and measurements, for programs
 
-Each width takes --steps steps on one small batch, at the configured learning rate without schedule. Of every place
+Each width takes --steps steps on one small batch, at the configured learning rate without schedule. For every part
 (embedding, blocks, logits) the table shows how much its output has changed since step 0, and the fitted power of the
-width. What it was before training is beside it. Under maximal update logits start smaller in wider models, by the root
-of the width; "fading" are changes that still follow this, as long as little is learnt (raise --steps or optimizer.lr).
+width. Its size before training stands next to it. Under maximal update logits start smaller in wider models, by the
+root of the width; "fading" are changes that still follow this, as long as little has been learned (raise --steps or
+optimizer.lr).
 
-exit code: 0 every change is flat or fading, 1 some grows or shrinks with width, 2 refused, 130 interrupted
+exit code: 0 every change is flat or fading, 1 a change grows or shrinks with width, 2 refused, 130 interrupted
 """
 
 
@@ -73,7 +74,7 @@ def _widths(text: str) -> list[int]:
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise ConfigurationError(f"--widths {text} are no numbers: give them with commas, 32,64,128,256") from None
+        raise ConfigurationError(f"--widths {text} are not numbers: give them with commas, 32,64,128,256") from None
 
 
 def _measured(plan: CoordinatePlan) -> CoordinateResults:

@@ -21,12 +21,12 @@ _FOLDER, _PORT = "outputs", 8765
 _EXAMPLES = f"""\
 examples:
   h2h dashboard                    every run below {_FOLDER}, at http://127.0.0.1:{_PORT}/
-  h2h dashboard --open             and opens a browser there
-  h2h dashboard sweeps --port 0    another folder, at any free port
-  h2h dashboard --wandb team/project    no server here: a page in W&B over a project's runs, made or brought up to date
-  ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    then, from elsewhere: the page answers this machine alone
+  h2h dashboard --open             also open a browser
+  h2h dashboard sweeps --port 0    another folder, on any free port
+  h2h dashboard --wandb team/project    no local server: create or update the page of a project in W&B
+  ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    to look from elsewhere: the page answers only this machine
 
-Runs that train are followed; nothing is ever written. Ctrl-C ends it.
+The page follows runs while they train, and writes nothing. Ctrl-C stops it.
 """
 
 
@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         return _in_wandb(options.wandb)
     folder = Path(options.folder)
     if not folder.is_dir() and options.folder != _FOLDER:
-        raise ConfigurationError(f"{folder} is no folder: give one with runs below it, such as {_FOLDER}")
+        raise ConfigurationError(f"{folder} is not a folder: give one with runs below it, such as {_FOLDER}")
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has Ctrl-C ignored
         signal.signal(number, signal.default_int_handler)
     with _server(folder, options.port) as dashboard:
@@ -86,5 +86,5 @@ def _server(folder: Path, port: int) -> Dashboard:
     except OverflowError:
         raise ConfigurationError(f"--port {port}: choose a number from 1 to 65535, or 0 for any free one") from None
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"is not available ({error.strerror})"
         raise ConfigurationError(f"--port {port} {why}: --port 0 takes any free one") from None

@@ -27,7 +27,7 @@ _LETTERS = 60
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("data", "Say what a file or folder holds, and how to train on it.", _EXAMPLES)
+    taken = parser("data", "Show what a file or folder contains, and how to train on it.", _EXAMPLES)
     taken.add_argument("path", metavar="PATH", help="a file, or a folder of them")
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)

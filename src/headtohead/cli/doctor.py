@@ -18,13 +18,13 @@ examples:
   h2h doctor                                                  the run that h2h train would start
   h2h doctor model=encoder_only task=masked_lm optimizer.lr=3e-3
   h2h doctor model.mixer._target_=mine.MyMixer                a class of your own, found from this folder
-  h2h doctor --check causality --check padding                some checks alone
-  h2h doctor --json                                           verdicts and numbers, for a program
+  h2h doctor --check causality --check padding                only some checks
+  h2h doctor --json                                           verdicts and numbers, for programs
 
 checks: data, leaks, forward, modes, rows, causality, memory, packing, padding, order, attention, initial_loss,
 parameters, gradients, learning_rate, overfitting
 
-exit code: 0 no fault, 1 some fault, 2 refused, 130 interrupted
+exit code: 0 no fault, 1 a fault, 2 refused, 130 interrupted
 """
 
 

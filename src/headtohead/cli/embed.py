@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  h2h embed RUN notes/                                     an index of the folder's .txt and .md files, kept
-  h2h embed RUN notes/ --query "how do birds sleep"        the ten nearest, with snippets
-  h2h embed RUN bm25 notes/ --query "birds" --top 3        beside BM25
+  h2h embed RUN notes/                                     index the folder's .txt and .md files
+  h2h embed RUN notes/ --query "how do birds sleep"        the ten nearest texts, with snippets
+  h2h embed RUN bm25 notes/ --query "birds" --top 3        next to BM25
   h2h embed RUN notes/ --unit paragraph --query "birds"    paragraphs as documents
   h2h embed RUN corpus.jsonl --text-column title,text --queries queries.jsonl --relevant qrels.tsv
                                                            recall@k, MRR@k, nDCG@k, next to BM25
@@ -33,7 +33,7 @@ examples:
                                                            several runs, each also re-ranking BM25
   h2h embed --generate paraphrases small/                  a small set to try this on: corpus, queries, judgements
 
-Vectors are a run's features, pooled over true tokens, of length 1. They are kept in the cache, by weights and texts.
+Vectors are a run's features, pooled over real tokens and normalised to length 1. They are cached by weights and texts.
 --relevant has lines QUERY<TAB>DOCUMENT<TAB>GRADE; the grade may be left out. Results go to RUN/evaluations, and to the
 record, as retrieval/mrr@10 for h2h compare --metric; those of --rerank as retrieval_reranked/mrr@10.
 
@@ -42,22 +42,22 @@ exit code: 0 done, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    provided = parse(_parser(), arguments)
-    if provided.generate is not None:
-        return _generate(provided.generate, provided.given)
-    runs, path = _run_paths(provided)
+    command = parse(_parser(), arguments)
+    if command.generate is not None:
+        return _generate(command.generate, command.given)
+    runs, path = _run_paths(command)
     from headtohead.finished_runs.embedding.collection import read_collection
     from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers, RetrieverOptions
 
-    options = RetrieverOptions(pooling=provided.pooling, batch_size=provided.batch_size, rerank=provided.rerank)
-    collection = read_collection(path, _reading(provided))
-    judged = _judged_queries(provided, collection)
+    options = RetrieverOptions(pooling=command.pooling, batch_size=command.batch_size, rerank=command.rerank)
+    collection = read_collection(path, _reading(command))
+    judged = _judged_queries(command, collection)
     chosen = ChosenRetrievers(runs, collection, options)
     if judged is not None:
-        return _measure(provided, chosen, judged, path)
-    if provided.query:
-        return _search(provided, chosen)
-    return _index(provided, chosen)
+        return _measure(command, chosen, judged, path)
+    if command.query:
+        return _search(command, chosen)
+    return _index(command, chosen)
 
 
 def _parser() -> Parser:

@@ -28,15 +28,15 @@ examples:
   h2h evaluate RUN --length 512 model/position=rotary_yarn          with a rotary scaling, stretched to that length
   h2h evaluate RUN --stride 32                                      long text in windows as long as in training
   h2h evaluate RUN --lengths 64,128,256,512 data.packing=stream     a table and a plot over lengths
-  h2h evaluate RUN data=sst2 --shots 0,1,4                          a language model asked for classes, by prompts
-  h2h evaluate RUN data=sst2 --shots 4 task.label_words=[bad,good]  with words, a template, calibration of yours
-  h2h evaluate RUN precision=bf16-mixed                             in other number formats than 32 bits
+  h2h evaluate RUN data=sst2 --shots 0,1,4                          classify with a language model, by prompts
+  h2h evaluate RUN data=sst2 --shots 4 task.label_words=[bad,good]  with your own label words, template or calibration
+  h2h evaluate RUN precision=bf16-mixed                             in a number format other than 32 bits
   h2h evaluate RUN --lm-eval lambada_openai --shots 0               by lm-evaluation-harness, an extra: lm-eval
-  h2h evaluate RUN --lm-eval mine --lm-eval-tasks DIR               with task files of yours
+  h2h evaluate RUN --lm-eval mine --lm-eval-tasks DIR               with your own task files
   h2h evaluate outputs/extrapolation/* --lengths 64,128,256         several runs, one table, one plot
 
 The weights are those that validation selected. With --stride, windows of --length tokens start that far apart and
-every token is scored once, with at least length - stride tokens in sight; a document's first ones have what there is.
+every token is scored once, with at least length - stride tokens in sight; the first ones of a document have fewer.
 A rotary scaling takes its factor from the length, unless model.position.factor is given.
 Results go to RUN/evaluations.
 
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
             f"--lm-eval-tasks {options.lm_eval_tasks} has task files: name some, --lm-eval TASK,TASK"
         )
     if options.plot and not is_curve:
-        raise ConfigurationError(f"--plot {options.plot}: one number is no curve; give --lengths or --places")
+        raise ConfigurationError(f"--plot {options.plot}: one number is not a curve; give --lengths or --places")
     from headtohead.finished_runs.evaluation.evaluate import evaluate
     from headtohead.finished_runs.evaluation.evaluation_request import EvaluationRequest
     from headtohead.finished_runs.finished_run import open_run

@@ -22,10 +22,10 @@ examples:
   h2h export RUN --to hub                              as transformers reads it, with its tokenizer
   h2h export RUN --to torch                            a torch.export program, batch and length left open
   h2h export RUN --to onnx --out served                for onnxruntime (pip install 'headtohead[export]')
-  h2h export RUN --to onnx --json                      what the check found, as JSON
+  h2h export RUN --to onnx --json                      the results of the check as JSON
 
-Whatever is written is read back and compared with the run's own logits at several batches and lengths, and timed beside
-it; what was found goes to export.json beside the artefact. Rows are whole: an exported graph takes no padding.
+The export is read back, compared with the run's own logits at several batch sizes and lengths, and timed; the results
+go to export.json next to it. An exported graph takes whole rows, without padding.
 
 exit code: 0 written and checked, 2 refused, 130 interrupted
 """

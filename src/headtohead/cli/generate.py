@@ -24,13 +24,13 @@ _EXAMPLES = """\
 examples:
   h2h generate outputs/default/RUN --prompt "the old teacher"       the likeliest token each time
   h2h generate RUN --prompt "the old" --temperature 0.8 --top-p 0.9 --seed 3
-                                                                    drawn; the same seed gives the same text
+                                                                    sampled; the same seed gives the same text
   h2h generate RUN --prompt "the" --top-k 20 --num-samples 5        several texts for a prompt
-  h2h generate RUN --prompt "1205" --beams 4 --length-penalty 0.6   a search (an encoder-decoder reads the prompt)
+  h2h generate RUN --prompt "1205" --beams 4 --length-penalty 0.6   beam search (an encoder-decoder reads the prompt)
   h2h generate RUN --prompt "a" --prompt "the birds"                several prompts at once, of any lengths
   h2h generate RUN --prompts file.txt --json                        a prompt per line; JSON for programs
-  echo "the old" | h2h generate RUN --stop "." --stop "\\n"        standard input, up to a stop or a line's end
-  h2h generate RUN --tokens 7,12,5                                  token ids, where no text spells them
+  echo "the old" | h2h generate RUN --stop "." --stop "\\n"        standard input, up to a stop or a newline
+  h2h generate RUN --tokens 7,12,5                                  token ids, for data without text
 
 On a terminal, the text of a single prompt appears as it is written. A prompt's text depends on the seed and on itself,
 never on the other prompts. Texts end with the run's end token, at a --stop or --stop-token, or after --max-new-tokens.
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("generate", "Let a finished run write.", _EXAMPLES)
+    taken = parser("generate", "Generate text with a finished run.", _EXAMPLES)
     taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
     add_trust(taken)
     what = taken.add_argument_group("prompts")
@@ -90,11 +90,11 @@ def _parser() -> Parser:
     what.add_argument("--tokens", action="append", default=[], metavar="N,N", help="a prompt as token ids")
     strategy = taken.add_argument_group("how tokens are chosen (default: the likeliest)")
     strategy.add_argument(
-        "--temperature", type=within(Temperature), metavar="T", help="draw, from logits divided by T; 0: the likeliest"
+        "--temperature", type=within(Temperature), metavar="T", help="sample from logits divided by T; 0: the likeliest"
     )
-    strategy.add_argument("--top-k", type=within(Vocabulary), metavar="K", help="draw from the K likeliest tokens")
+    strategy.add_argument("--top-k", type=within(Vocabulary), metavar="K", help="sample from the K likeliest tokens")
     strategy.add_argument(
-        "--top-p", type=within(Share), metavar="P", help="draw from the fewest tokens with P of the probability"
+        "--top-p", type=within(Share), metavar="P", help="sample from the fewest tokens with P of the probability"
     )
     strategy.add_argument(
         "--repetition-penalty", type=within(Positive), default=1.0, metavar="R", help="above 1: repeat less"
@@ -112,7 +112,7 @@ def _parser() -> Parser:
         "--max-new-tokens", type=within(Length), metavar="N", help="default: 128, or as many as have positions"
     )
     end.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help=r"end before this text; \n is a line's end"
+        "--stop", action="append", default=[], metavar="TEXT", help=r"stop before this text; \n is a newline"
     )
     end.add_argument(
         "--stop-token",
@@ -120,7 +120,7 @@ def _parser() -> Parser:
         default=[],
         type=within(Annotated[int, Range(0, 16_777_215)]),
         metavar="N",
-        help="end with this token id",
+        help="stop at this token id",
     )
     taken.add_argument(
         "--precision", choices=["32-true", "64-true", "bf16-true"], help="what the weights are cast to, once"

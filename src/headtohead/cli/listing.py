@@ -14,7 +14,7 @@ from headtohead.cli.options import parse, parser
 from headtohead.cli.terminal import folded, out, paint
 from headtohead.config.compose.choices import STUDY, Choice, choices, folders
 from headtohead.config.errors import ConfigurationError, show
-from headtohead.data.sources.hub.hub_memory import is_fetched
+from headtohead.data.sources.hub.hub_answers import is_fetched
 from headtohead.files.safe_read import parse_yaml
 
 DATA = "data"
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _find(options: Namespace) -> int:
-    """Show the studies nearest to the words, and how to ask the first of them of one's own data."""
+    """Show the studies nearest to the words, and how to ask the first of them of your own data."""
     if options.groups != [STUDY]:
         raise ConfigurationError(f'--find looks among studies: h2h list {STUDY} --find "{options.find}"')
     from headtohead.studies.definition.nearest_study import nearest_studies
@@ -104,7 +104,7 @@ def _tables(group: str, config_dir: str | None) -> str:
 
 
 def _table(title: str, data: Mapping[str, Sequence[str]], width: int) -> str:
-    """A choice begins a line; what is told of it stays right of the names, however narrow the terminal is."""
+    """A choice begins a line; its description stays right of the names, however narrow the terminal is."""
     rows = []
     for name, lines in data.items():
         folded = [part for line in lines for part in _folded(line, width + 2)]
@@ -178,7 +178,7 @@ class PublishedSet:
 
 def published_sets(choices: Iterable[Choice]) -> dict[str, PublishedSet]:
     """Return those among the choices of a group, by name."""
-    return {choice.name: result for choice in choices if (result := _published_set(choice)) is not None}
+    return {choice.name: published for choice in choices if (published := _published_set(choice)) is not None}
 
 
 def _published_set(choice: Choice) -> PublishedSet | None:

@@ -26,9 +26,11 @@ examples:
   h2h match --arm wide= --arm deep="model.num_layers=8" --move deep=head_size budget.counted=non_embedding
   h2h match norms_small --budget equal_parameters       the arms of conf/study/norms_small.yaml
 
-Overrides that stand alone are those of every arm; those that begin with budget. are the budget's own.
-What may move: width (heads keep their size), head_size (the width; heads keep their number), depth, feedforward, steps.
-Ends with 1 where an arm cannot be matched.
+Overrides without --arm apply to every arm; those that begin with budget. are options of the budget.
+What may change: width (heads keep their size), head_size (the width; heads keep their number), depth, feedforward,
+steps.
+
+exit code: 0 matched, 1 an arm cannot be matched, 2 refused
 """
 
 
@@ -45,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("match", "Find the shapes, or the steps, by which arms cost what the baseline costs.", _EXAMPLES)
+    taken = parser("match", "Find the sizes, or the steps, at which arms cost what the baseline costs.", _EXAMPLES)
     taken.add_argument(
         "overrides", nargs="*", default=[], metavar="[STUDY] OVERRIDE", help="a study, and overrides of every arm"
     )

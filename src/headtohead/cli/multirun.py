@@ -73,7 +73,7 @@ def _conducted(options: argparse.Namespace, multirun: Multirun, workers: Workers
         with progress(len) as show_progress:
             ended = run_to_the_end(watch, workers.launcher, commands, show_progress)
     except KeyboardInterrupt:
-        note("interrupted; the same command goes on where it was")
+        note("interrupted; the same command resumes it")
         return INTERRUPTED
     return _summary(multirun, ended)
 
@@ -99,7 +99,7 @@ def _summary(multirun: Multirun, ended: Sequence[EndedCommand]) -> int:
         error_line(f"{job.name} {_trouble(record)}: h2h train {shlex.join(job.overrides)}")
     refused = _report_refused(multirun)
     total = len(multirun.jobs) + len(multirun.refused)
-    note(f"{len(records) - len(failed)} of {total} finished" + (", --retry begins failed ones anew" if failed else ""))
+    note(f"{len(records) - len(failed)} of {total} finished" + (", --retry restarts failed ones" if failed else ""))
     return 1 if failed or refused else 0
 
 

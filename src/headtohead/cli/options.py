@@ -11,8 +11,8 @@ from typing import Any, NoReturn, get_args
 
 from headtohead.cli.terminal import note
 from headtohead.config.compose.choices import FOUND_BY_ITSELF, config_folders
-from headtohead.config.compose.epochs import refuse_both
 from headtohead.config.compose.replacements import replacements
+from headtohead.config.compose.steps_and_batches import refuse_both
 from headtohead.config.errors import ConfigurationError, one_of
 from headtohead.config.run_config import RunConfig
 from headtohead.config.trust import trust
@@ -24,7 +24,7 @@ _LONGEST = 40
 """Characters of a value that a refusal repeats."""
 _PICTURES = (".png", ".svg", ".pdf")
 _WORD = re.compile(rf"\S{{{2 * _LONGEST},}}")
-"""What nobody reads to its end."""
+"""A word so long that nobody reads it to its end."""
 
 
 _ELSEWHERE = {
@@ -32,7 +32,7 @@ _ELSEWHERE = {
     ("-cp", "--config-path"): "--config-dir DIR adds your YAML files to those of the package",
     ("-sc", "--shell-completion"): "h2h --install-completion sets completion up",
     ("--hydra-help",): "--help shows groups and fields, h2h list GROUP the choices of a group",
-    ("--experimental-rerun",): "h2h train --from-run RUN runs a run again",
+    ("--experimental-rerun",): "h2h train --from-run RUN repeats a run",
 }
 """Options of Hydra, and what is typed here instead."""
 
@@ -163,7 +163,7 @@ def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
 
     def read(text: str) -> tuple[Any, ...]:
         if not re.fullmatch(r"\s*[-+\d]+\s*(,\s*[-+\d]+\s*)*", text):
-            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is no list of whole numbers such as {example}")
+            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is not a list of whole numbers such as {example}")
         return tuple(map(one, text.split(",")))
 
     return read
@@ -172,7 +172,7 @@ def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
 def picture(text: str) -> str:
     """Return the name of a file whose ending says what kind of picture it is."""
     if Path(text).suffix.lower() not in _PICTURES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no picture: end its name with {', '.join(_PICTURES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a picture: end its name with {', '.join(_PICTURES)}")
     return text
 
 

@@ -22,8 +22,9 @@ examples:
   h2h plan --devices                                  the devices that a plan may name
 
 Memory, time and cost are those of a step under each layout: copies, shards, divided layers, recomputed blocks.
-Rates are measured on this machine's processor, and those of a data sheet elsewhere: docs/planning.md.
-Ends with 1 where no layout fits.
+The rates of this machine's processor are measured, those of other devices come from data sheets: docs/planning.md.
+
+exit code: 0 a layout fits, 1 no layout fits, 2 refused
 """
 Tokens = Annotated[float, Range(1.0, 1e18)]
 

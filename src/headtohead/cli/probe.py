@@ -30,21 +30,21 @@ examples:
   h2h probe RUN --text "who sleeps ?" --second "the cat ..."  a pair, or a question and its context
   h2h probe RUN --image digit.png                             a vision transformer
   h2h probe RUN                                               rows 0, 1, 2 of the test split
-  h2h probe RUN --rows 4,17 --split validation                others
+  h2h probe RUN --rows 4,17 --split validation                other rows
   h2h probe RUN --fields                                      what each output of the model depends on, by gradients
   h2h probe RUN --data                                        the rows that training read, masks and targets visible
   h2h probe --data task=masked_lm model=encoder_only          the same before any training
   h2h probe --data model=cnn task=image_classification data=digits augmentation=[random_crop,mixup]
-                                                              what augmentation makes of them
+                                                              what augmentation does to them
   h2h probe RUN --positions                                   its positional encoding, as it was learned
-  h2h probe --positions model/position=alibi                  one that was never trained
+  h2h probe --positions model/position=alibi                  an encoding before any training
 
 RUN is a run's folder, outputs/GROUP/ID. Files go to RUN/probe (without a run to outputs/probe), or below --out.
 
 exit code: 0 done, 2 refused, 130 interrupted
 """
 _FIRST_ROWS = 3
-"""Of the split, where nothing else is asked for."""
+"""The rows of the split that are shown unless others are requested."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -27,8 +27,8 @@ examples:
   h2h list runs outputs/studies/norms --columns arm,seed,optimizer.lr,test/loss --csv > norms.csv
   h2h list runs --json | jq -r '.[] | select(.status == "interrupted") | .path'
 
---where takes words: FIELD=VALUE, also != < <= > >= and ~ (contains), where * stands for anything; or a text that the
-name, arm, group, study, status, notes or tags of a run contain. - in front turns a word round. All have to match.
+--where takes conditions: FIELD=VALUE, also != < <= > >= and ~ (contains), where * stands for anything; or a text that
+the name, arm, group, study, status, notes or tags of a run contain. A - in front negates one. All have to match.
 """
 
 

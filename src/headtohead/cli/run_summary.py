@@ -13,8 +13,8 @@ from headtohead.cli.terminal import folded, note, show_table
 from headtohead.comparison.tables.results_table import results_table
 from headtohead.comparison.tables.run_table import as_table, line_of
 from headtohead.records.record import RunRecord
-from headtohead.training.parallel.distributed import is_main_process
-from headtohead.wandb_client.agent import sweep_id
+from headtohead.training.parallel.process_group import is_main_process
+from headtohead.wandb_client.registered_sweeps import sweep_id
 from headtohead.wandb_client.wandb_tracker import sync_command
 
 INTERRUPTED = 130
@@ -60,7 +60,7 @@ def _source_location(record: RunRecord, folder: Path) -> list[str]:
     here = os.path.relpath(folder)
     lines = [f"record: {here}/record.json", f"see it beside others: h2h compare {os.path.relpath(folder.parent)}"]
     if record.status in ("interrupted", "out_of_disk"):
-        lines.append(f"go on with it: h2h train resume_from={here}")
+        lines.append(f"resume it: h2h train resume_from={here}")
     if record.wandb.url:
         lines.append(f"W&B: {record.wandb.url}")
     elif record.wandb.directory:

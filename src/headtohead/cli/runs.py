@@ -21,9 +21,9 @@ from headtohead.records.run_query import runs
 from headtohead.records.run_summary import RunSummary
 
 _ACTIONS = {
-    "tag": "give tags to runs, or take some away",
+    "tag": "add tags to runs, or remove some",
     "note": "write a note into the record of runs",
-    "archive": "compress all that comparisons do not read: compare, list and the dashboard go on reading the run",
+    "archive": "compress all that comparisons do not read: compare, list and the dashboard can still read the run",
     "restore": "bring the files of archived runs back",
     "delete": "delete runs",
     "prune": "remove checkpoints of finished runs that a policy does not keep",
@@ -36,15 +36,15 @@ examples:
   h2h runs archive outputs --where "status=finished group=2025"
   h2h runs restore outputs/default/RUN
   h2h runs delete outputs --where "status=failed" --yes
-  h2h runs prune outputs/studies/norms --keep best --top 5         weights of the five best runs, of the others none
+  h2h runs prune outputs/studies/norms --keep best --top 5         weights of the five best runs only
   h2h runs prune outputs --keep best --disk 20                     those of the best runs first, up to 20 GB
   h2h runs verify outputs --repair
 
-PATH is a run, or a folder with runs below it. A run that a process writes is left alone, and said. verify looks into
-checkpoints and row scores, which hold checksums, and into archives; --repair removes what was never finished and the
-damaged lines of metrics.csv, nothing else.
+PATH is a run, or a folder with runs below it. A run that is being written is skipped, and a line says so. verify checks
+the checksums of checkpoints, row scores and archives; --repair removes unfinished files and damaged lines of
+metrics.csv, and nothing else.
 
-exit code: 0 done; 1 some run was left alone, or something is wrong that --repair cannot put right; 2 refused
+exit code: 0 done; 1 a run was skipped, or something is wrong that --repair cannot fix; 2 refused
 """
 _FEW = 5
 
@@ -53,13 +53,13 @@ def run(arguments: Sequence[str]) -> int:
     taken = _parser()
     options = taken.parse_args(list(arguments))
     if options.action not in _ACTIONS:
-        raise ConfigurationError(unknown(f"h2h runs {options.action} is no action", options.action, list(_ACTIONS)))
+        raise ConfigurationError(unknown(f"h2h runs {options.action} is not an action", options.action, list(_ACTIONS)))
     if options.action == "verify":
         return _verify([Path(path) for path in options.paths], is_repaired=options.repair)
     if options.action == "tag" and not (options.add or options.remove):
         raise ConfigurationError("h2h runs tag needs --add NAME,... or --remove NAME,...")
     if options.action == "note" and options.text is None:
-        raise ConfigurationError('h2h runs note needs --text "...": an empty one takes the note away')
+        raise ConfigurationError('h2h runs note needs --text "...": an empty one removes the note')
     matching = runs(options.paths, where=" ".join(options.where), sort="name")
     if options.action == "prune":
         return _prune(matching, options)
@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("runs", "Look after runs that are over; those that train are never touched.", _EXAMPLES)
+    taken = parser("runs", "Manage finished runs; those still in training are never touched.", _EXAMPLES)
     actions = "; ".join(f"{name}: {what}" for name, what in _ACTIONS.items())
     taken.add_argument("action", metavar="ACTION", help=actions)
     taken.add_argument("paths", nargs="+", metavar="PATH", help="runs, or folders with runs below")
@@ -86,7 +86,7 @@ def _parser() -> Parser:
     taken.add_argument("--top", type=within(Count), metavar="K", help="with prune: only those of the K best runs")
     taken.add_argument("--disk", type=within(Positive), metavar="GB", help="with prune: as many as take this much")
     taken.add_argument("--repair", action="store_true", help="with verify")
-    taken.add_argument("--yes", action="store_true", help="do not ask whether to go on")
+    taken.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     return taken
 
 
@@ -96,7 +96,7 @@ def _agreed(action: str, chosen: Sequence[Path]) -> bool:
     size = f", {sum(map(size_of, chosen)) / 1e6:,.1f} MB" if action in ("archive", "delete") else ""
     question = f"{action} {len(chosen)} run{'' if len(chosen) == 1 else 's'}{size} ({names})"
     if not sys.stdin.isatty():
-        raise ConfigurationError(f"{question}: --yes says that this is wanted, where nobody can be asked")
+        raise ConfigurationError(f"{question}: --yes confirms it, where nobody can be asked")
     sys.stderr.write(f"{question}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -142,7 +142,9 @@ def _verify(paths: Sequence[Path], *, is_repaired: bool) -> int:
     left = repaired = 0
     for path in paths:
         if not path.is_dir():
-            raise ConfigurationError(f"{path} is no folder: give the folder of a run, or one above it such as outputs")
+            raise ConfigurationError(
+                f"{path} is not a folder: give the folder of a run, or one above it such as outputs"
+            )
         for fault in faults_below(path):
             if is_repaired and fault.can_repair:
                 repair(fault)
@@ -150,7 +152,7 @@ def _verify(paths: Sequence[Path], *, is_repaired: bool) -> int:
                 out(f"repaired: {fault.path} {fault.sentence}")
             else:
                 left += 1
-                way = "; --repair puts it right" if fault.can_repair else ""
+                way = "; --repair fixes it" if fault.can_repair else ""
                 has_path = fault.sentence.startswith(str(fault.path))
                 text = fault.sentence if has_path else f"{fault.path} {fault.sentence}"
                 out(f"{text}{way}")

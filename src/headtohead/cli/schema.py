@@ -11,7 +11,7 @@ from headtohead.cli.terminal import note, out
 _EPILOG = """\
   h2h schema > headtohead.schema.json
 
-Then this line, the first of a YAML file of yours (a package header comes after it), makes editors with a YAML language
+Then this line, as the first of a YAML file of yours (before any package header), makes editors with a YAML language
 server, such as VS Code with its YAML extension, complete and check the file:
 
   # yaml-language-server: $schema=headtohead.schema.json

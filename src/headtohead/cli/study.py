@@ -22,24 +22,24 @@ _EXAMPLES = """\
 examples:
   h2h list study                                   the questions that ship
   h2h study norms_small --plan                     what would be run, and what it would cost
-  h2h study norms_small                            run it, or go on with it, and say what came out
+  h2h study norms_small                            run or resume it, and report the results
   h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
                                                    share the folder, by the same command
   h2h study norms_small --workers 8 launcher=slurm launcher.partition=gpu
-                                                   workers as jobs of SLURM; h2h list launcher shows what else there is
+                                                   workers as jobs of SLURM; h2h list launcher shows the others
   h2h study norms_small seeds=5 margin=0.02        fields of the study
   h2h study norms_small model.num_layers=4         anything else is an override for every arm
-  h2h study norms_small --shard 1/2                half of the runs, where no folder is shared: put the folders
-                                                   outputs/studies/norms_small together, and ask again
+  h2h study norms_small --shard 1/2                half of the runs, without a shared folder: afterwards merge
+                                                   the folders outputs/studies/norms_small and repeat the command
   h2h study norms_small tracking.workspace=true    also a page and a report in W&B at the end
   h2h study new mine reviews.csv                   write a study of your own data: mine.yaml
   h2h study mine.yaml                              a study of yours, by its file; or from my_conf/study/mine.yaml,
                                                    h2h study mine --config-dir my_conf
 
-Stop it at any time: the next call goes on where it was. report.html, verdict.json and the runs are in
+Stop it at any time: the next call resumes it. report.html, verdict.json and the runs are in
 outputs/studies/NAME.
 
-exit code: 0 every run is done, 1 some run failed or is not done, or no verdict may be given, 2 refused,
+exit code: 0 every run is done, 1 a run failed or is not done, or no verdict may be given, 2 refused,
 130 interrupted
 """
 
@@ -78,7 +78,7 @@ def _parser() -> Parser:
     taken.add_argument("--plan", action="store_true", help="show the plan and stop")
     add_workers(taken)
     taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")
-    taken.add_argument("--retry", action="store_true", help="begin anew what failed or ran out of memory")
+    taken.add_argument("--retry", action="store_true", help="restart what failed or ran out of memory")
     taken.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
     taken.set_defaults(multirun=False)
     return taken
@@ -125,7 +125,7 @@ def _conducted(options: argparse.Namespace, request: StudyRequest) -> int:
         with progress(lambda result: len(result) if options.shard else plan.num_runs) as show_progress:
             ended = request.conduct(show_progress, retry=options.retry)
     except KeyboardInterrupt:
-        note(f"interrupted; h2h study {options.name} goes on where it was")
+        note(f"interrupted; h2h study {options.name} resumes it")
         return INTERRUPTED
     for worker in ended:
         if worker.code:
@@ -155,7 +155,7 @@ def _report(options: argparse.Namespace, request: StudyRequest) -> int:
     if options.shard and not report.complete:
         note(f"shard {options.shard[0]} of {options.shard[1]}: {len(runs) - len(troubled)} of {len(runs)} runs done")
         then = (
-            "every shard goes on by the same command then"
+            "every shard then resumes by the same command"
             if plan.stops
             else f"h2h study {plan.study.name} reports then"
         )

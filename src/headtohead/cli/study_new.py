@@ -13,15 +13,15 @@ from headtohead.ranges import Count
 
 _EXAMPLES = """\
 examples:
-  h2h study new reviews reviews.csv                       looks at the file, and writes reviews.yaml
+  h2h study new reviews reviews.csv                       look at the file and write reviews.yaml
   h2h study new mine data=csv data.path=reviews.csv       the same with columns, tokenizer and more as you like
   h2h study new long book.txt --from positions_extrapolation
                                                           a shipped question on your own text
   h2h study new norms book.txt --arm layer= --arm rms=model/norm=rms_norm --seeds 8
                                                           arms of your own, the first is the baseline
 
-The file opens with what was seen: task, chance, metric, minutes, and what so many seeds can show. It is yours to edit;
-h2h study NAME.yaml --plan shows what would be run, h2h study NAME.yaml runs it.
+The file begins with a summary: task, chance, metric, minutes, and what so many seeds can show. Edit it as you like;
+h2h study NAME.yaml --plan shows what would be run, and h2h study NAME.yaml runs it.
 """
 
 

@@ -5,35 +5,115 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import error_line, note, show_table
 from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
 from headtohead.ranges import Count
 
 if TYPE_CHECKING:
+    from headtohead.execution.launchers.launcher import Launcher
     from headtohead.execution.launchers.worker_commands import Workers
+    from headtohead.sweeps.sweep import Sweep
     from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
+    from headtohead.wandb_client.registered_sweeps import RegisteredSweep
+
+
+def run_agents(
+    options: argparse.Namespace, sweep: Sweep, launcher: Launcher, report: Callable[[SweepPlan], int]
+) -> int:
+    """Return the exit code, which `notes` knows once it has shown the trials."""
+    from headtohead.execution.launchers.launcher import Command
+    from headtohead.execution.monitor import run_to_the_end
+    from headtohead.sweeps.agent_runs import AgentMonitor, first_run
+    from headtohead.sweeps.html_page import write_page
+    from headtohead.wandb_client.registered_sweeps import check_server
+
+    check_server()
+    config = first_run(sweep, options.config_dir)
+    registered = _joined(options.join) if options.join else _registered(options, sweep, RunConfig(config).tracking)
+    agents = AgentMonitor(sweep, registered, config)
+    agents.folder.mkdir(parents=True, exist_ok=True)
+    note(f"sweep {registered.path}: {registered.url}")
+    note(f"more agents, on any machine that is logged in: wandb agent {registered.path}")
+    _prepare_environment(agents.folder)
+    logs = [agents.folder / "logs" / f"agent-{os.getpid()}-{number}.log" for number in range(options.workers)]
+    commands = [Command(registered.agent_command, log, options.threads) for log in logs]
+    try:
+        with progress(lambda _: agents.num_runs) as show_progress:
+            ended = run_to_the_end(agents, launcher, commands, show_progress)
+    except KeyboardInterrupt:
+        note(f"interrupted; {_again(options, registered)} resumes the sweep")
+        return INTERRUPTED
+    for agent in ended:
+        if agent.code:
+            error_line(f"an agent ended with code {agent.code} ({agent.command.log}): {agent.last_words}")
+    plan = agents.now()
+    logs_folder = os.path.relpath(agents.folder / "logs")
+    if refused := agents.num_unrecorded():
+        error_line(f"{refused} of the settings could not be run: {logs_folder} says why")
+    if not plan.trials:
+        error_line(f"no agent here has trained a run: see {registered.url} and {logs_folder}")
+        return 1
+    note(os.path.relpath(write_page(plan, _again(options, registered))))
+    return max(report(plan), 1 if refused else 0)
+
+
+def _registered(options: argparse.Namespace, sweep: Sweep, tracking: Mapping[str, str | None]) -> RegisteredSweep:
+    from headtohead.sweeps.agent_runs import for_server
+    from headtohead.wandb_client.connection import TrackingSettings, entity_of, project_of
+    from headtohead.wandb_client.registered_sweeps import register
+
+    content = for_server(options.file, sweep, options.overrides, options.config_dir)
+    typed = TrackingSettings(project=tracking["project"], entity=tracking["entity"])
+    project, entity = content.get("project") or project_of(typed), content.get("entity") or entity_of(typed)
+    return register(content, project=project, entity=entity)
+
+
+def _joined(path: str) -> RegisteredSweep:
+    from headtohead.wandb_client.registered_sweeps import RegisteredSweep
+
+    parts = path.split("/")
+    if len(parts) != 3 or not all(parts):
+        raise ConfigurationError(f"--join {path} is not a sweep: write ENTITY/PROJECT/SWEEP, as `wandb sweep` says it")
+    return RegisteredSweep(*parts)
+
+
+def _prepare_environment(folder: Path) -> None:
+    """Agents find `h2h` where this one is and the same server, and leave their notes in the sweep's folder."""
+    from headtohead.wandb_client.connection import server_url
+
+    os.environ["WANDB_BASE_URL"] = server_url()
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    os.environ["WANDB_DIR"] = str(folder)
+
+
+def _again(options: argparse.Namespace, registered: RegisteredSweep) -> str:
+    return f"h2h sweep {shlex.join((options.file, *options.overrides))} --wandb --join {registered.path}"
+
 
 _EXAMPLES = """\
 examples:
   h2h sweep sweeps/positions_and_norms.yaml --plan       what would be tried
-  h2h sweep sweeps/positions_and_norms.yaml              try it, or go on with it, and say what came out
+  h2h sweep sweeps/positions_and_norms.yaml              run or resume it, and report the results
   h2h sweep sweeps/schedules.yaml --workers 2            two trials at once; more workers may join from other machines
                                                          that share the folder, by the same command
   h2h sweep sweeps/schedules.yaml --workers 8 launcher=slurm
                                                          workers, or with --wandb agents, as jobs of SLURM
   h2h sweep sweeps/schedules.yaml data=copy seed=1       overrides for every trial
   h2h sweep sweeps/mixers_and_widths.yaml --run-cap 12   fewer trials than the file says
-  h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server says what is tried, two agents here try it
+  h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server chooses the trials, two local agents run them
 
-The same files serve wandb sweep and wandb agent. Stop at any time: the next call goes on where it was. sweep.html and
+The same files serve wandb sweep and wandb agent. Stop at any time: the next call resumes it. sweep.html and
 the runs are in outputs/sweeps/NAME, NAME being the file's.
 
-exit code: 0 every trial is done, 1 some trial failed, was skipped or is not done, 2 refused, 130 interrupted
+exit code: 0 every trial is done, 1 a trial failed, was skipped or is not done, 2 refused, 130 interrupted
 """
 
 
@@ -50,8 +130,6 @@ def run(arguments: Sequence[str]) -> int:
     )
     options.config_dir = options.config_dir or sweep.config_dir
     if options.wandb and not options.plan:
-        from headtohead.cli.sweep_agents import run_agents
-
         return run_agents(options, sweep, workers.launcher, _report)
     if options.join:
         raise ConfigurationError(f"--join {options.join} is for a sweep of W&B's server: give --wandb too")
@@ -66,7 +144,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     taken = parser(
-        "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and say what came out.", _EXAMPLES
+        "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and report the results.", _EXAMPLES
     )
     taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
     taken.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every trial")
@@ -119,7 +197,7 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) 
         with progress(lambda _: sweeper.plan.num_runs) as show_progress:
             ended = conduct(sweeper, workers, arguments, show_progress)
     except KeyboardInterrupt:
-        note(f"interrupted; {_command(options)} goes on where it was")
+        note(f"interrupted; {_command(options)} resumes it")
         return INTERRUPTED
     for worker in ended:
         if worker.code:

@@ -23,14 +23,15 @@ examples:
   h2h sync --dry-run                          say what would be uploaded
 
 A run that was offline, or whose server failed before the last step had arrived, is uploaded from W&B's files in its
-folder, under its own id; what is there already is not sent twice. Rows, tables and pictures that these files lack,
-after a full disk say, are added from metrics.csv and the run's folder.
-Ends with 1 where something could not be uploaded.
+folder, under its own id; nothing is sent a second time. Rows, tables and pictures that are missing from these files,
+for instance after a full disk, are added from metrics.csv and the run's folder.
+
+exit code: 0 uploaded, 1 something could not be uploaded, 2 refused
 """
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("sync", "Upload the runs that W&B's server lacks, or of which it lacks a part.", _EXAMPLES)
+    taken = parser("sync", "Upload the runs that W&B's server does not have, or has only in part.", _EXAMPLES)
     taken.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders of runs; default: outputs")
     taken.add_argument("--dry-run", action="store_true", help="upload nothing")
     taken.add_argument(
@@ -63,7 +64,9 @@ def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
     num_complete = 0
     for root in roots:
         if not root.is_dir():
-            raise UsageError(f"{root} {'is no folder' if root.exists() else 'does not exist'}: name a folder of runs")
+            raise UsageError(
+                f"{root} {'is not a folder' if root.exists() else 'does not exist'}: name a folder of runs"
+            )
         for folder, files in runs_with_files(root):
             if folder.is_live():
                 note(f"left out {os.path.relpath(folder.path)}: it is still running")
@@ -71,9 +74,9 @@ def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
             if original := original_of(folder.path, folder.read_record_as_written().wandb):
                 note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
                 continue
-            result = pending(folder, files)
-            num_complete += not result
-            waiting |= {what.file: what for what in result}
+            pending_runs = pending(folder, files)
+            num_complete += not pending_runs
+            waiting |= {what.file: what for what in pending_runs}
     return list(waiting.values()), num_complete
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDTH_WHERE_UNKNOWN = 140
 _NARROWEST = 20
 _COMMAND = re.compile(r"`[^`]+`|\bh2h [a-z]+(?: [^\s,;]*[=/<>.-][^\s,;]*)*")
-"""What a reader copies: it stays on one line."""
+"""A command, which a reader copies: it stays on one line."""
 _GLUE = "\0"
 
 
@@ -93,9 +93,9 @@ def drop_output() -> None:
 
 def width(stream: TextIO) -> int | None:
     """COLUMNS where it is set, else the terminal's width; None for a file or a pipe."""
-    provided = os.environ.get("COLUMNS", "")
-    if provided.isdigit() and int(provided):
-        return max(int(provided), _NARROWEST)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return max(int(columns), _NARROWEST)
     return max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
 
 
@@ -110,7 +110,7 @@ def folded(text: str, stream: TextIO, indent: int = 0) -> str:
 def _lines(line: str, room: int) -> list[str]:
     if len(line) <= room:
         return [line]
-    glued = _COMMAND.sub(lambda result: result.group().replace(" ", _GLUE), line)
+    glued = _COMMAND.sub(lambda match: match.group().replace(" ", _GLUE), line)
     first = line[: len(line) - len(line.lstrip())]
     lines = textwrap.wrap(glued, room, break_long_words=False, break_on_hyphens=False, subsequent_indent=first)
     return [each.replace(_GLUE, " ") for each in lines]

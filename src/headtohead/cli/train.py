@@ -13,7 +13,7 @@ from headtohead.cli.worker_options import add_processes, has_launcher
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.sweeps.agent_overrides import as_written, name_by_wandb
-from headtohead.wandb_client.agent import sweep_id, sweep_values
+from headtohead.wandb_client.registered_sweeps import sweep_id, sweep_values
 
 _EXAMPLES = """\
 examples:
@@ -22,20 +22,19 @@ examples:
   h2h train model=encoder_only task=masked_lm            another family and its objective
   h2h train model/position=alibi model/norm=rms_norm     other parts
   h2h train trainer=ddp trainer.devices=2                two processes
-  h2h train trainer=fsdp                                 two processes that share the weights
+  h2h train trainer=fsdp                                 two processes that shard the weights
   h2h train task=classification data=sentence_grammar init_from=run:outputs/default/RUN finetuning=head_only
                                                          another task, from the weights of a run
-  h2h train resume_from=outputs/default/RUN              go on with an interrupted run
+  h2h train resume_from=outputs/default/RUN              resume an interrupted run
   h2h train --from-run outputs/default/RUN               the same run again, from its config.yaml
   h2h train --from-run outputs/default/RUN seed=1 model/norm=rms_norm
-                                                         the same but for what is given: a group takes its new choice
-                                                         whole; of choices of one class, what sets them apart
+                                                         the same with these changes
   h2h train -m model/norm=layer_norm,rms_norm seed=range(3) --workers 2
-                                                         every combination, two at a time; the same command goes on
-                                                         where it was stopped, and lists what failed
+                                                         every combination, two at a time; the same command
+                                                         resumes, and lists what failed
   h2h train launcher=slurm launcher.partition=gpu        one run, or with -m many, as jobs of SLURM; h2h list launcher
   torchrun --nproc_per_node=2 -m headtohead train trainer=ddp --resumable
-                                                         in processes that others start, and may start again
+                                                         under torchrun, which may restart it
   h2h train --cfg job --resolve                          show the configuration, train nothing
   h2h train --config-dir my_conf experiment=mine         with YAML files of your own
 
@@ -46,17 +45,17 @@ exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("train", "Train one model on one task and write its record.", "")
     add_configuration(taken, several=True)
-    taken.add_argument(
-        "--from-run", metavar="PATH", help="a run to be run again: its folder, record.json or config.yaml"
-    )
+    taken.add_argument("--from-run", metavar="PATH", help="a run to repeat: its folder, record.json or config.yaml")
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
     add_processes(taken)
     taken.add_argument(
-        "--take-over", action="store_true", help="go on with a run that another process may still write; that one ends"
+        "--take-over",
+        action="store_true",
+        help="resume a run that another process may still be writing; that process then exits",
     )
-    taken.add_argument("--resumable", action="store_true", help="the same command again goes on with the same run")
-    taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
+    taken.add_argument("--resumable", action="store_true", help="the same command resumes the same run")
+    taken.add_argument("--retry", action="store_true", help="with -m: restart what failed or ran out of memory")
     options = parse(taken, arguments, several=True)
     if sweep := sweep_id():
         options.overrides = as_written(options.overrides, sweep_values(), sweep)
@@ -69,9 +68,9 @@ def run(arguments: Sequence[str]) -> int:
     options.overrides = [*options.overrides, *name_by_wandb(options.overrides)]
     config = _again(options) if options.from_run else composed(options)
     if options.resumable and RunConfig(config).resume_from:
-        raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")
+        raise ConfigurationError("--resumable finds by itself the run to resume: take out resume_from")
     if options.take_over and not (options.resumable or RunConfig(config).resume_from):
-        raise ConfigurationError("--take-over is for a run that is gone on with: give resume_from=RUN, or --resumable")
+        raise ConfigurationError("--take-over is for resuming a run: give resume_from=RUN, or --resumable")
     if options.cfg:
         out(configuration_text(options, config))
         return 0

@@ -39,7 +39,7 @@ def add_processes(to: Parser) -> None:
 
 
 def has_launcher(overrides: Sequence[str]) -> bool:
-    from headtohead.execution.launchers.launcher_choice import launcher_choice
+    from headtohead.execution.launchers.worker_commands import launcher_choice
 
     return bool(launcher_choice(overrides).of_launcher)
 

@@ -20,7 +20,7 @@ class ArmCosts:
 
     parameters: float | None = None
     flops: float | None = None
-    """Of training one run."""
+    """The FLOPs of training one run."""
     tokens: float | None = None
     seconds: float | None = None
     tokens_per_second: float | None = None
@@ -28,7 +28,7 @@ class ArmCosts:
     samples_per_second: float | None = None
     peak_memory_bytes: float | None = None
     state_elements: float | None = None
-    """What a decoding model carries along."""
+    """The elements of the state that a decoding model carries along."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Arm:
 
     name: str
     outcomes: dict[int, float | None]
-    """By seed; None is a run that diverged."""
+    """The outcomes by seed; None is a run that diverged."""
     left_out: int
     """Runs without outcome: failed, interrupted, out of memory, still running."""
     costs: ArmCosts = ArmCosts()
@@ -65,10 +65,10 @@ def counts(record: RunRecord) -> bool:
 
 def excluded(records: Iterable[RunRecord]) -> str | None:
     """A sentence about runs that do not count, where there are any."""
-    provided = list(records)
-    trials = sum(record.place.trial is not None for record in provided)
-    parts = sum(record.place.trial is None and record.place.share != 1 for record in provided)
-    bases = sum(record.job_type == FOUNDATION for record in provided)
+    runs = list(records)
+    trials = sum(record.place.trial is not None for record in runs)
+    parts = sum(record.place.trial is None and record.place.share != 1 for record in runs)
+    bases = sum(record.job_type == FOUNDATION for record in runs)
     sentences = [
         f"{count} run{'' if count == 1 else 's'} {what}"
         for count, what in (

@@ -31,7 +31,7 @@ class BudgetAxis:
     name: str
     """parameters, flops, tokens, time or state."""
     amounts: dict[str, float]
-    """By arm, as far as its records say."""
+    """The amounts by arm, as far as its records say."""
     unknown: tuple[str, ...]
     """Arms whose records do not say."""
     odd: dict[str, float | None]

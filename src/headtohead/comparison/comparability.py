@@ -25,14 +25,14 @@ ALIKE: Mapping[str, str] = {
     "tokenizer": "tokenizer",
     "evaluation": "evaluation data",
 }
-"""What comparable runs share, by the name that allows them to be unlike."""
+"""The conditions that comparable runs share, by the name that allows them to be unlike."""
 _BUDGET = ("budget",)
 _FEW = 4
 """Runs that are named one by one."""
 _Groups = tuple[RunRecord, str | None]
-"""What a run has; two studies may hold runs of one id."""
+"""A run and what it has; two studies may hold runs of one id."""
 _OF_TOKENS = ("tokenizer", "evaluation")
-"""What a tokenizer changes of the same texts."""
+"""The conditions that a tokenizer changes for the same texts."""
 _SHARED_BY_A_SEED = _OF_TOKENS
 """A seed may draw the data: it is the same in every arm, and may be another for the next seed."""
 
@@ -47,13 +47,13 @@ def refuse_unlike(
     """Raises NotComparable at the first difference that would make a comparison meaningless.
 
     By a `metric` of texts, bits_per_byte, runs may differ in their tokenizers as long as their texts are the same; None
-    is the metric that they were selected by. `allowed` names the differences that were asked for; what they are comes
+    is the metric that they were selected by. `allowed` names the differences that were requested; what they are comes
     back, a sentence each. So does word of runs of which nothing is known, since another program made them.
     """
-    provided = list(records)
+    runs = list(records)
     _check_allowed(allowed)
-    known = [record for record in provided if record.comparability != Comparability()]
-    unknown = list(_unknown(provided, known))
+    known = [record for record in runs if record.comparability != Comparability()]
+    unknown = list(_unknown(runs, known))
     compared_by = metric or selected_by(known)
     for name in _BUDGET if groups_by_measurement(known, metric) else ALIKE:
         for group in _groups(known, name):
@@ -107,12 +107,10 @@ def _check_allowed(allowed: Collection[str]) -> None:
             raise NotComparable(f"{name} cannot be allowed to be unlike: choose from {', '.join(sorted(ALIKE))}")
 
 
-def _unknown(provided: Sequence[RunRecord], known: Sequence[RunRecord]) -> Iterator[str]:
+def _unknown(runs: Sequence[RunRecord], known: Sequence[RunRecord]) -> Iterator[str]:
     """Report what is unknown if only some records are foreign; if all are, the user knows it."""
     ours = set(map(id, known))
-    unknown_arms = sorted(
-        {record.place.arm or record.name or record.id for record in provided if id(record) not in ours}
-    )
+    unknown_arms = sorted({record.place.arm or record.name or record.id for record in runs if id(record) not in ours})
     if unknown_arms and known:
         yield (
             f"it is unknown whether {', '.join(unknown_arms)} had the tokenizer, evaluation data, loss normalisation "

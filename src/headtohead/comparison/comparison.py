@@ -18,13 +18,13 @@ from headtohead.comparison.tables.run_table import TASKS, TableLine, line_of
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.comparison.verdicts.verdict_details import with_rows
 from headtohead.metrics import Direction, Metric
-from headtohead.records.headline import GIVEN
 from headtohead.records.leaks import leaks_in
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Comparability, RunRecord
+from headtohead.records.run_summary import GIVEN
 
 _FINER = 1.5
-"""Times later that one arm is first measured than another, before it is said."""
+"""Times later that one arm is first measured than another, before it is reported."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Comparison:
     budget: BudgetCheck
     margin: float | None = None
     remarks: list[str] = field(default_factory=list)
-    """What is to be known beside the verdicts."""
+    """The remarks to be read beside the verdicts."""
     scale: MetricScale | None = None
-    """From the score of a model that learned nothing to the best there is; None where nobody knows it."""
+    """The scale from the score of a model that learned nothing to the best there is; None where it is not known."""
     measured: Metric | None = None
-    """What the metric is, where a record or its name says so."""
+    """The metric's definition, where a record or its name gives it."""
     registered: tuple[Verdict, ...] = ()
-    """What the runs' studies say of their own questions, where this is another."""
+    """The answers that the runs' studies give to their own questions, where this is another."""
     unlike: list[UnlikeConditions] = field(default_factory=list)
     """Conditions other than what makes the arms in which their runs differ."""
 
@@ -82,11 +82,11 @@ def comparison_of(
 
     `curves` of runs without a folder of their own, by run id, tell how soon they solved their task.
     """
-    provided = list(records)
-    counted = [record for record in provided if counts(record)]
+    runs = list(records)
+    counted = [record for record in runs if counts(record)]
     answers = answers_of(counted)
     spec = _as_registered(spec, list(answers.values()))
-    remarks = [remark for remark in (excluded(provided),) if remark]
+    remarks = [remark for remark in (excluded(runs),) if remark]
     with_outcome = [record for record in counted if record.status in COUNTED]
     remarks += refuse_unlike(with_outcome, allowed=spec.allowed, metric=spec.metric)
     _check_baseline(sorted({arm_of(record) for record in counted}), spec.against)
@@ -175,7 +175,7 @@ def _registered(comparison: Comparison, answer: RegisteredAnswer) -> Comparison:
 
 
 def _guessed(records: Sequence[RunRecord], metric: str, direction: Direction, spec: ComparisonSpec) -> list[str]:
-    """Return what a name was taken to mean where another program made the runs, and nobody said it."""
+    """Return what a name was taken to mean where another program made the runs, and nothing says so."""
     external = [r for r in records if metric not in r.scales and r.comparability == Comparability()]
     if spec.direction is not None or not external:
         return []

@@ -1,4 +1,4 @@
-"""All that a comparison found, whoever asked for it: `h2h study` and `h2h compare` fill it, the report renders it."""
+"""All that a comparison found, whoever requested it: `h2h study` and `h2h compare` fill it, the report renders it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ ENDED = ("finished", "diverged", "out_of_memory", "failed")
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run that was asked for, done or not."""
+    """One run that was requested, done or not."""
 
     arm: str
     seed: int
-    """By which arms are paired."""
+    """The seed by which arms are paired."""
     status: str
     """That of the record, or missing."""
     reason: str | None = None
     value: float | None = None
-    """Of the metric; None unless it finished."""
+    """The value of the metric; None unless it finished."""
     command: str | None = None
     """Makes this run again."""
     record: RunRecord | None = None
@@ -55,9 +55,9 @@ class ArmResult:
 
     name: str
     runs: tuple[RunResult, ...]
-    """By seed."""
+    """The runs by seed."""
     overrides: tuple[str, ...] = ()
-    """What sets it apart."""
+    """The overrides that set it apart."""
     description: str | None = None
 
     @property
@@ -80,7 +80,7 @@ class ComparisonResults:
 
     title: str
     metric: str
-    """As records have it: test/loss, test_4x/accuracy."""
+    """The metric as records have it: test/loss, test_4x/accuracy."""
     direction: Literal["min", "max"]
     baseline: str
     arms: tuple[ArmResult, ...]
@@ -89,17 +89,17 @@ class ComparisonResults:
     question: str | None = None
     hypothesis: str | None = None
     tuning_words: str | None = None
-    """How much tuning the numbers received."""
+    """The amount of tuning that the numbers received, in words."""
     margin: float | None = None
     alpha: float = 0.05
     budget: str | None = None
-    """What was held equal: equal_tokens."""
+    """The quantity that was held equal: equal_tokens."""
     command: str | None = None
     """Makes all of it again."""
     resumes: bool = False
     """The command also makes runs that are missing."""
     remarks: tuple[str, ...] = ()
-    """What stands between the runs and a verdict, and what is not as expected."""
+    """The obstacles between the runs and a verdict, and whatever is not as expected."""
     history: tuple[str, ...] = ()
     """The registrations of the question, where there are several, and what was rewritten since."""
     matching: Mapping[str, Any] | None = None
@@ -110,10 +110,10 @@ class ComparisonResults:
     scaling: ScalingFits | None = None
     ranking: BudgetRanking | None = None
     lengths: LengthCurves | None = None
-    """Where runs were tested on longer rows too."""
+    """The results on longer rows, where runs were tested on them."""
     tasks: TaskAggregate | None = None
     curves: Mapping[str, Curve] = field(default_factory=dict)
-    """Of the metric, by run id, where runs of another program came with them instead of a folder."""
+    """The curves of the metric by run id, where runs of another program came with them instead of a folder."""
 
     @property
     def measured(self) -> Metric | str:
@@ -151,13 +151,13 @@ class ArmDescriptions:
     """Arm descriptions say what is known of arms and runs beside their records."""
 
     order: Sequence[str] = ()
-    """Of arms; those not named come after, by name."""
+    """The order of arms; those not named come after, by name."""
     overrides: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By arm."""
+    """The overrides by arm."""
     descriptions: Mapping[str, str] = field(default_factory=dict)
-    """By arm."""
+    """The descriptions by arm."""
     commands: Mapping[str, str] = field(default_factory=dict)
-    """By run id."""
+    """The commands by run id."""
 
 
 def results_of(

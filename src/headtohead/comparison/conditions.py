@@ -16,7 +16,7 @@ from headtohead.records.record import Comparability, Environment, RunRecord
 CONDITIONS = ("config", "data", "budget", "comparability", "environment")
 """Fields of a record that say under what conditions a run was made."""
 NAMES_AND_PATHS = ("name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices", "replaced")
-"""Fields of a configuration that say how a run is called, where it goes and who is told: they make no other run."""
+"""Fields of a configuration that say how a run is called, where it goes and who is notified: they make no other run."""
 COSMETIC = ("progress_bar", "num_workers", "num_samples", "keep_checkpoints", "log_every")
 """Fields of its trainer that no result depends on."""
 _COSMETIC_NAMES = frozenset(f"config.trainer.{name}" for name in COSMETIC)
@@ -32,7 +32,7 @@ _FOLLOWING = {
     "config.trainer.threads": ("environment.device.threads",),
     "config.trainer.devices": ("environment.device.count",),
 }
-"""What of a record follows from a field of its configuration."""
+"""The fields of a record that follow from a field of its configuration."""
 _FEW = 3
 """Values of one arm that are shown."""
 
@@ -42,7 +42,7 @@ class Condition:
     """One recorded condition, and what it was in either arm."""
 
     name: str
-    """As the record has it: trainer.train_rows of the configuration, environment.python of the rest."""
+    """The name as the record has it: trainer.train_rows of the configuration, environment.python of the rest."""
     arm: str
     baseline: str
 

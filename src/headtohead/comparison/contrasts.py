@@ -1,4 +1,4 @@
-"""The contrast of two arms: how it is asked for, what was registered of it, and the verdict that answers it."""
+"""The contrast of two arms: how it is requested, what was registered of it, and the verdict that answers it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ NEITHER_LEARNED = "neither learned the task"
 TOO_FEW_SEEDS = "too few seeds for this shape"
 Kind = Literal["better", "worse", "equivalent", "undecided"]
 Values = Mapping[str, Outcomes]
-"""By arm and seed; None is a run that diverged. A run that was not made has no entry."""
+"""The values by arm and seed; None is a run that diverged. A run that was not made has no entry."""
 Times = Callable[[float], Values]
-"""From the value at which a seed counts as solved to the time until then, None for never; of arms whose runs tell."""
+"""A function from the value at which a seed counts as solved to the time until then, None for never; it has the arms
+whose runs tell."""
 TimeUnit = Literal["steps", "FLOPs", "seconds"]
 
 
 StopReason = Literal["decided", "futile", "all seeds", "open"]
-"""Why a contrast gets no more seeds; open: it may get more."""
+"""The reason why a contrast gets no more seeds; open: it may get more."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class SeedEvidence:
     rounds: SeedRounds
     stop: SeedStop
     threshold: float
-    """From which on evidence is sure to decide, whatever the rest of the family says: a logarithm to the base 10."""
+    """The evidence from which on it is sure to decide, whatever the rest of the family says: a logarithm to the base
+    10."""
     curves: dict[str, tuple[float, ...]]
     """The evidence by the name of the e-process; logarithms to the base 10."""
 
@@ -61,7 +63,7 @@ class Contrast:
     arm: str
     baseline: str
     departure: str | None = None
-    """Why it is not the question that was registered."""
+    """The reason why it is not the question that was registered."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +72,18 @@ class Registration:
 
     direction: Literal["min", "max"]
     metric: str = "the metric"
-    """In words."""
+    """The metric in words."""
     measured: Metric | None = None
-    """What it is, where records say it; else the words tell."""
+    """The metric's definition, where records give it; otherwise the words tell."""
     margin: float | None = None
     """The smallest difference that matters; without it nothing is called equivalent."""
     seeds: Collection[int] | None = None
-    """None: nothing was registered, and every verdict is exploratory."""
-    looks: Sequence[int] = ()
+    """The registered seeds; None means that nothing was registered, so that every verdict is exploratory."""
+    interim_analyses: Sequence[int] = ()
     """The numbers of seeds at which results are read, the last one all of them; empty: once, at the end."""
     rounds: SeedRounds | None = None
-    """How seeds are added until contrasts are decided; None: their number was fixed, or looks were."""
+    """The rule by which seeds are added until contrasts are decided; None means that their number was fixed, or interim
+    analyses were."""
     stops: Mapping[tuple[str, str], SeedStop] = field(default_factory=dict)
     """The stop of each contrast, where seeds come in rounds."""
     alpha: float = 0.05
@@ -93,7 +96,7 @@ class Registration:
     solved_at: float | None = None
     """The value from which on a seed counts as solved: then rates are compared, not means."""
     time_unit: TimeUnit = "steps"
-    """Of times to solve."""
+    """The time unit of times to solve."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,10 @@ class ComparisonSpec:
     metric: str | None = None
     """accuracy, or with its stage validation/loss; None: what the runs report first."""
     direction: Direction | None = None
-    """None: as the runs were selected, or as the metric's name tells."""
+    """The direction; None means as the runs were selected, or as the metric's name tells."""
     margin: float | None = None
     allowed: Collection[str] = ()
-    """What may be unlike, by the names in comparability.ALIKE."""
+    """The conditions that may be unlike, by the names in comparability.ALIKE."""
     budget: str | None = None
     """equal_flops: refuse arms whose FLOPs differ."""
     solved_at: float | None = None
@@ -125,58 +128,58 @@ class Verdict:
     kind: Kind
     method: Method
     because: str | None
-    """Why the method is no t-test."""
+    """The reason why the method is not a t-test."""
     difference: float | None
     interval: tuple[float, float] | None
     p: float | None
     """The larger of both, where an exact test stands beside the t-test."""
     p_exact: float | None
-    """Of that exact test."""
+    """The p-value of that exact test."""
     p_adjusted: float | None
-    """For the family of contrasts."""
+    """The p-value adjusted for the family of contrasts."""
     adjustment: Adjustment | None
     """Return None for a contrast that stands alone."""
     p_equivalent: float | None
-    """Of the two one-sided tests, adjusted likewise."""
+    """The p-value of the two one-sided tests, adjusted likewise."""
     level: float
-    """What p_adjusted has to stay below, at this look."""
+    """The level that p_adjusted has to stay below, at this interim analysis."""
     num_contrasts: int
-    """Of the family; those that are asked no more are among them."""
+    """The number of contrasts of the family; those that are not tested any more are among them."""
     margin: float | None
     withheld: str | None
-    """Why there are too few seeds for this shape, whatever the tests say."""
+    """The reason why there are too few seeds for this shape, whatever the tests say."""
     detectable_effect: float | None
     """The smallest difference found in 80 % of studies of this many seeds and as large a family."""
     seeds: tuple[int, ...]
-    """Of both arms; unpaired, of either."""
+    """The seeds of both arms; of either, if they are unpaired."""
     num_seeds: tuple[int, int]
-    """Of arm and baseline."""
+    """The number of seeds of the arm and of the baseline."""
     seeds_needed: int | None
     """The fewest with which an exact test can decide at all, where it is needed."""
     seeds_range: tuple[int | None, int | None] | None
     """The fewest and the most that a new registration may need, as far as so few seeds tell; None is over 1000."""
     exploratory: bool
     reasons: tuple[str, ...]
-    """Why it is exploratory."""
+    """The reasons why it is exploratory."""
     failures: dict[str, int]
     """Diverged runs of either arm."""
     neither_learned: bool
     """Both arms are near chance, so that nothing was shown."""
     chance: float | None
-    """What a model that learned nothing gets, where it is known."""
+    """The score of a model that learned nothing, where it is known."""
     solved: tuple[int, int] | None
     of: tuple[int, int] | None
     """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
     kernels: dict[str, tuple[str, ...]] | None = None
-    """What computed the mixers of either arm; told where time was held equal."""
+    """The kernels that computed the mixers of either arm; shown where time was held equal."""
     time_unit: TimeUnit = "steps"
-    """Of the difference, where times to solve decide."""
+    """The unit of the difference, where times to solve decide."""
     num_rows: int | None = None
-    """Of the test set that all seeds share, where runs kept the scores of its rows."""
+    """The number of rows of the test set that all seeds share, where runs saved the scores of its rows."""
     row_interval: tuple[float, float] | None = None
-    """Of the difference over other rows: a paired bootstrap, at the level of the verdict."""
+    """The interval of the difference over other rows: a paired bootstrap, at the level of the verdict."""
     row_refusal: str | None = None
-    """Why rows give no interval."""
+    """The reason why rows give no interval."""
     seed_evidence: SeedEvidence | None = None
     """The e-processes of a study that adds seeds until it is decided."""
     sentence: str = ""

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from headtohead.comparison.table_columns import NamedColumns, TableError, chosen_columns, guess
 from headtohead.files.safe_read import DamagedFile, read_text
-from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Progress, RunRecord, StudyPosition
+from headtohead.records.run_summary import GIVEN
 
 JOB_TYPE = "foreign"
 _AXES = ("tokens", "flops", "seconds")
@@ -29,9 +29,9 @@ class ExternalRuns:
 
     records: list[RunRecord]
     curves: dict[str, Curve]
-    """Of the metric, by run id, where rows are points of curves."""
+    """The curves of the metric, by run id, where rows are points of curves."""
     remarks: list[str]
-    """How the table was read."""
+    """The remarks on how the table was read."""
 
 
 def read_table(path: Path, columns: NamedColumns) -> ExternalRuns:
@@ -192,7 +192,7 @@ def _who(column: str) -> dict[str, str]:
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-", "inf", "+inf", "-inf", "infinity", "-infinity"))
 _OVERFLOWS = 1e300
-"""Sums of numbers like it are no numbers; no run that goes well has them."""
+"""Sums of numbers like it are not numbers; no run that goes well has them."""
 _SEPARATORS = ",;\t"
 
 
@@ -201,7 +201,7 @@ class CsvRow:
     """One line of a table."""
 
     line: int
-    """In the file, from 1."""
+    """The line in the file, from 1."""
     cells: Mapping[str, str]
     where: str
     """The file, for errors."""

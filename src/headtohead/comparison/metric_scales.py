@@ -31,14 +31,14 @@ def scale_in(
 ) -> MetricScale | None:
     """Return the scale; None where chance or best is unknown, they lie the other way round, or values are outside of
     what the metric can be, since another program counted otherwise. `best` is a study's, before the metric's."""
-    provided = list(records)
-    metric, chance = metric_in(provided, name), chance_in(provided, stage, name)
+    runs = list(records)
+    metric, chance = metric_in(runs, name), chance_in(runs, stage, name)
     top = best if best is not None or metric is None else metric.best
     if top is None or chance is None or not math.isfinite(chance) or top == chance:
         return None
     if (top > chance) != (direction == "max"):
         return None
-    if metric is not None and not all(metric.low <= value <= metric.high for value in _values(provided, stage, name)):
+    if metric is not None and not all(metric.low <= value <= metric.high for value in _values(runs, stage, name)):
         return None
     return MetricScale(chance, top)
 

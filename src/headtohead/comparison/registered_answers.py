@@ -27,7 +27,7 @@ class RegisteredAnswer:
 
     study: str
     metric: str
-    """With its stage: test/loss."""
+    """The metric with its stage: test/loss."""
     direction: Literal["min", "max"]
     baseline: str
     margin: float | None

@@ -26,7 +26,7 @@ class TaskComparison:
 
     tasks: dict[str, Comparison]
     overall: Comparison
-    """Of the mean score over the tasks, seed by seed."""
+    """The verdict on the mean score over the tasks, seed by seed."""
     aggregate: TaskAggregate
 
     @property
@@ -95,8 +95,8 @@ def _merged(name: str, scores: Scores, tasks: Mapping[str, Sequence[RunRecord]])
     """One run a seed that stands for those of all tasks: their mean score and their costs in sum."""
     runs = {
         (task, seed_of(record)): record
-        for task, provided in tasks.items()
-        for record in provided
+        for task, records in tasks.items()
+        for record in records
         if arm_of(record) == name
     }
     seeds = next(iter(scores.values()))

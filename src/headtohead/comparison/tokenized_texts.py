@@ -51,7 +51,7 @@ def is_per_byte(metric: str | None) -> bool:
 
 
 def selected_by(records: Sequence[RunRecord]) -> str | None:
-    """The metric that runs report where none is asked for; None where they differ."""
+    """The metric that runs report where none is requested; None where they differ."""
     names = {record.selection.metric for record in records}
     return names.pop() if len(names) == 1 else None
 

@@ -20,7 +20,7 @@ class Norm(Component):
     valid tokens)."""
 
     keeps_statistics: ClassVar[bool] = False
-    """True where training updates running statistics, which recomputation must not do twice."""
+    """Whether training updates running statistics, which recomputation must not do twice."""
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
@@ -60,9 +60,9 @@ class ResidualScheme(Component):
     path."""
 
     needs_final_norm: ClassVar[bool]
-    """True where the stream leaves the last block without a norm."""
+    """Whether the stream leaves the last block without a norm."""
     has_stream: ClassVar[bool] = True
-    """False where sublayers follow each other without one."""
+    """Whether there is a stream; without one, sublayers follow each other."""
     branch_gain: float = 1.0
     """Initialisations multiply the weights of a branch by this, queries and keys left out."""
 
@@ -116,7 +116,7 @@ class Branch(Component):
         super().__init__()
         for name, value in (("dropout", dropout), ("drop_path", drop_path)):
             if not 0.0 <= value < 1.0:
-                raise UsageError(f"{name}={value} is no probability below 1: choose 0 <= {name} < 1")
+                raise UsageError(f"{name}={value} is not a probability below 1: choose 0 <= {name} < 1")
         self.d_model, self.num_sublayers, self.dropout, self.drop_path = d_model, num_sublayers, dropout, drop_path
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:

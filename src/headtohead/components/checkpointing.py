@@ -31,7 +31,7 @@ class Checkpointing:
         if self.kind not in ("none", "full", "every_k", "attention"):
             raise UsageError(f"checkpointing={self.kind} is unknown: choose none, full, every_k or attention")
         if self.every < 1:
-            raise UsageError(f"checkpointing.every={self.every} is no period: choose 1 or more")
+            raise UsageError(f"checkpointing.every={self.every} is not a period: choose 1 or more")
 
     def covers_block(self, index: int) -> bool:
         return self.kind == "full" or (self.kind == "every_k" and index % self.every == 0)

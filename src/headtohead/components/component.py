@@ -29,7 +29,7 @@ class CostQuery:
     device: str = "cpu"
     """The type of the device that computes, since kernels differ in what they keep."""
     biased_heads: int = 0
-    """How many heads the position encoding biases; set by the stack, with the encoding."""
+    """The number of heads that the position encoding biases; set by the stack, with the encoding."""
     encoding: Position | None = None
 
     @property
@@ -85,7 +85,7 @@ class TensorParallelPlan:
     column_wise: tuple[str, ...]
     row_wise: tuple[str, ...]
     num_units: int
-    """How many of these units there are; the number of devices must divide it."""
+    """The number of these units; the number of devices must divide it."""
     unit_name: str
     """The name of the units."""
 
@@ -124,7 +124,7 @@ class Component(nn.Module, ABC):
         return False
 
     def reset_parameters(self) -> None:
-        """Draws anew the parameters that this module holds itself, not those of the modules inside it."""
+        """Redraws the parameters that this module holds itself, not those of the modules inside it."""
         if held := [name for name, _ in self.named_parameters(recurse=False)]:
             raise NotImplementedError(f"{type(self).__name__} holds {', '.join(held)}: it must say how they start")
 
@@ -151,14 +151,14 @@ class Context:
     """
 
     valid: Bool[Tensor, "B L"] | None = None
-    """True where a token is real; None means all are. A stack accepts padding anywhere and moves it to the right of
-    what its parts read; in `step` it precedes a row's first real token."""
+    """The mask of real tokens; None means all are. A stack accepts padding anywhere and moves it to the right of what
+    its parts read; in `step` it precedes a row's first real token."""
     segments: Int[Tensor, "B L"] | None = None
     """Number of the document each token belongs to, for packed rows; None means one document per row."""
     positions: Int[Tensor, "#B L"] | None = None
     """Place of each token in its own document; None means 0, 1, 2 ..."""
     memory: Float[Tensor, "B S D"] | None = None
-    """What a cross mixer reads."""
+    """The memory that a cross mixer reads."""
     memory_valid: Bool[Tensor, "B S"] | None = None
     causal: bool = False
     """Whether a token may know of those before it alone."""
@@ -167,9 +167,9 @@ class Context:
     key_positions: Int[Tensor, "#B M"] | None = None
     """Places of the keys, where they are not the queries' own tokens (in `step`)."""
     rotation: Float[Tensor, "2 #B 1 L R"] | None = None
-    """What `encoding.rotate` needs for these tokens: cosines and sines."""
+    """The cosines and sines that `encoding.rotate` needs for these tokens."""
     allowed: Bool[Tensor, "#B 1 #L M"] | None = None
-    """True where a query may attend to a key; None means that only the mixer's own causality applies."""
+    """The mask of keys that a query may attend to; None means that only the mixer's own causality applies."""
     bias: Float[Tensor, "#B #H #L M"] | None = None
     """Added to the scores: minus infinity where not allowed, else the encoding's bias. None exactly if `allowed` is."""
 
@@ -182,7 +182,7 @@ class State:
     """The state that a mixer carries from one decoding step to the next; every subclass adds its tensors."""
 
     length: int = 0
-    """How many tokens were read so far."""
+    """The number of tokens read so far."""
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield its own tensors and those of nested states."""
@@ -196,7 +196,7 @@ class State:
 
 
 PLAIN = "torch"
-"""What computes a mixer that is written in torch's plain operations."""
+"""The kernel's name for a mixer that is written in torch's plain operations."""
 
 
 class Mixer(Component):
@@ -205,26 +205,26 @@ class Mixer(Component):
     can_be_causal: ClassVar[bool] = True
     can_be_bidirectional: ClassVar[bool] = True
     reads_scores: ClassVar[bool] = False
-    """True for mixers with a score for each pair of tokens, which alone can be biased by a position encoding."""
+    """Whether the mixer has a score for each pair of tokens: only such scores can be biased by a position encoding."""
     reads_rotation: ClassVar[bool] = False
-    """True for mixers with queries and keys that a position encoding can rotate."""
+    """Whether the mixer has queries and keys that a position encoding can rotate."""
     without_pairs: ClassVar[str] = "computes nothing for a pair of tokens"
-    """Why a position encoding has nothing to rotate or to bias here, as the end of a sentence about the mixer."""
+    """The reason why a position encoding has nothing to rotate or bias here, as the end of a sentence on the mixer."""
     shares_scores: ClassVar[bool] = True
-    """False where a mixer makes masks and biases for the pairs that it attends to, instead of reading those of all
-    pairs in `context.allowed` and `context.bias`."""
+    """Whether it reads the masks and biases of all pairs in `context.allowed` and `context.bias`; other mixers make
+    their own for the pairs that they attend to."""
     saves_shared_bias: ClassVar[bool] = True
-    """False where a mixer reads the shared biases and saves a copy of its own for the backward pass, or none."""
+    """Whether the backward pass keeps the shared biases themselves; other mixers save a copy of their own, or none."""
     needs_length: ClassVar[bool] = False
-    """True where a weight belongs to every position: the constructor takes `max_length` too."""
+    """Whether a weight belongs to every position: the constructor then takes `max_length` too."""
     reads_one_way: ClassVar[bool] = False
-    """True for a recurrence, which reads every row from its first token to its last, whatever `causal` asks for; the
-    stack makes a bidirectional one of two."""
+    """Whether it is a recurrence, which reads every row from its first token to its last, whatever `causal` asks for;
+    the stack makes a bidirectional one of two."""
     transforms: ClassVar[bool] = False
-    """True where a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
+    """Whether a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
 
     keeps_float32: ClassVar[bool] = False
-    """True where `float32_parameters` of it, or of what it is made of, stay in float32 in a model of 16 bits."""
+    """Whether `float32_parameters` of it, or of what it is made of, stay in float32 in a model of 16 bits."""
 
     causal: bool
     max_length: int | None = None
@@ -287,15 +287,15 @@ class Position(Component):
     rotates: ClassVar[bool] = False
     biases_scores: ClassVar[bool] = False
     bias_reads_queries: ClassVar[bool] = False
-    """True where the bias must be computed in every layer from its queries (Shaw)."""
+    """Whether the bias must be computed in every layer from its queries (Shaw)."""
     shared_by_layers: ClassVar[bool] = True
-    """False where every layer owns its table."""
+    """Whether all layers share one table; otherwise every layer owns its own."""
     needs_grid: ClassVar[bool] = False
-    """True where the tokens must be the patches of an image."""
+    """Whether the tokens must be the patches of an image."""
     width_multiple: ClassVar[int] = 1
-    """What the model's width must be a multiple of."""
+    """The number that the model's width must be a multiple of."""
     rotated_multiple: ClassVar[int] = 1
-    """What the rotated part of a head's width must be a multiple of."""
+    """The number that the rotated part of a head's width must be a multiple of."""
 
     max_length: int | None = None
     """The longest sequence that has positions; None means any."""

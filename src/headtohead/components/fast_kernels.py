@@ -83,7 +83,7 @@ class FastKernel:
         packages = [offer.package for offer in offers]
         if requested not in ("auto", "torch", *packages):
             raise UsageError(
-                f"kernel={requested} is none of this mixer's: choose from auto, torch, {', '.join(packages)}"
+                f"kernel={requested} is not available for this mixer: choose from auto, torch, {', '.join(packages)}"
             )
         if requested in packages and not _is_installed(requested):
             raise UsageError(
@@ -93,13 +93,13 @@ class FastKernel:
 
     def function(self, like: Tensor) -> Callable[..., Any] | None:
         """Return the kernel for tensors such as this one; None means plain torch."""
-        result = self._offer_for(like.device, like.dtype)
-        return None if result is None else _loaded(result.module, result.name)
+        offer = self._offer_for(like.device, like.dtype)
+        return None if offer is None else _loaded(offer.module, offer.name)
 
     def in_use(self, device: torch.device, dtype: torch.dtype) -> str:
         """Return the package that computes there, or torch."""
-        result = self._offer_for(device, dtype)
-        return "torch" if result is None else result.package
+        offer = self._offer_for(device, dtype)
+        return "torch" if offer is None else offer.package
 
     def _offer_for(self, device: torch.device, dtype: torch.dtype) -> Offer | None:
         if self.requested == "torch" or device.type == "meta":  # shapes alone need no kernel
@@ -176,7 +176,7 @@ def _require(offer: Offer, device: torch.device, dtype: torch.dtype) -> None:
 def _reason(offer: Offer, device: torch.device, dtype: torch.dtype) -> str | None:
     """Return why the kernel cannot compute there; None where it can."""
     if not _has_kernels(device):
-        return f"computes on a CUDA device alone, and the tensors are on {device}"
+        return f"computes only on a CUDA device, and the tensors are on {device}"
     if dtype not in offer.dtypes:
         names = ", ".join(str(taken).removeprefix("torch.") for taken in offer.dtypes)
         return f"takes {names} here, and the tensors are {str(dtype).removeprefix('torch.')}"

@@ -1,4 +1,4 @@
-"""Initialisations draw every parameter of a whole model anew, from the global generator.
+"""Initialisations redraw every parameter of a whole model, from the global generator.
 
 Matrices and tables are drawn here. Parameters that a component holds itself (gains of norms, biases by distance) start
 as the component's `reset_parameters` sets them.

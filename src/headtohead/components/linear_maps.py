@@ -30,7 +30,7 @@ class Readout:
 
     weight: Tensor
     multiplier: float = 1.0
-    """What its inputs are multiplied by before the product, which a parametrisation sets."""
+    """The factor by which its inputs are multiplied before the product, which a parametrisation sets."""
 
     def scaled(self, x: Tensor) -> Tensor:
         return x if self.multiplier == 1.0 else x * self.multiplier

@@ -31,7 +31,7 @@ class _RmsFunction(torch.autograd.Function):
         """Compute g x, of which two sums give the gradient of the weight and the part along x. As products they would
         be faster, and the ledger would miss them."""
         x, weight, inverse = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is wanted, and flows through the root too
+        if torch.is_grad_enabled():  # a second derivative is needed, and flows through the root too
             inverse = _inverse_rms(x, ctx.eps)
         exact = inverse.dtype
         rows, grads, scale = x.flatten(0, -2).to(exact), grad.flatten(0, -2).to(exact), inverse.flatten(0, -2)

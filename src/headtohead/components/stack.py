@@ -64,14 +64,14 @@ class StackState(State):
     """The states of all layers, and what the masks of the next tokens need."""
 
     room: int = 0
-    """How many tokens it can hold."""
+    """The number of tokens that it can hold."""
     layers: list[BlockState] = field(default_factory=list)
     embedding_norm: State = field(default_factory=State)
     final_norm: State = field(default_factory=State)
     memories: list[State] = field(default_factory=list)
-    """What the cross mixers read of the memory; empty before the first step."""
+    """The memories that the cross mixers read; empty before the first step."""
     valid: Bool[Tensor, "B M"] | None = None
-    """Which tokens were real, from the first step with padding."""
+    """The mask of tokens that were real, from the first step with padding."""
     positions: Int[Tensor, "B M"] | None = None
     """The positions of the tokens; stored where the position encoding biases scores."""
 

@@ -42,7 +42,7 @@ class StackParts(FieldGroup):
     """Entries of `mixers`, layer by layer, which start again when they end; None has `mixer` in all layers."""
     mixers: Mapping[str, MixerFactory] | None = None
     local: MixerFactory = Identity
-    """What precedes each mixer."""
+    """The local mixer that precedes each mixer."""
     position: PositionFactory
     norm: NormFactory
     residual: ResidualSchemeFactory

@@ -1,4 +1,4 @@
-"""Models are made without memory, on torch's meta device, where their shapes and their costs are all that is wanted."""
+"""Models are made without memory, on torch's meta device, where their shapes and their costs are all that is needed."""
 
 from __future__ import annotations
 

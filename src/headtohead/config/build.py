@@ -16,11 +16,10 @@ import torch
 from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.architectures.ledger import ledger
 from headtohead.components.without_memory import without_memory
-from headtohead.config.compose.epochs import in_steps
+from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
-from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of
-from headtohead.config.origins.row_limits import report_cut
+from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
 from headtohead.config.rules.data_rules import check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
 from headtohead.config.run_config import RunConfig
@@ -28,8 +27,8 @@ from headtohead.config.run_id import run_id
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
 from headtohead.config.unchecked_classes import mention_unchecked
+from headtohead.data.augmentation.augmentation import Augmentations
 from headtohead.data.augmentation.back_translation import BackTranslation
-from headtohead.data.augmentation.pipeline import Augmentations
 from headtohead.data.data_source import DataSource, DataSpec, Split
 from headtohead.data.splits.sample_splits import train_subset
 from headtohead.tasks.task import Task, spec_as_read
@@ -144,10 +143,13 @@ def _with_pinned(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str,
     return {**node, **known, **deeper}
 
 
-def fitted(config: Mapping[str, Any], data: DataSource | None = None) -> tuple[dict[str, Any], InputSize]:
-    """Return the configuration with nothing left to the data, and the size of the data's longest sample."""
+def fitted(
+    config: Mapping[str, Any], data: DataSource | None = None, task: Task | None = None
+) -> tuple[dict[str, Any], InputSize]:
+    """Return the configuration with nothing left to the data, and the size of the data's longest sample; `data` and
+    `task` are those that were built from it, where they are at hand."""
     data = build_data(config) if data is None else data
-    task = build_task(config, data.spec())
+    task = build_task(config, data.spec()) if task is None else task
     spec = spec_as_read(task, data)
     return fit(config, spec), _size(task, spec, make(config["precision"]), make(config["trainer"]))
 
@@ -222,7 +224,7 @@ def _bytes_of(model: Architecture) -> int:
 
 
 def _made(node: Mapping[str, Any], head: str) -> Architecture:
-    """Whatever a module of somebody else's raises is said in one sentence."""
+    """Whatever a module of somebody else's raises is reported in one sentence."""
     try:
         model: Architecture = make(node, head=head)
     except Exception as error:

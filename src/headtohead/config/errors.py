@@ -12,7 +12,7 @@ from headtohead.errors import UsageError
 _LONGEST = 300
 """Letters of one value."""
 _READABLE = 10**30
-"""Whole numbers above are told by their size."""
+"""Whole numbers above are shown by their size."""
 
 
 class ConfigurationError(UsageError):
@@ -45,9 +45,9 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant."""
     known = list(names)
     lowered = {known_name.lower(): known_name for known_name in known}
-    result = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    if result:
-        return lowered[result[0]]
+    matches = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if matches:
+        return lowered[matches[0]]
     starts = [known_name for known_name in known if len(name) > 1 and known_name.startswith(name)]
     return starts[0] if len(starts) == 1 else None
 

@@ -56,10 +56,10 @@ def _with_groups(target: str, constructor: Callable[..., object], values: Mappin
 def _located(target: str) -> Any:
     """Hydra finds it, and refuses what runs a program whatever it is called."""
     try:
-        result: partial[Any] = instantiate({_TARGET: target, "_partial_": True})
+        located: partial[Any] = instantiate({_TARGET: target, "_partial_": True})
     except InstantiationException as error:
         raise error.__cause__ or error from None
-    return result.func
+    return located.func
 
 
 def _made(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 Value = TypeVar("Value")
 Node = Mapping[str, Any]
-"""What a group's choice holds: the arguments of the class that its `_target_` names."""
+"""The content of a group's choice: the arguments of the class that its `_target_` names."""
 
 
 class Field(Generic[Value]):

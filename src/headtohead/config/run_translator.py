@@ -92,11 +92,11 @@ class RunTranslator:
 
 
 _NAMES = (("source", "target"), ("source_column", "target_column"))
-"""Of endings of files, or of columns."""
+"""The names of languages, by the endings of files or the names of columns."""
 _OF_NUMBERS = {"to_words": ("digits", "words"), "to_digits": ("words", "digits")}
 """Directions of data=number_words; the third, both, goes any way."""
 _FILES = ("_target_", "name", "subset", "folder", "path", "column_names")
-"""What says in which files, or in which published set, such names are."""
+"""The fields that say in which files, or in which published set, such names are."""
 _PLACES = ("folder", "path")
 _LANGUAGES = """
     aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en
@@ -107,7 +107,7 @@ _LANGUAGES = """
 """
 """ISO 639-1."""
 _LONGER_TAG = re.compile(r"[a-z]{2,3}[_-]([A-Z]{2}|[A-Z][a-z]{3})")
-"""With a country or a script: de_CH, eng_Latn."""
+"""A language tag with a country or a script: de_CH, eng_Latn."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headtohead.records.run_folder import RunFolder
 
 SETTINGS = "settings.yaml"
-"""In the folder of the user's own settings: `trusted: [my_package]`."""
+"""The file in the folder of the user's own settings: `trusted: [my_package]`."""
 _TARGET, _CHOICES = "_target_", "choices"
 _TARGET_LINE = re.compile(r"^\s*_target_:\s*([\w.]+)", re.MULTILINE)
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -153,13 +153,13 @@ def _is_name(value: Any) -> bool:
 
 
 def _dotted(names: Iterable[str], source: str) -> tuple[str, ...]:
-    provided = tuple(names)
-    for name in provided:
+    trusted = tuple(names)
+    for name in trusted:
         if not _is_name(name):
             raise ConfigurationError(
                 f"{source} {show(name)} is refused: name a package, a module or a class, such as my_package.Model"
             )
-    return provided
+    return trusted
 
 
 def _settings() -> Path:
@@ -196,7 +196,7 @@ def _refusal(path: str, name: Any, file: str) -> str:
     if not _is_name(name):
         return f"{path}={show(name)} in {file} is refused: it must name a class, package.module.Class"
     return (
-        f"{path}={name} in {file} is none of the choices that come with Head to Head, and to make it is to run its "
+        f"{path}={name} in {file} is not one of the choices that come with Head to Head, and to make it is to run its "
         f"code: if you trust it and whoever made this run, add --trust {name}, or write `trusted: [{name}]` into "
         f"{_settings()}"
     )

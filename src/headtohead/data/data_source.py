@@ -39,7 +39,7 @@ class DataSpec:
     num_scored: int | None = None
     """The targets of a row that count, where the data itself decides it (answers); None means all."""
     answer_shares: tuple[float, ...] = ()
-    """How often each different answer occurs in the train split, the most frequent first; empty without answers."""
+    """The frequency of each different answer in the train split, the most frequent first; empty without answers."""
     last_answer_shares: tuple[float, ...] = ()
     """The same of the last answers of the rows."""
     num_texts: int = 1
@@ -48,7 +48,7 @@ class DataSpec:
     """The number of labels, or of tags."""
     class_names: tuple[str, ...] = ()
     class_shares: tuple[float, ...] = ()
-    """How often each class occurs in the train split; empty where there are no classes."""
+    """The frequency of each class in the train split; empty where there are no classes."""
     score_mean: float = 0.0
     """The mean of the scores in the train split."""
     score_deviation: float = 1.0

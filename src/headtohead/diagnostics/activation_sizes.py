@@ -38,7 +38,7 @@ class CoordinatePlan:
     num_steps: int = 5
     num_seeds: int = 3
     heads: Heads = "wider"
-    """What becomes of attention's heads as the width grows."""
+    """The rule for attention's heads as the width grows."""
     config_dir: str | Path | None = None
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ def _sizes(parts: RunComponents, width: int, seed: int, num_steps: int) -> Itera
         first = _outputs(course.model, course.batch)
         yield from _compared(first, first, width=width, seed=seed, step=0)
         for step, _ in enumerate(course.losses(num_steps, lambda _: 1.0), start=1):
-            # The loss is that before a step, which is taken by the time it is told.
+            # The loss is that before a step, which is taken by the time it is reported.
             now = _outputs(course.model, course.batch)
             yield from _compared(now, first, width=width, seed=seed, step=step)
 
@@ -126,8 +126,8 @@ def _outputs(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 @contextmanager
 def _watched(model: nn.Module, outputs: dict[str, Tensor]) -> Iterator[None]:
-    def note(name: str, module: nn.Module, provided: object, output: Tensor) -> None:
-        del module, provided
+    def note(name: str, module: nn.Module, inputs: object, output: Tensor) -> None:
+        del module, inputs
         outputs[name] = output.detach().double()
 
     named = [(name, module) for name, module in model.named_modules() if isinstance(module, _LAYERS)]

@@ -131,7 +131,7 @@ class CoordinateResults:
 
 
 def _number(value: float) -> float | None:
-    """JSON has no word for what is no number."""
+    """JSON has no word for what is not a number."""
     return value if math.isfinite(value) else None
 
 
@@ -157,9 +157,9 @@ def show_coordinates(results: CoordinateResults) -> RenderableType:
     for index in results.layers:
         changes = (f"{results.mean(index, last, 'change', width):.2g}" for width in results.widths)
         verdict = results.verdict(index)
-        result, at_start = results.exponent(index, last, "change"), results.exponent(index, 0, "size")
+        change, at_start = results.exponent(index, last, "change"), results.exponent(index, 0, "size")
         table.add_row(
-            index, *changes, _exponent_text(result), Text(verdict, style=_COLOURS[verdict]), _exponent_text(at_start)
+            index, *changes, _exponent_text(change), Text(verdict, style=_COLOURS[verdict]), _exponent_text(at_start)
         )
     return Group(table, Text(_sentence(results)))
 

@@ -20,7 +20,7 @@ _DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage is what came out of one module: its path in the model, its class, the shapes that went in and out."""
+    """A stage is the output of one module: its path in the model, its class, the shapes that went in and out."""
 
     path: str
     module: str
@@ -40,7 +40,8 @@ class Inspection:
     apart and computed in full."""
     elementwise_training_flops_per_token: float
     kernels: dict[str, str]
-    """What would compute, on this machine, each mixer that has a fast kernel: torch or that kernel's package."""
+    """The kernels that would compute, on this machine, each mixer that has a fast one: torch or that kernel's
+    package."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for --json."""

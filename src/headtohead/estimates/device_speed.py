@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 
 from headtohead.components.processor import cpu_name
-from headtohead.estimates.step_figures import OperationKind
+from headtohead.estimates.work_meter import OperationKind
 from headtohead.training.memory import memory_limit
-from headtohead.training.parallel.device_sheets import DeviceSheet, Format, device_sheets
+from headtohead.training.parallel.devices import DeviceSheet, Format, device_sheets
 
 REACHED = {"products": 0.7, "memory": 0.8, "links": 0.8}
 """The share of a data sheet's rate that good kernels reach on large tensors: products 65 to 75 %, streams 80 to 90 %.
@@ -43,7 +43,7 @@ class DeviceSpeed:
     """Share of the products' rate that a fused attention reaches, in its forward and in its backward pass."""
     moves: Curve
     costly: float
-    """How many times as long as a sum an operation takes that computes an exponential or the like."""
+    """The time of an operation that computes an exponential or the like, in multiples of a sum's."""
     launch: float
     """Seconds of an operation however small."""
     link: float

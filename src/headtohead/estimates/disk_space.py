@@ -14,9 +14,9 @@ _STATE = {"adamw": 2, "adam": 2, "muon": 2, "lion": 1}
 _RECORD_BYTES = 50_000
 """The record, its configuration and the log."""
 _ROW_BYTES = 300
-"""Of one line of metrics."""
+"""The bytes of one line of metrics."""
 _MAP_BYTES = 280
-"""Of each weight of a map, its picture and the number itself."""
+"""The bytes of each weight of a map: its picture and the number itself."""
 
 
 def retained_bytes(config: Config, parameters: float) -> float:
@@ -32,7 +32,7 @@ def temporary_bytes(config: Config, parameters: float) -> float:
 
 
 def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
-    """The best holds weights; the last what training goes on from: weights, an average of them, and the state."""
+    """The best holds weights; the last what training resumes from: weights, an average of them, and the state."""
     run = RunConfig(config)
     weights = parameters * _BYTES.get(run.precision or "", 4)
     averaged = 1 if run.weight_averaging else 0

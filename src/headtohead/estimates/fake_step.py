@@ -26,8 +26,18 @@ from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.components.block import Block
 from headtohead.components.component import Context
 from headtohead.data.batches.batch import IGNORED, Batch
-from headtohead.estimates.step_figures import GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart, combined
-from headtohead.estimates.work_meter import WorkMeter
+from headtohead.estimates.work_meter import (
+    GRADIENTS,
+    LEFT,
+    OUTPUT,
+    PEAK,
+    SAVED,
+    Figures,
+    Key,
+    StepPart,
+    WorkMeter,
+    combined,
+)
 from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS, Workspace
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
@@ -201,7 +211,7 @@ class StepReplay:
 @dataclass(frozen=True)
 class _Capture:
     blocks: Mapping[str, tuple[Tensor, Context]]
-    """What each reads."""
+    """The inputs that each block reads."""
     ends: Figures
 
 

@@ -19,13 +19,13 @@ from headtohead.components.component import Component
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout
-from headtohead.estimates.step_figures import BYTES, FLOPS, GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart
+from headtohead.estimates.work_meter import BYTES, FLOPS, GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart
 from headtohead.training.loop.precision import Precision
-from headtohead.training.memory_needs import trained_bytes
+from headtohead.training.memory import trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _UNSEEN = 0.05
-"""The share of what a block declares to save that is no rounding if the replay does not show it."""
+"""The share of what a block declares to save that is not rounding if the replay does not show it."""
 _OVERLAP = 0.9
 """The share of a device's arithmetic under which messages can be hidden."""
 
@@ -38,7 +38,7 @@ class MemoryUse:
     gradients: float
     optimizer: float
     activations: float
-    """What autograd saves and what is being computed, at the peak, beside the three."""
+    """The bytes that autograd saves and those being computed, at the peak, beside the three."""
 
     @property
     def total(self) -> float:
@@ -51,7 +51,7 @@ class StepSeconds:
 
     computing: float
     exchanging: float
-    """Of messages that no arithmetic hides."""
+    """The seconds of messages that no arithmetic hides."""
     updating: float
 
     @property

@@ -25,7 +25,7 @@ class Layout:
     tensor_parallel: int = 1
     recomputed: Recomputed = "none"
     every: int = 2
-    """Of recomputed=every_k: which blocks."""
+    """The period of recomputed=every_k."""
     accumulate: int = 1
 
     @property
@@ -52,7 +52,7 @@ class Layout:
         return replace(self, accumulate=accumulate)
 
     def overrides(self) -> tuple[str, ...]:
-        """Return what one types to train so."""
+        """Return what you type to train so."""
         words = []
         if self.devices > 1:
             kind = "ddp" if self.sharding == "ddp" else "fsdp"

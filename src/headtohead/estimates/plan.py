@@ -11,7 +11,7 @@ import torch
 
 from headtohead.architectures.ledger import Ledger, ledger
 from headtohead.config.build import build_task, fitted, make_model
-from headtohead.config.compose.epochs import in_steps
+from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import build_data
@@ -27,13 +27,13 @@ from headtohead.estimates.layouts import Layout, layouts
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
-from headtohead.training.parallel.device_sheets import device_sheets
-from headtohead.training.parallel.devices import threads
+from headtohead.training.parallel.devices import device_sheets, threads
 from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
 from headtohead.training.run_components import TrainerSettings
 
 _SPARE = {"cuda": (0.05, 1.5 * 2**30), "cpu": (0.05, 0.5 * 2**30)}
-"""What tensors cannot have of a device: a share that is lost between them, and bytes of libraries and messages."""
+"""The memory of a device that tensors cannot have: a share that is lost between them, and bytes of libraries and
+messages."""
 _MOST_ROWS = 2**16
 _BATCHES_READ = 4
 
@@ -44,19 +44,20 @@ class PlannedLayout:
 
     layout: Layout
     overrides: tuple[str, ...]
-    """What one types to train so."""
+    """The overrides that train with this layout."""
     reason: str | None
-    """Why it cannot be; None where it can."""
+    """The reason why it cannot be; None where it can."""
     rows: int = 0
     """Rows that a device reads at once."""
     largest_rows: int = 0
     """The most that would fit."""
     memory: MemoryUse | None = None
-    """Of a device, at its peak."""
+    """The memory of a device, at its peak."""
     step: StepSeconds | None = None
     tokens_per_second: float = 0.0
     utilisation: float | None = None
-    """Of the devices' peak rate, by the ledger's FLOPs; None where no data sheet tells the peak."""
+    """The share of the devices' peak rate that is used, by the ledger's FLOPs; None where no data sheet tells the
+    peak."""
     hours: float = 0.0
     price: float | None = None
 
@@ -74,11 +75,11 @@ class Plan:
     """Whether rates were measured or are those of a data sheet."""
     devices: int
     usable_bytes: float
-    """Of one device, for tensors."""
+    """The bytes of one device that are left for tensors."""
     parameters: int
     flops_per_token: float
     tokens: float
-    """Of the whole run."""
+    """The tokens of the whole run."""
     steps: int
     batch_rows: int
     layouts: tuple[PlannedLayout, ...]

@@ -21,6 +21,7 @@ from headtohead.data.batches.batch import IGNORED
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split
 from headtohead.data.splits.sample_splits import train_subset
+from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import seeds_of
 
 Figure = Literal[
@@ -29,7 +30,8 @@ Figure = Literal[
 ]  # fmt: skip
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 BATCHES_READ = 32
-"""From the start of the run; where all rows are of one length, one batch is as good as any number."""
+"""The number of batches read from the start of the run; where all rows are of one length, one batch is as good as any
+number."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class DataVolume:
     """A data volume is what the first steps of a run read."""
 
     rows: Mapping[Lengths, int]
-    """How many there are of each lengths."""
+    """The number of rows of each length."""
     scored: int
     """Targets that count, of all rows together."""
     num_steps: int
@@ -53,9 +55,9 @@ class StepTiming:
     """Seconds of a step in each turn."""
     device: str
     kernels: Mapping[str, str]
-    """What computes each mixer that has a fast kernel: torch, or that kernel's package."""
+    """The kernels that compute each mixer that has a fast one: torch, or that kernel's package."""
     threads: int | None = None
-    """Of the processor; None on another device."""
+    """The threads of the processor; None on another device."""
 
     @property
     def step_seconds(self) -> float:
@@ -130,6 +132,7 @@ class RunCosts:
 
     def __init__(self) -> None:
         self._data: dict[str, DataSource] = {}
+        self._tasks: dict[str, Task] = {}
         self._volumes: dict[str, DataVolume] = {}
         self._models: dict[tuple[str, str], CostedModel] = {}
 
@@ -138,10 +141,12 @@ class RunCosts:
         read = {name: config.get(name) for name in ("data", "init_from", "resume_from")}
         if (data := self._data.get(key := _text(read))) is None:
             data = self._data[key] = build_data(config)
-        filled, size = fitted(config, data)
         run, takes_steps = RunConfig(config), ConfigView(config).takes_steps
         batches = num_batches(config) if takes_steps else None
         rows = _text([read, run.task, run.seed, run.train_rows, batches])
+        if (task := self._tasks.get(rows)) is None:
+            task = self._tasks[rows] = build_task(config, data.spec())
+        filled, size = fitted(config, data, task)
         if (volume := self._volumes.get(rows)) is None:
             volume = self._volumes[rows] = data_volume_of(config, data)
         shape = _text([asdict(size), *(filled[name] for name in SHAPE)])

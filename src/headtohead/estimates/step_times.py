@@ -33,7 +33,7 @@ from headtohead.training.trainer import device_of
 WARM_UP = 2
 """Steps of every arm that nobody times: caches, allocators and compilers have done their part by then."""
 _SECONDS, _MOST_STEPS = 8.0, 9
-"""What timing the shapes of a plan may take together, one step of each at least, and the most steps of each."""
+"""The seconds that timing the shapes of a plan may take together, and the most steps of each."""
 _OF_A_STEP = (
     "data", "task", "augmentation", "model", "parametrisation", "finetuning", "precision", "checkpointing",
     "init_from", "resume_from",
@@ -69,15 +69,21 @@ def measure_step_times(
 def step_seconds_by_shape(
     configs: Mapping[str, Mapping[str, Any]], clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """Return the seconds of a step of every arm that can be run; arms that differ in rate or seed share the figure, and
-    at no time is there more than one model."""
+    """Return the seconds of a step of the arms, in their order, until the time for all of them is spent.
+
+    Arms that differ in rate or seed share the figure, and at no time is there more than one model. Arms that cannot be
+    run, and those that the time did not reach, are not in the result.
+    """
     shapes: dict[str, Mapping[str, Any]] = {}
     for config in configs.values():
         shapes.setdefault(_shape_of(config), config)
     share = _SECONDS / max(1, len(shapes))
     timed: dict[str, float] = {}
+    started = clock()
     with threads(_threads_of_all(configs)), torch.random.fork_rng():
         for shape, config in shapes.items():
+            if timed and clock() - started > _SECONDS:
+                break
             try:
                 timed[shape] = _step_seconds(TimedModel(config), share, clock)
             except (RuntimeError, ValueError, MemoryError):

@@ -1,17 +1,156 @@
-"""Count the operations of what runs inside, with the FLOPs that they compute and the bytes that they move."""
+"""The work of a training step: the bytes of all tensors that live, operation by operation, and the FLOPs and bytes
+moved of each part."""
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.architectures.operation_counter import product_flops
-from headtohead.estimates.step_figures import BYTES, COUNT, FLOPS, VIEWS, Key, OperationKind, Phase
-from headtohead.training.tensor_meter import ASKS_ONLY, TensorMeter, tensors_in
+
+Phase = Literal["forward", "backward"]
+
+
+@dataclass(frozen=True)
+class OperationKind:
+    """Operations of one name in one number format, in one pass."""
+
+    phase: Phase
+    name: str
+    dtype: torch.dtype
+    is_product: bool
+
+
+Key = tuple[str, OperationKind | None]
+"""A figure of a part, and of which operations it is."""
+SAVED, OUTPUT, PEAK, LEFT, GRADIENTS = "saved", "output", "peak", "left", "gradients"
+COUNT, FLOPS, BYTES, VIEWS = "count", "flops", "bytes", "views"
+
+
+class Figures(dict[Key, float]):
+    """Figures of one part for some number of rows; they add up and grow in lines."""
+
+    def of(self, name: str) -> float:
+        """Return a figure that is of no operation: the bytes that the forward pass saves, its output among them; of
+        the output; the most that live at a time; those that outlive the pass besides gradients; of gradients."""
+        return self.get((name, None), 0.0)
+
+    def operations(self) -> dict[OperationKind, tuple[float, float, float]]:
+        """Return number, FLOPs and bytes moved by kind of operation."""
+        kinds = {kind for _, kind in self if kind is not None}
+        return {
+            kind: (self.get((COUNT, kind), 0.0), self.get((FLOPS, kind), 0.0), self.get((BYTES, kind), 0.0))
+            for kind in kinds
+        }
+
+
+def combined(terms: list[tuple[float, Figures]]) -> Figures:
+    """Return the weighted sum."""
+    total: dict[Key, float] = defaultdict(float)
+    for weight, figures in terms:
+        for key, value in figures.items():
+            total[key] += weight * value
+    return Figures(total)
+
+
+@dataclass(frozen=True, eq=False)
+class StepPart:
+    """One part of a step, or several alike: embedding and final norm, a block, the head with its loss."""
+
+    module: nn.Module
+    paths: tuple[str, ...]
+    """The paths of these blocks in the model."""
+    two: Figures
+    three: Figures
+    recomputed: tuple[Figures, Figures] | None = None
+    """The same where mixers are recomputed; of blocks alone."""
+
+    def at(self, rows: float, *, recompute_mixers: bool = False) -> Figures:
+        """Return the figures of one of them for so many rows."""
+        two, three = self.recomputed if recompute_mixers and self.recomputed is not None else (self.two, self.three)
+        return combined([(3 - rows, two), (rows - 2, three)])
+
+
+ASKS_ONLY = frozenset({"device", "is_pinned"})
+"""Operations that make no tensor, of which fake tensors call many."""
+
+
+class TensorMeter(TorchDispatchMode):
+    """Sees the storages that operations inside make; their bytes count as long as they live, each storage once."""
+
+    def __init__(self, tensors: Iterable[Tensor] = (), *, ignored: Iterable[Tensor] = ()) -> None:
+        """`tensors` are there already; those ignored count nothing."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak = 0
+        self._ignored = {_key(tensor) for tensor in ignored}
+        self._storages: dict[int, StorageWeakRef] = {}
+        self.add(tensors)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # the operations on their parts come here one by one
+        made = self.called(func, args, kwargs or {})
+        if func.overloadpacket.__name__ not in ASKS_ONLY:
+            self.add(tensors_in(made))
+            self.peak = max(self.peak, self.bytes())
+        return made
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what the operation makes."""
+        return func(*args, **kwargs)
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """Count these tensors, too."""
+        for tensor in tensors:
+            if _has_storage(tensor) and (key := _key(tensor)) not in self._ignored:
+                self._storages[key] = StorageWeakRef(tensor.untyped_storage())
+
+    def bytes(self) -> int:
+        """Return the bytes that live now; a storage may have been emptied and filled since it was made."""
+        total = 0
+        for key, reference in list(self._storages.items()):
+            storage: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
+            if storage is None:
+                del self._storages[key]
+            else:
+                total += storage.nbytes()
+        return total
+
+
+def living_tensors() -> list[Tensor]:
+    """Return all tensors that Python knows now."""
+    with torch.no_grad():
+        return [held for held in gc.get_objects() if issubclass(type(held), Tensor) and _has_storage(held)]
+
+
+def tensors_in(made: object) -> Iterator[Tensor]:
+    """Yield the tensors among what an operation takes or makes."""
+    if isinstance(made, Tensor):
+        yield made
+    elif isinstance(made, list | tuple):
+        for part in made:
+            yield from tensors_in(part)
+
+
+def _has_storage(tensor: Tensor) -> bool:
+    return type(tensor) is not DTensor and tensor.layout == torch.strided
+
+
+def _key(tensor: Tensor) -> int:
+    key: int = tensor.untyped_storage()._cdata
+    return key
+
 
 _MAKE_ROOM = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 

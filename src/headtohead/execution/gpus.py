@@ -25,7 +25,7 @@ class GpuShare:
     """The GPUs that one run has to itself."""
 
     names: tuple[str, ...] | None = None
-    """None leaves the run those that its worker may use."""
+    """The names of the GPUs; None leaves the run those that its worker may use."""
     leases: tuple[Lease, ...] = ()
 
     @property

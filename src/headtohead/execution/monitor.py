@@ -76,7 +76,7 @@ def run_to_the_end(
 
 
 def clear_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
-    """So that they begin anew; what is being run is left alone."""
+    """So that they restart; what is being run is left alone."""
     claims = claims_of(plan.folder)
     for run in runs:
         folder = plan.run_folder(run)

@@ -15,7 +15,7 @@ from headtohead.records.record import StudyPosition
 from headtohead.records.run_folder import slug
 
 FOLDER = ".multirun"
-"""Of leases and logs, beside the groups of runs and never taken for one."""
+"""The folder of leases and logs, beside the groups of runs and never taken for one."""
 Compose = Callable[[Sequence[str]], Mapping[str, Any]]
 
 
@@ -38,7 +38,7 @@ class Multirun(WorkPlan):
 
     jobs: tuple[MultirunJob, ...]
     refused: Mapping[str, str]
-    """What was swept in combinations that make no run, each with the reason."""
+    """The swept settings of combinations that make no run, each with the reason."""
 
     budget_name = None
     is_open = False

@@ -12,7 +12,7 @@ from headtohead.errors import UsageError
 from headtohead.records.record import StudyPosition
 
 FROM_RUN = "run:"
-"""Of the field init_from: what follows is the folder of a run."""
+"""The prefix of the field init_from that the folder of a run follows."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,13 @@ class RunSpec:
     overrides: tuple[str, ...]
     config: Mapping[str, Any] = field(compare=False, repr=False)
     id: str
-    """Of the same content everywhere: machine, folder, order and company of other arms make no difference."""
+    """The id, the same for the same content everywhere: machine, folder, order and company of other arms make no
+    difference."""
     study: str = ""
     trial: int | None = None
-    """Of the arm's tuning; such a run is never in a verdict."""
+    """The trial of the arm's tuning; such a run is never in a verdict."""
     share: float = 1.0
-    """Of the budget; verdicts rest on the whole."""
+    """The share of the budget; verdicts rest on the whole."""
     is_foundation: bool = False
     """Whether others start from it; arm is its name then, and it is in no verdict."""
 
@@ -91,6 +92,6 @@ class WorkPlan(Protocol):
 
 
 Replan = Callable[[], tuple[WorkPlan, Sequence[RunSpec]]]
-"""Plans anew, and says which runs are one's own."""
+"""Plans again, and says which runs are its own."""
 StopReason = Callable[[RunSpec, Path], str | None]
-"""Why a run that is being trained into a folder should end now, if it should."""
+"""A function that returns the reason why a run that is being trained into a folder should end now, if it should."""

@@ -72,17 +72,17 @@ def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | 
     return train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
 
 
-def _check_start(provided: str | None) -> None:
+def _check_start(init_from: str | None) -> None:
     """A foundation may have failed."""
-    if provided is None or not provided.startswith(FROM_RUN):
+    if init_from is None or not init_from.startswith(FROM_RUN):
         return
-    record = record_of(Path(provided.removeprefix(FROM_RUN)))
+    record = record_of(Path(init_from.removeprefix(FROM_RUN)))
     if record is not None and record.job_type == FOUNDATION and record.status != "finished":
         raise UsageError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
 
 
 def give_up(run: RunSpec, folder: Path, reason: str) -> None:
-    """A run without which nothing goes on is called failed, unless it came to its end after all."""
+    """A run without which nothing continues is called failed, unless it came to its end after all."""
     if not is_done(folder):
         _note(run, folder, dict(run.config), reason)
 
@@ -113,7 +113,7 @@ def _note(spec: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> N
 
 
 ENDED: tuple[Status, ...] = ("finished", "diverged")
-"""What another start would not change. A failure may have been that of a machine."""
+"""The states that another start would not change. A failure may have been that of a machine."""
 
 
 def folder_of_run(config: Mapping[str, Any]) -> Path:
@@ -122,7 +122,7 @@ def folder_of_run(config: Mapping[str, Any]) -> Path:
 
 
 def train_resumable(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
-    """Begun, gone on with, or, where it has ended, its record as it is."""
+    """Started, resumed, or, where it has ended, its record as it is."""
     from headtohead.config.build import build_parts
     from headtohead.training.run import train
 

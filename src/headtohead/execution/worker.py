@@ -75,7 +75,7 @@ class Worker:
         return not self._stopped
 
     def stop(self) -> None:
-        """The run at hand keeps a checkpoint; its next worker goes on from there."""
+        """The run at hand keeps a checkpoint; its next worker resumes from there."""
         self._stopped = True
 
     def _do_one(self, *, is_idle: bool) -> bool:
@@ -121,9 +121,9 @@ class Worker:
         theirs, ours = context.Pipe(duplex=False)
         log = self._plan.folder / "logs" / f"{run.id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        provided = (run, folder, self._plan.budget_name, self._threads)
+        arguments = (run, folder, self._plan.budget_name, self._threads)
         process = context.Process(
-            target=_run_process, args=(self._train, provided, log, theirs, ours, share.environment)
+            target=_run_process, args=(self._train, arguments, log, theirs, ours, share.environment)
         )
         process.start()
         theirs.close()
@@ -158,7 +158,7 @@ class Worker:
 
 
 def _run_process(
-    train: Train, provided: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
+    train: Train, arguments: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
 ) -> None:
     """The process of one run, the first of those that it is spread over."""
     ours.close()
@@ -170,7 +170,7 @@ def _run_process(
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     Thread(target=_end_with, args=(theirs,), daemon=True).start()
-    train(*provided)
+    train(*arguments)
 
 
 def _end_with(line: Connection) -> None:

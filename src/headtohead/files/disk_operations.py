@@ -23,11 +23,11 @@ class OutOfDisk(UsageError, OSError):  # noqa: N818 - the name of an outcome, li
         self.path, self._detail = path, detail
 
     def __str__(self) -> str:
-        return self.sentence("give the command anew")
+        return self.sentence("run the command again")
 
     def sentence(self, then: str) -> str:
         """Return the sentence that says what was not written, and what to do once there is room."""
-        return f"the disk is full: {self.path} was not written{self._detail}: free some room, then {then}"
+        return f"the disk is full: {self.path} was not written{self._detail}: free some space, then {then}"
 
 
 class Disk:

@@ -1,15 +1,23 @@
-"""Small files that anybody may have written are read here; every kind of damage is reported in one sentence."""
+"""Small files and archives of arrays that anybody may have written are read here; every kind of damage is reported in
+one sentence, and nothing in them is executed."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+from zipfile import BadZipFile
 
 from headtohead.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
+
 
 MOST_BYTES = 64 * 2**20
 """The largest file that is read as a whole; what the package writes takes a thousandth of it."""
@@ -52,7 +60,7 @@ def open_regular(path: Path) -> BinaryIO:
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - Path.open takes no opener
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise DamagedFile(path, "is no regular file")
+        raise DamagedFile(path, "is not a regular file")
     return file
 
 
@@ -102,7 +110,7 @@ def parse_yaml(text: str, where: Path | str, *, way_out: str = "") -> Any:
         why = " ".join(str(error).split())
         if "maximum nesting depth" in why:  # newer libyaml counts by itself, before it hands out the first event
             raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out) from None
-        raise DamagedFile(where, f"is no YAML: {why}", way_out) from None
+        raise DamagedFile(where, f"is not YAML: {why}", way_out) from None
     except (ValueError, TypeError, OverflowError, AttributeError, RecursionError) as error:
         if isinstance(error, DamagedFile):
             raise
@@ -158,3 +166,25 @@ def _is_deep(content: Any) -> bool:
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file without blocking: a pipe that nobody writes to would block for ever."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+_DAMAGE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError, MemoryError, BadZipFile,
+    zlib.error,
+)  # fmt: skip
+"""The errors that NumPy and zipfile raise for bytes that are not an archive, and those of arrays of another shape."""
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[NpzFile]:
+    """Open a file of arrays; DamagedFile where it, or what is read of it inside, is not as it was written."""
+    import numpy as np
+
+    try:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            yield archive
+    except (FileNotFoundError, UsageError):
+        raise
+    except _DAMAGE as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedFile(path, f"is not a whole file of arrays ({why})") from None

@@ -75,7 +75,7 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
     if form not in get_args(Form):
         raise ConfigurationError(f"--to {form} is not an export format: choose one of {', '.join(get_args(Form))}")
     if folder is not None and _has_files(folder) and not (folder / "export.json").is_file():
-        raise ConfigurationError(f"--out {folder} holds files that are no export: name a new or an empty folder")
+        raise ConfigurationError(f"--out {folder} holds files that are not an export: name a new or an empty folder")
     folder = run.folder / "export" / form if folder is None else folder
     model = run.model
     most = limits(model, _export_data(run))
@@ -219,7 +219,7 @@ _WRITERS: Mapping[Form, _Writer] = {"safetensors": _safetensors, "torch": _torch
 
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
-"""What may stand beside the weights."""
+"""The files that may stand beside the weights."""
 
 
 def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, Runs]:
@@ -238,7 +238,7 @@ def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, R
 
 _ROUNDS = 7
 _TOLERANCE = 1e-4
-"""Of the largest logit."""
+"""The largest difference that is accepted, as a share of the largest logit."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def compare_logits(model: Architecture, artefact: Runs, shapes: Sequence[InputSh
                     f"{shape.batch} rows of {shape.length}: do not use it; please report this with the run's "
                     "config.yaml"
                 )
-            eagerly: Runs = lambda provided: model(**provided)  # noqa: E731 - both sides are called alike
+            eagerly: Runs = lambda batch: model(**batch)  # noqa: E731 - both sides are called alike
             pairs = [(_seconds(eagerly, inputs), _seconds(artefact, inputs)) for _ in range(_ROUNDS)]
         eager, other = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
         rows.append(LogitDifference(shape.batch, shape.length, shape.target, difference, eager, other))

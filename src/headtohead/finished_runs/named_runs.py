@@ -24,9 +24,9 @@ class NamedRuns:
 
     records: list[RunRecord] = field(default_factory=list)
     curves: dict[str, Curve] = field(default_factory=dict)
-    """Of runs without a folder of their own, by run id."""
+    """The curves of runs without a folder of their own, by run id."""
     remarks: list[str] = field(default_factory=list)
-    """How they were read."""
+    """The remarks on how they were read."""
     unread: list[str] = field(default_factory=list)
     """Records that could not be read, a sentence each."""
 
@@ -75,11 +75,11 @@ def _refuse_no_path(path: Path) -> None:
         )
         raise ConfigurationError(f"{path} is W&B's own file of an offline run, which only W&B reads: {way}")
     if path.is_file() and path.name != RECORD and path.suffix.lower() not in _TABLES:
-        raise ConfigurationError(f"{path} is no run folder and no .csv file: export the table as .csv")
+        raise ConfigurationError(f"{path} is neither a run folder nor a .csv file: export the table as .csv")
 
 
 def _take_folder(path: Path, seen: set[Path], runs: NamedRuns, index: RunIndex) -> None:
-    """A run that two paths lead to is one run; a record that cannot be read is told."""
+    """A run that two paths lead to is one run; a record that cannot be read is reported."""
     for answer in index.records(path if path.is_dir() else path.parent):
         folder = Path(answer.path or "")
         if folder in seen:

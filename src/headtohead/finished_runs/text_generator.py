@@ -214,14 +214,14 @@ def _id_of(word: str, data: ProceduralSource) -> int:
         guess = nearest(word, data.symbols)
         hint = f"did you mean {guess}? " if guess else ""
         examples = " ".join(data.symbols[:20]) + (" ..." if len(data.symbols) > 20 else "")
-        raise DataError(f"{word!r} is no symbol of data={data.name}: {hint}they are {examples}, with spaces between")
+        raise DataError(f"{word!r} is not a symbol of data={data.name}: {hint}they are {examples}, with spaces between")
     return FIRST_ID + data.symbols.index(word)
 
 
 Ending = Literal["end", "stop", "length"]
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 _MOST_BYTES = 3
-"""Of a character in UTF-8, without its last one."""
+"""The most bytes of a character in UTF-8, without its last one."""
 
 
 @dataclass(frozen=True)
@@ -233,9 +233,9 @@ class GeneratedText:
     tokens: tuple[int, ...]
     """All that were written, the one that ended the text included."""
     ending: Ending
-    """By its end token, by a token or string to stop at, or because it was long enough."""
+    """The reason for its end: its end token, a token or string to stop at, or its length."""
     score: float | None = None
-    """Of a text found by beams: its log-probability per length^penalty."""
+    """The score of a text found by beams: its log-probability per length^penalty."""
 
 
 @dataclass

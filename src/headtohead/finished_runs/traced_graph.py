@@ -22,7 +22,7 @@ from headtohead.interpretability.recorded_attention import on_device_of
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
-"""Which parts of a model read which input."""
+"""The parts of a model that read each input."""
 _USUAL = 32
 """Tokens of the longest rows that are tried, where nothing says how many a model takes."""
 
@@ -151,9 +151,9 @@ def fixing(model: Architecture) -> Iterator[list[str]]:
     """Record, while the model is traced, the first part after which a dynamic length is restricted."""
     names: list[str] = []
 
-    def look(path: str, module: nn.Module, provided: tuple[object, ...], output: object) -> None:
+    def look(path: str, module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         del module, output  # tracing may call a copy of the module, with this hook
-        sizes = [size for tensor in provided if isinstance(tensor, Tensor) for size in tensor.shape]
+        sizes = [size for tensor in inputs if isinstance(tensor, Tensor) for size in tensor.shape]
         if not names and any(_is_tied_down(size) for size in sizes):
             names.extend(filter(None, [_name(model, path)]))
 

@@ -13,9 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.decoder import DecodingModel, select_rows
-from headtohead.generation.decoding_loop import as_batch, read_prompt
+from headtohead.generation.decoding_loop import as_batch, read_prompt, seen_tokens, with_repetition_penalty
 from headtohead.generation.decoding_strategy import DecodingStrategy
-from headtohead.generation.token_sampler import seen_tokens, with_repetition_penalty
 
 _NEVER = float("-inf")
 
@@ -69,12 +68,12 @@ class _Beams:
         self.rows = torch.arange(len(read) * self.num, device=device)
         self.first = self.rows.view(len(read), self.num)[:, :1]
         self.written = torch.zeros(len(self.rows), 0, dtype=torch.long, device=device)
-        # All beams of a prompt begin alike: only the first may go on from there.
+        # All beams of a prompt begin alike: only the first may continue from there.
         self.sums = torch.full((len(read), self.num), _NEVER, dtype=torch.float64, device=device)
         self.sums[:, 0] = 0.0
         self.ending = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         self.ending[list(ends)] = True
-        # As many as are sure to leave enough that go on, each beam having one way to end for every ending token.
+        # As many as are sure to leave enough that continue, each beam having one way to end for every ending token.
         self.num_candidates = self.num * min(1 + len(ends), vocab_size)
         self.seen = None
         if strategy.repetition_penalty != 1.0:

@@ -18,13 +18,13 @@ class DecodingStrategy:
 
     max_new_tokens: Length = 128
     temperature: Temperature | None = None
-    """What logits are divided by before a draw; 0 is the likeliest token."""
+    """The divisor of logits before a draw; 0 is the likeliest token."""
     top_k: Vocabulary | None = None
     """Draw from so many of the likeliest tokens."""
     top_p: Share | None = None
     """Draw from the fewest tokens that hold this share of the probability."""
     repetition_penalty: Positive = 1.0
-    """Above 1, tokens of what is written and of the prompt that it goes on with become less likely; those of a source
+    """Above 1, tokens of what is written and of the prompt that it continues become less likely; those of a source
     do not."""
     beams: Beams = 1
     """Texts that a search keeps side by side."""

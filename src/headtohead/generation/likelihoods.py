@@ -167,5 +167,5 @@ def _check_room(model: Architecture, longest: int) -> None:
     if limit is not None and longest > limit:
         raise TooLongToScoreError(
             f"a prompt with its choice has {longest} tokens, and the model has positions for {limit}: show fewer "
-            "examples, cut texts (data.max_length), or take a model whose positions are no table (rotary, alibi)"
+            "examples, cut texts (data.max_length), or take a model whose positions are not a table (rotary, alibi)"
         )

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from headtohead.errors import UsageError
-from headtohead.files.array_archive import open_archive
 from headtohead.files.atomic_write import replace_file, replace_text
+from headtohead.files.safe_read import open_archive
 from headtohead.interpretability.head_statistics import Statistics
 from headtohead.interpretability.picture_text import Labels
 from headtohead.interpretability.recorded_attention import AttentionMaps

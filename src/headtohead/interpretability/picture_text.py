@@ -68,9 +68,9 @@ _LONGEST = 12
 def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     """Load DejaVu Sans, which covers most alphabets, from matplotlib's files, else Pillow's own font, which covers
     ASCII."""
-    result = find_spec("matplotlib")
-    if result is not None and result.origin is not None:
-        file = Path(result.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
+    package = find_spec("matplotlib")
+    if package is not None and package.origin is not None:
+        file = Path(package.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
         if file.is_file():
             return ImageFont.truetype(str(file), size)
     return ImageFont.load_default(size)

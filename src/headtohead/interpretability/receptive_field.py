@@ -21,10 +21,10 @@ from headtohead.interpretability.recorded_attention import (
     Source,
     architecture_of,
     attention_maps,
+    in_evaluation_mode,
     on_device_of,
     shown_name,
     without_compilation,
-    without_side_effects,
 )
 
 RequestedMaps = Literal["never", "where_needed", "always"]
@@ -82,7 +82,7 @@ def mixer_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
     parts = silent_mixers(model)
     hooks = [part.register_forward_pre_hook(partial(note, name=name)) for name, part in parts.items()]
     try:
-        with torch.no_grad(), without_compilation(), without_side_effects(architecture):
+        with torch.no_grad(), without_compilation(), in_evaluation_mode(architecture):
             architecture.features(**on_device_of(inputs, architecture))
     finally:
         for hook in hooks:
@@ -90,7 +90,7 @@ def mixer_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
     grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
     result = []
     for name, (x, context) in calls.items():
-        with without_side_effects(architecture):
+        with in_evaluation_mode(architecture):
             field = _field(partial(_called, parts[name], context=context), x)
         queries: Source = "images" if grid is not None else "tokens" if context.memory is None else "decoder_tokens"
         result.append(_as_maps(name, field, queries, queries, context.valid, context.valid, context.segments, grid))
@@ -124,7 +124,7 @@ def model_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
         on_device["images"] = on_device["images"].detach().requires_grad_()
         leaves.append(on_device["images"])
     try:
-        with torch.enable_grad(), without_compilation(), without_side_effects(architecture):
+        with torch.enable_grad(), without_compilation(), in_evaluation_mode(architecture):
             features = architecture.features(**on_device)
     finally:
         for hook in hooks:
@@ -207,8 +207,8 @@ def _gradients(y: Float[Tensor, "B L D"], leaves: Sequence[Tensor]) -> list[Floa
         for sign in signs:
             with torch.enable_grad():
                 along = (y[:, index] * sign).sum()
-            result = torch.autograd.grad(along, leaves, retain_graph=True, allow_unused=True)
-            for square, gradient in zip(squares, result, strict=True):
+            gradients = torch.autograd.grad(along, leaves, retain_graph=True, allow_unused=True)
+            for square, gradient in zip(squares, gradients, strict=True):
                 if gradient is not None:  # pixels: all channels of one together
                     by_key = gradient if gradient.ndim == 3 else gradient.flatten(2).mT
                     square[:, index] += by_key.square().sum(-1)

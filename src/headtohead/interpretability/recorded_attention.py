@@ -32,26 +32,26 @@ class AttentionMaps:
     """The weights of all heads of one mixer, for every sample of a batch."""
 
     name: str
-    """Where the mixer sits: stack.0.mixer, encoder.3.mixer, decoder.0.cross."""
+    """The mixer's path: stack.0.mixer, encoder.3.mixer, decoder.0.cross."""
     kind: Literal["self", "cross"]
     weights: Float[Tensor, "B H L M"]
     """float32, on the CPU; zero wherever the query or the key is padding."""
     causal: bool
     """Whether the maps were drawn under a causal mask."""
     measure: Measure = "attention"
-    """What the weights are: shares; the matrix from values to outputs; how strongly outputs depend on inputs."""
+    """The meaning of the weights: shares; the matrix from values to outputs; how strongly outputs depend on inputs."""
     channels: int = 1
-    """How many channels of implicit attention a head stands for: the mean of their weights' sizes."""
+    """The number of channels of implicit attention that a head stands for: the mean of their weights' sizes."""
     queries: Source = "tokens"
-    """What of the model's inputs the queries stand for, one by one."""
+    """The inputs of the model that the queries stand for, one by one."""
     keys: Source = "tokens"
     query_valid: Bool[Tensor, "B L"] | None = None
-    """True where a query is a real token; None means all are."""
+    """The mask of queries that are real tokens; None means all are."""
     key_valid: Bool[Tensor, "B M"] | None = None
     segments: Int[Tensor, "B L"] | None = None
     """Document numbers of packed rows, for self-attention."""
     grid: Grid | None = None
-    """Rows and columns of an image's patches; queries and keys before them are no patches."""
+    """Rows and columns of an image's patches; queries and keys before them are not patches."""
 
     @property
     def allowed(self) -> Bool[Tensor, "B L M"]:
@@ -83,11 +83,11 @@ def attention_maps(
     result: list[AttentionMaps] = []
     grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
     hooks = [
-        part.register_forward_pre_hook(partial(_watch, result=result, name=name, causal=causal, grid=grid))
+        part.register_forward_pre_hook(partial(_watch, maps=result, name=name, causal=causal, grid=grid))
         for name, part in mixers_with_maps(architecture).items()
     ]
     try:
-        with torch.no_grad(), without_compilation(), without_side_effects(architecture):
+        with torch.no_grad(), without_compilation(), in_evaluation_mode(architecture):
             architecture.features(**on_device_of(inputs, architecture))
     finally:
         for hook in hooks:
@@ -118,7 +118,7 @@ def _watch(
     part: nn.Module,
     args: tuple[Tensor, Context],
     *,
-    result: list[AttentionMaps],
+    maps: list[AttentionMaps],
     name: str,
     causal: bool | None,
     grid: Grid | None,
@@ -134,7 +134,7 @@ def _watch(
             weights = weights.masked_fill(~valid.view(shape), 0.0)
     own = isinstance(part, Mixer) and part.causal
     queries: Source = "images" if grid is not None else "tokens" if context.memory is None else "decoder_tokens"
-    result.append(
+    maps.append(
         AttentionMaps(
             name=name,
             kind="cross" if is_cross else "self",
@@ -183,7 +183,7 @@ def on_device_of(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Te
 
 
 @contextmanager
-def without_side_effects(model: nn.Module) -> Iterator[None]:
+def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode with generators that may be used freely, and restore both afterwards."""
     training = [part for part in model.modules() if part.training]
     devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}

@@ -1,4 +1,5 @@
-"""A metric declares which direction is better, its range of values, and what it is counted over."""
+"""A metric declares which direction is better, its range of values, and what it is counted over; a table, such as a
+confusion matrix, stands among them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class Metric:
     """The better direction; None for a setting among the results, of which neither more nor less is better."""
     best: float | None
     over: str
-    """What it is a mean over, or is counted from: targets, tokens, bytes, rows ..."""
+    """The unit that it is a mean over, or is counted from: targets, tokens, bytes, rows ..."""
     low: float = 0.0
     high: float = 1.0
     """No value is outside."""
@@ -40,3 +41,16 @@ class Metric:
     def is_better(self, value: float, other: float) -> bool:
         """Return whether the value is better than the other."""
         return value < other if self.direction == "min" else value > other
+
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """Columns by name and rows of cells; the first column names the row."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    is_matrix: bool = False
+    """Whether the cells after the first are counts of one kind, which a picture shows better than numbers do."""

@@ -58,7 +58,7 @@ class BertLike(ModelFamily):
     }
 
     more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What a descendant adds to a block, each with a weight and a bias."""
+    """The layers that a descendant adds to a block, each with a weight and a bias."""
 
     def first_position(self, hub: Hub) -> int:
         """Return the row of the position table that the first token uses."""

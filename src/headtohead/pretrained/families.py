@@ -1,4 +1,5 @@
-"""The supported families, by the name of config.json."""
+"""The supported families, by the name in config.json, and the translation of a config.json into the overrides that
+compose our model."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
@@ -16,13 +18,15 @@ from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
+from headtohead.pretrained.hub_checkpoint import Checkpoint
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
 from headtohead.pretrained.mistral import MistralFamily, MixtralFamily
-from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.rwkv import RwkvFamily
+from headtohead.pretrained.safetensor_files import CheckpointError
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 
@@ -52,7 +56,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 
 def family_of(config: Mapping[str, Any]) -> ModelFamily:
-    """Return the family of a config.json; raise InexpressibleError where it is none of ours."""
+    """Return the family of a config.json; raise InexpressibleError where it is not supported."""
     kind = config.get("model_type")
     for family in FAMILIES:
         if family.model_type == kind:
@@ -98,3 +102,45 @@ def parity_evidence() -> dict[str, ParityEvidence]:
     """Return what was compared with the reference, by model_type."""
     evidence = json.loads(FILE.read_text(encoding="utf-8"))
     return {kind: ParityEvidence(**figures) for kind, figures in evidence.items()}
+
+
+def read_config(checkpoint: Checkpoint) -> tuple[ModelFamily, Hub]:
+    """Return the family of a checkpoint and its completed config.json; raises CheckpointError where it is refused."""
+    try:
+        family = family_of(checkpoint.config)
+        return family, family.completed_by_names(family.complete(checkpoint.config), checkpoint.names)
+    except _UNREADABLE as error:
+        raise _refusal(checkpoint, error) from None
+
+
+def model_overrides(checkpoint: Checkpoint, head: HeadName) -> list[str]:
+    """Return the overrides that compose our model with this head; raise CheckpointError where the file is refused."""
+    family, hub = read_config(checkpoint)
+    try:
+        return family.overrides(hub, head)
+    except _UNREADABLE as error:
+        raise _refusal(checkpoint, error) from None
+
+
+def differences(checkpoint: Checkpoint, head: HeadName) -> list[str]:
+    """Return the differences from the reference by design, a sentence each."""
+    family, hub = read_config(checkpoint)
+    try:
+        return list(family.differences(hub, head))
+    except _UNREADABLE as error:
+        raise _refusal(checkpoint, error) from None
+
+
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""The errors that reading raises where a field is absent or holds something of another type."""
+
+
+def _refusal(checkpoint: Checkpoint, error: Exception) -> CheckpointError:
+    origin = f"init_from={checkpoint.origin}"
+    if isinstance(error, CheckpointError):
+        return error
+    if isinstance(error, InexpressibleError):
+        return CheckpointError(f"{origin}: {error}")
+    if isinstance(error, KeyError):
+        return CheckpointError(f"{origin}: its config.json has no {error.args[0]}; fetch it again")
+    return CheckpointError(f"{origin}: its config.json makes no model ({error}); fetch it again")

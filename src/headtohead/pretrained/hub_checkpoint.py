@@ -84,7 +84,9 @@ class Checkpoint:
             raise CheckpointError(f"init_from={self.origin}: its {_INDEX} lists no weights; fetch it again")
         for name in sorted(set(map(str, weight_map.values()))):
             if Path(name).name != name or not name.endswith(".safetensors"):
-                raise CheckpointError(f"init_from={self.origin}: its {_INDEX} names {name}, which is no file beside it")
+                raise CheckpointError(
+                    f"init_from={self.origin}: its {_INDEX} names {name}, which is not a file beside it"
+                )
             path = self.folder / name
             if self.name is not None and not path.is_file():
                 path = _fetched(self.name, name, self.revision, self.origin)
@@ -132,7 +134,7 @@ def _fetched(name: str, file: str, revision: str | None, origin: str) -> Path:
         reason = "is neither a folder here nor a name on the hub: correct it, or log in where it is private"
     except LocalEntryNotFoundError:
         reason = (
-            f"is no folder here, and the hub cannot be reached for {name}: go online once, or give a folder, "
+            f"is not a folder here, and the hub cannot be reached for {name}: go online once, or give a folder, "
             "init_from=hf:/PATH/TO/FOLDER"
         )
     except EntryNotFoundError:

@@ -29,7 +29,7 @@ def check_describable(model: Model, form: str, words: Describable) -> None:
             listed = " or ".join("null" if one is None else str(one) for one in known)
             field = f"model.{path}" if path else "model"
             raise InexpressibleError(
-                f"{field}={value} cannot be written in the form of {form}, which knows {listed} alone: keep our own "
+                f"{field}={value} cannot be written in the form of {form}, which supports only {listed}: keep our own "
                 "form, or train a model of that kind"
             )
 

@@ -32,7 +32,7 @@ def our_activation(name: str) -> str:
     """Return our activation of the hub's name."""
     if name not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
-        raise InexpressibleError(f"its activation {name} is none of ours: choose a checkpoint with one of {known}")
+        raise InexpressibleError(f"its activation {name} is not supported: choose a checkpoint with one of {known}")
     return _ACTIVATIONS[name]
 
 
@@ -128,7 +128,7 @@ class ModelFamily(ABC):
             if field in hub and hub[field] not in values:
                 allowed = " or ".join(str(value) for value in values)
                 raise InexpressibleError(
-                    f"its config.json has {field}={hub[field]}, and our {self.model_type} knows {allowed} alone: "
+                    f"its config.json has {field}={hub[field]}, and our {self.model_type} supports only {allowed}: "
                     "choose another checkpoint"
                 )
         return hub
@@ -168,10 +168,10 @@ class ModelFamily(ABC):
     def check_classes(self, model: Mapping[str, Any], parts: Mapping[str, str]) -> None:
         """Refuse classes that the family cannot express."""
         for slot, name in {"": "DecoderOnly", **parts}.items():
-            result = choice(model[slot] if slot else model)
-            if result != name:
+            chosen = choice(model[slot] if slot else model)
+            if chosen != name:
                 raise InexpressibleError(
-                    f"{'.'.join(filter(None, ('model', slot)))} is {result}, and {self.model_type} has {name}"
+                    f"{'.'.join(filter(None, ('model', slot)))} is {chosen}, and {self.model_type} has {name}"
                 )
 
     @abstractmethod

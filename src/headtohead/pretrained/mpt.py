@@ -61,7 +61,8 @@ class MptFamily(ModelFamily):
         for field, values in _ATTENTION.items():
             if field in attention and attention[field] not in values:
                 raise InexpressibleError(
-                    f"its config.json has attn_config.{field}={attention[field]}, and our mpt knows {values[0]} alone: "
+                    f"its config.json has attn_config.{field}={attention[field]}, and our mpt supports only "
+                    f"{values[0]}: "
                     "choose another checkpoint"
                 )
         return hub

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.families import differences, read_config
 from headtohead.pretrained.hub_checkpoint import Checkpoint
-from headtohead.pretrained.hub_config import differences, read_config
 from headtohead.pretrained.weight_conversion import convert_weights
 
 

@@ -18,12 +18,12 @@ def rotary_overrides(
     if rotated is None and rope.get("partial_rotary_factor", 1.0) != 1.0:
         raise InexpressibleError(
             f"its rotary positions have partial_rotary_factor={rope['partial_rotary_factor']}, and in this family "
-            "whole heads turn: take it out"
+            "whole heads turn: remove it"
         )
     kind = rotary_kind(rope)
     if kind not in _SCALINGS:
         raise InexpressibleError(
-            f"its rotary scaling {kind} is none of ours: choose a checkpoint with one of {', '.join(_SCALINGS)}"
+            f"its rotary scaling {kind} is not supported: choose a checkpoint with one of {', '.join(_SCALINGS)}"
         )
     turned = width if rotated is None else rotated
     chosen, options = _SCALINGS[kind](hub, rope)

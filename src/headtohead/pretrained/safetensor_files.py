@@ -13,7 +13,7 @@ from headtohead.pretrained.weight_mapping import WeightMapping
 
 
 class CheckpointError(UsageError):
-    """A checkpoint that cannot be had or read; one sentence with the reason and the way out."""
+    """A checkpoint that cannot be fetched or read; one sentence with the reason and the way out."""
 
 
 class FileTensors(Mapping[str, Tensor]):
@@ -43,7 +43,7 @@ class FileTensors(Mapping[str, Tensor]):
 
         path, there = self._locations[name]
         try:
-            with safe_open(path, framework="pt") as opened:  # opened anew, since a file that stays open keeps its pages
+            with safe_open(path, framework="pt") as opened:  # reopened, since a file that stays open keeps its pages
                 tensor: Tensor = opened.get_tensor(there)
         except (OSError, SafetensorError) as error:
             raise _unreadable(self._origin, path, error) from None

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.families import read_config
 from headtohead.pretrained.hub_checkpoint import Checkpoint
-from headtohead.pretrained.hub_config import read_config
 from headtohead.pretrained.model_family import Hub, ModelFamily
 from headtohead.pretrained.safetensor_files import CheckpointError, FileTensors, ShardedTensors
 

@@ -35,7 +35,7 @@ PACKAGES = (
     "mamba-ssm",
     "causal-conv1d",
 )
-"""What can change a result; one that is not installed is left out."""
+"""The packages that can change a result; one that is not installed is left out."""
 
 
 def collect_environment(device: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Environment:
@@ -87,7 +87,7 @@ def _targets(node: Any) -> Iterator[str]:
 
 @functools.cache
 def _state_at_first(folder: Path) -> tuple[str | None, bool | None]:
-    """Return the state of the folder when it was first asked for: imported code stays as it was."""
+    """Return the state of the folder when it was first requested: imported code stays as it was."""
     return git_state(folder)
 
 

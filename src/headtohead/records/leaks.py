@@ -1,4 +1,4 @@
-"""Sentences about rows of validation and test that stand in train as well, from what a record knows of them."""
+"""Sentences about rows of validation and test that also occur in train, from what a record knows of them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _ALIKE = "but for case, white space or order"
 
 
 def leak_share(leaks: Mapping[str, Any]) -> float:
-    """Return the largest share of a held-out split that stands in train; 0 for generated rows, of which some repeat."""
+    """Return the largest share of a held-out split that occurs in train; 0 for generated rows, of which some repeat."""
     if not leaks or "expected" in leaks:
         return 0.0
     return max(float(leaks[name]["in_train"] / max(leaks[name]["rows"], 1)) for name in _HELD_OUT)
 
 
 def leak_sentence(leaks: Mapping[str, Any]) -> str | None:
-    """Return what must be said wherever results are shown; None where nothing leaks."""
+    """Return what must be reported wherever results are shown; None where nothing leaks."""
     if not leak_share(leaks):
         return None
     parts = [_count(name, leaks) for name in _HELD_OUT if leaks[name]["in_train"]]
     looked_at = "" if leaks.get("of_all", True) else ", as far as train was looked at"
     field = leaks.get("drop_field")
-    advice = f" ({field}=true takes them out of train)" if field else ""
+    advice = f" ({field}=true removes them from train)" if field else ""
     return (
-        f"{' and '.join(parts)} stand in train too{looked_at}: what is measured on them may have been learned by heart"
+        f"{' and '.join(parts)} also occur in train{looked_at}: what is measured on them may have been memorised"
         f"{advice}"
     )
 

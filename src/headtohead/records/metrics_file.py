@@ -110,11 +110,11 @@ class MetricsFile:
         replace_text(self.path, remaining.getvalue())
 
     def num_damaged(self) -> int:
-        """Return how many lines are no lines of metrics, a torn last one among them."""
+        """Return how many lines are not lines of metrics, a torn last one among them."""
         return self._content()[1]
 
     def drop_damaged(self) -> None:
-        """Write the file anew without the lines that are damaged."""
+        """Rewrite the file without the lines that are damaged."""
         replace_text(self.path, self._content()[0])
 
     def _content(self) -> tuple[str, int]:
@@ -158,7 +158,7 @@ class MetricsFile:
 
 
 def _read(line: str, only: Collection[str] | None) -> tuple[Progress, str, float] | None:
-    """Return what a line says; None for a metric that is not asked for, ValueError for what is no such line."""
+    """Return what a line says; None for a metric that is not requested, ValueError for what is not such a line."""
     step, epoch, tokens, flops, seconds, name, value = line.split(",")
     if only is not None and name not in only:
         return None
@@ -201,7 +201,7 @@ def stage_at(multiple: int) -> str:
 
 
 def multiple_of(stage: str) -> int | None:
-    """Return the other way round; None for what is no test."""
+    """Return the other way round; None for what is not a test."""
     if stage == TEST:
         return 1
     match = _LONGER.fullmatch(stage)

@@ -1,16 +1,20 @@
-"""metrics.csv read on from where one stopped: a file that grows is never read twice."""
+"""metrics.csv read on from where one stopped, also by the next process: a file that grows is never read twice."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headtohead.files.safe_read import DamagedFile, open_regular
+from headtohead.records.index.index_file import IndexFile
 from headtohead.records.metrics_file import COLUMNS
 from headtohead.records.record import Progress
+from headtohead.records.run_folder import METRICS
 
 _HEADER = ",".join(COLUMNS).encode()
 
@@ -20,7 +24,7 @@ class ReadPosition:
     """A read position says how far a file was read."""
 
     file: int = 0
-    """The file's own number: a resumed run writes its metrics anew, into another file of the same name."""
+    """The file's own number: a resumed run rewrites its metrics, into another file of the same name."""
     offset: int = 0
 
 
@@ -31,7 +35,7 @@ class LoggedPoint:
     name: str
     progress: Progress
     value: float | None
-    """Return None where it is no number, or infinite."""
+    """Return None where it is not a number, or infinite."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class MetricsChunk:
     """Whole lines of the file, from one place to the next."""
 
     position: ReadPosition
-    """Where to go on."""
-    anew: bool
+    """The position at which to read on."""
+    restarted: bool
     """These lines are the file's first: what was read before no longer holds."""
     text: bytes
 
@@ -63,7 +67,7 @@ class MetricsChunk:
 
 
 def _point(line: bytes) -> LoggedPoint | None:
-    """Return None for the header, and for what is no line of metrics, such as zeros that a power failure left."""
+    """Return None for the header, and for what is not a line of metrics, such as zeros that a power failure left."""
     cells = line.split(b",")
     if line == _HEADER or len(cells) != len(COLUMNS):
         return None
@@ -81,12 +85,71 @@ def read_on(path: Path, position: ReadPosition) -> MetricsChunk:
     try:
         handle = open_regular(path)
     except (OSError, DamagedFile):
-        return MetricsChunk(ReadPosition(), anew=position != ReadPosition(), text=b"")
+        return MetricsChunk(ReadPosition(), restarted=position != ReadPosition(), text=b"")
     with handle:
         facts = os.fstat(handle.fileno())
-        anew = position.file != facts.st_ino or position.offset > facts.st_size
-        start = 0 if anew else position.offset
+        restarted = position.file != facts.st_ino or position.offset > facts.st_size
+        start = 0 if restarted else position.offset
         handle.seek(start)
         read = handle.read(facts.st_size - start)
     whole = read[: read.rfind(b"\n") + 1]
-    return MetricsChunk(ReadPosition(facts.st_ino, start + len(whole)), anew, whole)
+    return MetricsChunk(ReadPosition(facts.st_ino, start + len(whole)), restarted, whole)
+
+
+@dataclass
+class RunTail:
+    """The last value of each metric of a run, and how far it has come."""
+
+    position: ReadPosition = field(default_factory=ReadPosition)
+    progress: Progress | None = None
+    latest: dict[str, float | None] = field(default_factory=dict)
+
+
+class RunTails:
+    """Tails by run, as far as they were read; those of an index are stored in it."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+
+    def read(self, paths: Sequence[str]) -> dict[str, RunTail]:
+        """Return the tails of these runs as their files are now."""
+        stored = self._file.tails(paths) if paths else {}
+        tails, news = {}, []
+        for path in paths:
+            tail = _restored(stored[path]) if path in stored else RunTail()
+            before = tail.position
+            tails[path] = _read_on(path, tail)
+            if tails[path].position != before:
+                news.append((path, _text(tails[path])))
+        if news:
+            self._file.put_tails(news)
+        return tails
+
+
+def _read_on(path: str, tail: RunTail) -> RunTail:
+    file = Path(path) / METRICS
+    try:
+        facts = file.lstat()
+    except OSError:
+        return RunTail()
+    if stat.S_ISLNK(facts.st_mode):  # it may lead out of the folder that one looks at
+        return RunTail()
+    if (facts.st_ino, facts.st_size) == (tail.position.file, tail.position.offset):
+        return tail
+    piece = read_on(file, tail.position)
+    latest = {} if piece.restarted else dict(tail.latest)
+    progress = None if piece.restarted else tail.progress
+    for point in piece.latest():
+        latest[point.name] = point.value
+        progress = point.progress
+    return RunTail(piece.position, progress, latest)
+
+
+def _text(tail: RunTail) -> str:
+    progress = None if tail.progress is None else vars(tail.progress)
+    return json.dumps([[tail.position.file, tail.position.offset], progress, tail.latest])
+
+
+def _restored(text: str) -> RunTail:
+    position, progress, latest = json.loads(text)
+    return RunTail(ReadPosition(*position), None if progress is None else Progress(**progress), latest)

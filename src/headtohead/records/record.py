@@ -16,7 +16,7 @@ from headtohead.records.strict_json import RecordError, decode, encode, shortene
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
+"""The migrations from a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
 
 FOUNDATION = "foundation"
 """The job of a run that others of its study start from."""
@@ -26,7 +26,7 @@ Status = Literal["running", "finished", "diverged", "out_of_memory", "out_of_dis
 
 @dataclass
 class Seeds:
-    """The three sources of chance, apart."""
+    """The three sources of randomness, apart."""
 
     initialisation: int = 0
     data_order: int = 0
@@ -56,9 +56,9 @@ class StudyPosition:
     seed: int | None = None
     """That of the study, by which arms are paired; the run's own may be offset."""
     trial: int | None = None
-    """Of the tuning before the study's own runs."""
+    """The trial of the tuning before the study's own runs."""
     share: float = 1.0
-    """Of the budget, for a run that is a point on its axis."""
+    """The share of the budget, for a run that is a point on its axis."""
 
 
 @dataclass
@@ -111,8 +111,8 @@ class Comparability:
 
 
 VALIDATION_TEXTS = "validation_texts"
-"""Among the facts of a record's data, only where validations sampled rows that the run's own tokenizer cut: what stands
-for the texts that they read, in place of comparability.texts."""
+"""The fact of a record's data that is there only where validations sampled rows that the run's own tokenizer cut: it
+stands for the texts that they read, in place of comparability.texts."""
 
 
 @dataclass
@@ -127,7 +127,7 @@ class WandbLink:
     folder: str | None = None
     """The run folder that writes to this id."""
     lost: dict[str, int] = field(default_factory=dict)
-    """How much W&B's files lacked when the run was over, by its kind: numbers, tables, pictures."""
+    """The amount that W&B's files lacked when the run was over, by its kind: numbers, tables, pictures."""
     upload: str | None = None
     """The command that sends W&B what they lack."""
 
@@ -148,20 +148,20 @@ class RunRecord:
     seeds: Seeds = field(default_factory=Seeds)
     config: dict[str, Any] = field(default_factory=dict)
     content_hash: str | None = None
-    """Of what decides the result: runs with the same one are repetitions of each other."""
+    """The hash of what decides the result: runs with the same one are repetitions of each other."""
     data: dict[str, Any] = field(default_factory=dict)
-    """Where its rows were published: set, subset, revision (as resolved), licence; empty for rows of one's own."""
+    """The source of its rows: set, subset, revision (as resolved), licence; empty for rows of the user's own."""
     costs: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
     place: StudyPosition = field(default_factory=StudyPosition)
     metrics: dict[str, dict[str, float]] = field(default_factory=lambda: {"validation": {}, "test": {}})
     cannot: dict[str, str] = field(default_factory=dict)
-    """Stages of metrics that were asked for and cannot be measured, each with the reason."""
+    """Stages of metrics that were requested and cannot be measured, each with the reason."""
     baselines: dict[str, float] = field(default_factory=dict)
-    """What a guess gets that knows the train split's targets and no input, on the test split by name, on others with
+    """The score of a guess that knows the train split's targets and no input, on the test split by name, on others with
     the stage in front: validation/loss."""
     scales: dict[str, Metric] = field(default_factory=dict)
-    """What each result is, by name."""
+    """The scale of each result, by name."""
     selection: CheckpointSelection = field(default_factory=CheckpointSelection)
     throughput: dict[str, float | None] = field(default_factory=dict)
     timing: RunTiming = field(default_factory=RunTiming)
@@ -257,7 +257,7 @@ def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
         try:
             data = MIGRATIONS[version](data)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise RecordError(f"{where} is no record of version {version}, whatever it says: {error!r}") from None
+            raise RecordError(f"{where} is not a record of version {version}, whatever it says: {error!r}") from None
         version += 1
     return {**data, "schema_version": SCHEMA_VERSION}
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from headtohead.files.array_archive import open_archive
 from headtohead.files.atomic_write import replace_file
-from headtohead.files.safe_read import DamagedFile
+from headtohead.files.safe_read import DamagedFile, open_archive
 
 FOLDER = "rows"
 _RATIOS = "metrics"
@@ -23,7 +22,7 @@ class RowFile:
 
     columns: Mapping[str, np.ndarray]
     ratios: Mapping[str, tuple[str, str]]
-    """By metric the columns whose sums are above and below the line."""
+    """The columns, by metric, whose sums are above and below the line."""
 
     @property
     def rows(self) -> np.ndarray:
@@ -31,7 +30,7 @@ class RowFile:
         return self.columns[_ROW]
 
     def of(self, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return what each row adds above and below the line; None for a metric that is no such ratio."""
+        """Return what each row adds above and below the line; None for a metric that is not such a ratio."""
         names = self.ratios.get(metric)
         return None if names is None else (self.columns[names[0]], self.columns[names[1]])
 
@@ -54,8 +53,8 @@ def write_rows(
 
 
 def read_rows(folder: Path, stage: str, metric: str | None = None) -> RowFile | None:
-    """Return the rows of a test, or only what one metric needs of them; None where the run kept none, or the file is no
-    such file."""
+    """Return the rows of a test, or only what one metric needs of them; None where the run saved none or the file
+    holds none."""
     file = _file(folder, stage)
     if not file.is_file():
         return None

@@ -91,20 +91,18 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
         """An existing run, by its folder or by a file in it."""
-        provided = Path(path).absolute()
-        folder = provided if provided.is_dir() else provided.parent
+        absolute = Path(path).absolute()
+        folder = absolute if absolute.is_dir() else absolute.parent
         if not os.path.lexists(folder / RECORD):
             raise RecordError(f"{path} holds no {RECORD}: name the folder of a run, outputs/<group>/<run-id>")
         return cls(folder)
 
     @classmethod
     def resume(cls, path: Path | str, *, step: int | None = None, take_over: bool = False) -> RunFolder:
-        """An existing run to go on writing to, from the state it had after `step`; None leaves what was logged."""
+        """An existing run to continue writing to, from the state it had after `step`; None leaves what was logged."""
         folder = cls.open(path)
         if (own := folder.read_record_as_written().id) != folder.id:
-            raise RecordError(
-                f"{path} holds the run {own} under another name: rename the folder to {own} to go on with it"
-            )
+            raise RecordError(f"{path} holds the run {own} under another name: rename the folder to {own} to resume it")
         folder.check_paths()
         folder.claim(take_over=take_over)
         if step is not None:
@@ -246,7 +244,7 @@ class RunFolder:
         replace_text(self.path / CONFIG, mask_yaml(text))
 
     def read_config(self) -> dict[str, Any]:
-        """Return what config.yaml holds; raises DamagedFile where that is no configuration of a run."""
+        """Return what config.yaml holds; raises DamagedFile where that is not a configuration of a run."""
         file = self.path / CONFIG
         config = read_yaml(file, way_out=_ANOTHER_CONFIG)
         if not isinstance(config, dict):

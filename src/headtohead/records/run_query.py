@@ -17,7 +17,7 @@ from headtohead.records.run_summary import UNREADABLE, RunSummary
 STATUSES = (
     "running", "failed", "diverged", "out_of_memory", "out_of_disk", UNREADABLE, "interrupted", "finished",
 )  # fmt: skip
-"""What needs a look comes first."""
+"""The statuses, those that need a look first."""
 _IS_LOSS = re.compile("loss|perplexity|bits_per_byte")
 _Key = Callable[[RunSummary], Any]
 
@@ -36,7 +36,7 @@ def runs(
     folders = [paths] if isinstance(paths, str | Path) else list(paths)
     for path in map(Path, folders):
         if not path.is_dir():
-            raise UsageError(f"{path} is no folder: give the folder of a run, or one above it such as outputs")
+            raise UsageError(f"{path} is not a folder: give the folder of a run, or one above it such as outputs")
     return ordered(filter(run_filter(where), _distinct(folders)), sort, limit)
 
 

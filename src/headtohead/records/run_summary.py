@@ -1,4 +1,5 @@
-"""A run in a few lines: what lists show, filters read and sorts compare, without the whole record in memory."""
+"""A run in a few lines: what lists show, filters read and sorts compare, without the whole record in memory; and its
+headline, the one result that stands for it."""
 
 from __future__ import annotations
 
@@ -7,9 +8,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headtohead.metrics import Direction
-from headtohead.records.headline import headline_of
+from headtohead.metrics import Direction, own_metric
+from headtohead.metrics.language_modelling import LOSS
 from headtohead.records.record import RunRecord
+
+GIVEN = "given"
+"""The results of another program, which does not say on which split."""
+STAGES = ("test", "validation", GIVEN)
+"""The stages whose results count, the first first."""
+
+
+def headline_of(record: RunRecord, metric: str | None = None) -> tuple[str | None, str | None, float | None]:
+    """Return stage, metric and value; `metric` as in "accuracy" or "validation/loss", else what the record was selected
+    by, or its accuracy or loss."""
+    stage, _, name = (metric or "").partition("/")
+    if name and stage in record.metrics:
+        return stage, name, record.metrics[stage].get(name)
+    for stage in STAGES:
+        results = record.metrics.get(stage, {})
+        name = metric or _preferred(record, results)
+        if name in results:
+            return stage, name, results[name]
+    return None, None, None
+
+
+def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
+    if len(results) == 1:
+        return next(iter(results))
+    selected = record.selection.metric
+    known = ((own.headline, name) for name in results if (own := own_metric(name)) is not None)
+    ranked = sorted((rank, name) for rank, name in known if rank is not None)
+    return ranked[0][1] if selected == LOSS.name and ranked else selected
+
 
 CHOICES = "choices"
 """Their names hold no dots: model/mixer stands for itself."""
@@ -41,7 +71,7 @@ class RunSummary:
     id: str
     name: str = ""
     arm: str = ""
-    """As its study calls it; outside studies its name."""
+    """The arm as its study calls it; outside studies its name."""
     seed: int = 0
     group: str = "default"
     study: str | None = None
@@ -51,7 +81,8 @@ class RunSummary:
     tags: list[str] = field(default_factory=list)
     notes: str | None = None
     status: str = "running"
-    """As in the record, but `interrupted` where its process is gone, and `unreadable` where the record is damaged."""
+    """The status as in the record, but `interrupted` where its process is gone, and `unreadable` where the record is
+    damaged."""
     reason: str | None = None
     started: str | None = None
     stage: str | None = None
@@ -70,7 +101,7 @@ class RunSummary:
     results: dict[str, float] = field(default_factory=dict)
     """All results by stage and name: test/loss."""
     latest: Mapping[str, float | None] = field(default_factory=dict)
-    """The last logged value of each metric, where somebody follows the run; None where it is no number."""
+    """The last logged value of each metric, where somebody follows the run; None where it is not a number."""
     sections: Sequence[ConfigSection] = field(default=(), repr=False)
     """The configuration by its sections."""
 

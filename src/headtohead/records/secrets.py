@@ -32,7 +32,7 @@ def is_secret(key: str, value: Any) -> bool:
     """Return whether the value under this key looks like a secret.
 
     Passwords and secrets always do. A key or a token does where it is text (`api_key`, `hf_token`), since numbers
-    are counts (`max_tokens`), and where it is no entry of a vocabulary (`pad_token`).
+    are counts (`max_tokens`), and where it is not an entry of a vocabulary (`pad_token`).
     """
     if value is None or value == "" or isinstance(value, dict):
         return False

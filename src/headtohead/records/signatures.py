@@ -22,7 +22,7 @@ from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import read_json
 
 SIGNATURES = "signatures.json"
-"""In the folder of a run, beside the configurations that it speaks of."""
+"""The file in the folder of a run, beside the configurations that it speaks of."""
 _KEY = "key"
 _KEY_BYTES = 32
 
@@ -59,12 +59,12 @@ def _signature(key: bytes, config: Mapping[str, Any]) -> str:
 
 
 def _signatures(run: Path) -> list[str]:
-    """Whatever is no list of ASCII texts holds no signature."""
+    """Whatever is not a list of ASCII texts holds no signature."""
     try:
-        result = read_json(run / SIGNATURES)
+        content = read_json(run / SIGNATURES)
     except (OSError, ValueError):
         return []
-    return [one for one in result if isinstance(one, str) and one.isascii()] if isinstance(result, list) else []
+    return [one for one in content if isinstance(one, str) and one.isascii()] if isinstance(content, list) else []
 
 
 def _key(*, create: bool) -> bytes | None:

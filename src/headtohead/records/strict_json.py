@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from headtohead.errors import UsageError
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""How numbers that JSON lacks are written; read back as numbers in every field that is declared a number."""
+"""The spelling of numbers that JSON lacks; read back as numbers in every field that is declared a number."""
 
 _SHOWN = 40
 _TOO_LARGE = 10**100

@@ -1,6 +1,6 @@
 """Overrides from W&B's agent, which writes values as Python does, read as the sweep's file wrote them.
 
-None, True and {'lr': 0.001} are no words of Hydra's: the file that the agent leaves beside them has the values.
+None, True and {'lr': 0.001} are not words of Hydra's: the file that the agent leaves beside them has the values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headtohead.config.trust import check_given_values
 from headtohead.wandb_client.connection import setting
 
 GROUP = "sweep-{}"
-"""Where the runs of a sweep go that says nothing else: the folder, and the group on W&B."""
+"""The folder and the group on W&B of the runs of a sweep that names no other."""
 
 
 def as_written(overrides: Sequence[str], values: Mapping[str, Any], sweep: str) -> list[str]:
@@ -68,5 +68,5 @@ def _in_quotes(text: str) -> str:
     """Text that commas, spaces or signs would split; a backslash counts as one unless quotes follow it."""
     if _PLAIN.fullmatch(text):
         return text
-    escaped = re.sub(r"(\\*)('|$)", lambda result: result[1] * 2 + ("\\'" if result[2] else ""), text)
+    escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text)
     return f"'{escaped}'"

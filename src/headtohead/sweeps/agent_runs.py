@@ -33,7 +33,7 @@ class StartedRun(SweptRun):
     path: Path = Path()
     status: str = "running"
     share: float = 0.0
-    """Of its steps."""
+    """The share of its steps."""
 
     @property
     def command(self) -> str:
@@ -60,7 +60,7 @@ class AgentMonitor(Monitor):
         named = RunConfig(config).group if any(key_of(text) == "group" for text in sweep.overrides()) else None
         self.runs_folder = outputs / slug(named or GROUP.format(registered.id))
         self.folder = outputs / "sweeps" / slug(f"{sweep.name}-{registered.id}")
-        """Of their logs, and of the page."""
+        """The folder of their logs, and of the page."""
 
     def update(self) -> list[RunStatus]:
         return [
@@ -115,10 +115,10 @@ def _outcome(record: RunRecord, folder: Path, sweep: Sweep) -> Outcome:
 def _value(config: Mapping[str, Any], key: str) -> Value:
     """Return the run's value for the key, be it a group or a field."""
     choices = RunConfig(config).choices
-    result: Any = choices if key in choices else config
-    for name in [key] if result is choices else key.split("."):
-        result = result.get(name) if isinstance(result, dict) else None
-    return show(result) if isinstance(result, list | dict) else result
+    node: Any = choices if key in choices else config
+    for name in [key] if node is choices else key.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return show(node) if isinstance(node, list | dict) else node
 
 
 _OFFLINE = ("offline", "none")

@@ -14,33 +14,33 @@ from statistics import NormalDist
 from headtohead.comparison.analyses.trials import Dimension, Value, ValueChoices, ValueRange, written
 
 _EDGE = 1e-6
-"""How near a chance may come to 0 and 1, where some distributions have no value."""
+"""The distance that a probability keeps from 0 and 1, where some distributions have no value."""
 _DIGITS = 4
-"""Of a drawn number: one that a person can read."""
+"""The digits of a drawn number: one that a person can read."""
 _MOST_POINTS = 1000
-"""Of one parameter on a grid."""
+"""The most points of one parameter on a grid."""
 Figures = Mapping[str, float]
 Curve = Callable[[Figures, float], float]
 """The quantile at a chance."""
 
 
-def _uniform(provided: Figures, chance: float) -> float:
-    return provided["min"] + (provided["max"] - provided["min"]) * chance
+def _uniform(figures: Figures, chance: float) -> float:
+    return figures["min"] + (figures["max"] - figures["min"]) * chance
 
 
-def _between_logs(provided: Figures, chance: float) -> float:
-    value: float = provided["min"] * (provided["max"] / provided["min"]) ** chance
+def _between_logs(figures: Figures, chance: float) -> float:
+    value: float = figures["min"] * (figures["max"] / figures["min"]) ** chance
     return value
 
 
-def _normal(provided: Figures, chance: float) -> float:
-    return provided["mu"] + provided["sigma"] * NormalDist().inv_cdf(min(max(chance, _EDGE), 1 - _EDGE))
+def _normal(figures: Figures, chance: float) -> float:
+    return figures["mu"] + figures["sigma"] * NormalDist().inv_cdf(min(max(chance, _EDGE), 1 - _EDGE))
 
 
-def _beta(provided: Figures, chance: float) -> float:
+def _beta(figures: Figures, chance: float) -> float:
     from scipy.special import betaincinv
 
-    return float(betaincinv(provided["a"], provided["b"], chance))
+    return float(betaincinv(figures["a"], figures["b"], chance))
 
 
 BOUNDS: Mapping[str, float | None] = {"min": None, "max": None}
@@ -55,7 +55,7 @@ CURVES: Mapping[str, tuple[Curve, Mapping[str, float | None]]] = {
     "log_normal": (lambda options, chance: math.exp(_normal(options, chance)), _MOMENTS),
     "beta": (_beta, {"a": 1.0, "b": 1.0}),
 }
-"""By W&B's name: the quantile, and the figures that it takes with their defaults."""
+"""The curves by W&B's name: the quantile, and the figures that it takes with their defaults."""
 QUANTISED = ("uniform", "log_uniform", "log_uniform_values", "normal", "log_normal", "beta")
 """Those that have a form with q_ before the name: the values are multiples of q."""
 
@@ -66,7 +66,7 @@ class WeightedValues:
 
     values: tuple[Value, ...]
     weights: tuple[float, ...] = ()
-    """None: all alike."""
+    """The weights; None means all alike."""
 
     @property
     def words(self) -> str:

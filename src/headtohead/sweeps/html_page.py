@@ -1,4 +1,4 @@
-"""sweep.html: what a sweep tried and what came out, in one file that asks nothing of any other place."""
+"""sweep.html: what a sweep tried and what it found, in one file that asks nothing of any other place."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def page(plan: SweepPlan, command: str) -> str:
 
 def _outcome(plan: SweepPlan) -> Section:
     rows = ranked(plan)
-    measured = [(trial, result) for trial, result in rows if result is not None and result.value is not None]
+    measured = [(trial, outcome) for trial, outcome in rows if outcome is not None and outcome.value is not None]
     parts: list[SectionPart] = [ReportText(f"{sentence}.") for sentence in summary(plan)]
     if plan.is_open or len(plan.outcomes) < len(plan.trials):
         parts.append(ReportText("The sweep is not finished: these are the results so far.", "warning"))
     if not measured:
         return Section("Outcome", "outcome", [*parts, ReportText("No trial has a result yet.", "warning")])
-    best, result = measured[0]
+    best, outcome = measured[0]
     parts.append(
         ReportText(
-            f"The best {metric_words(plan.sweep.metric)} is {number(result.value)}, of {best.setting.words}. As the "
+            f"The best {metric_words(plan.sweep.metric)} is {number(outcome.value)}, of {best.setting.words}. As the "
             f"best of {len(measured)} it is biased by selection: a study with other seeds shows its real worth."
         )
     )
@@ -89,20 +89,20 @@ def _row(plan: SweepPlan, trial: SweptRun, outcome: Outcome | None) -> list[Cell
 
 def _design(plan: SweepPlan, command: str) -> Section:
     rows: list[list[Cell]] = [[Code(key), entry.words] for key, entry in plan.sweep.parameters.items()]
-    provided: list[SectionPart] = (
+    parts: list[SectionPart] = (
         [ReportText("Settings of every trial:"), Code(" ".join(plan.sweep.fixed_fields))]
         if plan.sweep.fixed_fields
         else []
     )
     table = ReportTable([Column("parameter"), Column("values", wide=True)], rows)
-    return Section("Design", "design", [table, *provided, ReportText("Repeat the whole sweep:"), Code(command)])
+    return Section("Design", "design", [table, *parts, ReportText("Repeat the whole sweep:"), Code(command)])
 
 
 _COLOUR = "--arm-1"
 _FAINTEST, _STRONGEST = 0.12, 0.8
 _DECADE, _MOST_NAMES = 10.0, 12
 _APART = 0.012
-"""Of an axis: how far its labels stand off."""
+"""The share of an axis by which its labels stand off."""
 Measured = tuple[SweptRun, Outcome]
 
 
@@ -112,7 +112,7 @@ class ParallelAxis:
 
     name: str
     heights: tuple[float, ...]
-    """Of the trials, from 0 to 1."""
+    """The heights of the trials, from 0 to 1."""
     labels: tuple[tuple[float, str], ...]
     """Heights with what stands there."""
 

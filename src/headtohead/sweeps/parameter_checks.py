@@ -17,7 +17,7 @@ from headtohead.sweeps.distributions import Distribution, WeightedValues
 from headtohead.sweeps.sweep import Sweep
 
 _CHANCES = (0.0, 0.37, 1.0)
-"""Where a distribution is looked at: both ends, and a value between that is seldom a whole number."""
+"""The points at which a distribution is looked at: both ends, and a value between that is seldom a whole number."""
 _LOGGED = ("train/loss",)
 
 

@@ -35,8 +35,8 @@ def parameters_of(written: Mapping[str, Any]) -> dict[str, Distribution]:
     return distributions
 
 
-def _flat(prefix: str, provided: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for key, entry in provided.items():
+def _flat(prefix: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, entry in parameters.items():
         path = f"{prefix}{key}"
         if not isinstance(entry, dict):
             raise ConfigurationError(
@@ -64,13 +64,13 @@ def _distribution(path: str, entry: dict[str, Any]) -> Distribution:
         name = "categorical"
     if name not in _NAMES:
         raise ConfigurationError(unknown(f"parameters.{path}.distribution={show(name)} is unknown", str(name), _NAMES))
-    provided = {key: value for key, value in entry.items() if key != "distribution"}
+    arguments = {key: value for key, value in entry.items() if key != "distribution"}
     if name == "constant":
-        _only(path, name, provided, {"value"})
-        return WeightedValues((_value(path, provided["value"]),))
+        _only(path, name, arguments, {"value"})
+        return WeightedValues((_value(path, arguments["value"]),))
     if name == "categorical":
-        return _listed(path, provided)
-    return _spread(path, name, provided)
+        return _listed(path, arguments)
+    return _spread(path, name, arguments)
 
 
 def _usual(entry: Mapping[str, Any]) -> str | None:
@@ -84,9 +84,9 @@ def _usual(entry: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _listed(path: str, provided: dict[str, Any]) -> WeightedValues:
-    _only(path, "categorical", provided, {"values"}, {"probabilities"})
-    values, weights = provided["values"], provided.get("probabilities", ())
+def _listed(path: str, arguments: dict[str, Any]) -> WeightedValues:
+    _only(path, "categorical", arguments, {"values"}, {"probabilities"})
+    values, weights = arguments["values"], arguments.get("probabilities", ())
     if not isinstance(values, list) or not values:
         raise ConfigurationError(f"parameters.{path}.values={show(values)} is refused: it must be a list of values")
     fits = len(weights) in (0, len(values)) if isinstance(weights, list | tuple) else False
@@ -97,40 +97,40 @@ def _listed(path: str, provided: dict[str, Any]) -> WeightedValues:
     return WeightedValues(tuple(_value(path, value) for value in values), tuple(map(float, weights)))
 
 
-def _spread(path: str, name: str, provided: dict[str, Any]) -> QuantileDistribution:
+def _spread(path: str, name: str, arguments: dict[str, Any]) -> QuantileDistribution:
     required = dict(BOUNDS if name == "int_uniform" else CURVES[name.removeprefix("q_")][1])
     if name.startswith("q_"):
         required["q"] = 1.0
-    _only(path, name, provided, {key for key, usual in required.items() if usual is None}, set(required))
-    for key, value in provided.items():
+    _only(path, name, arguments, {key for key, usual in required.items() if usual is None}, set(required))
+    for key, value in arguments.items():
         if not _is_number(value):
             hint = f": YAML reads numbers like 1e-4 as text, write {float(value)!r}" if _reads_as_number(value) else ""
             raise ConfigurationError(f"parameters.{path}.{key}={show(value)} is refused: it must be a number{hint}")
-    figures = {key: float(provided.get(key, usual or 0.0)) for key, usual in required.items()}
+    figures = {key: float(arguments.get(key, usual or 0.0)) for key, usual in required.items()}
     if "min" in figures and figures["min"] >= figures["max"]:
         raise ConfigurationError(
-            f"parameters.{path} goes from {provided['min']} to {provided['max']}: min must be below max"
+            f"parameters.{path} goes from {arguments['min']} to {arguments['max']}: min must be below max"
         )
     if name.endswith("log_uniform_values") and figures["min"] <= 0:
-        raise ConfigurationError(f"parameters.{path}.min={provided['min']} is refused: {name} takes numbers above 0")
-    if name == "int_uniform" and not all(_is_whole(provided[key]) for key in BOUNDS):
+        raise ConfigurationError(f"parameters.{path}.min={arguments['min']} is refused: {name} takes numbers above 0")
+    if name == "int_uniform" and not all(_is_whole(arguments[key]) for key in BOUNDS):
         raise ConfigurationError(
-            f"parameters.{path} goes from {provided['min']} to {provided['max']}: int_uniform takes whole numbers"
+            f"parameters.{path} goes from {arguments['min']} to {arguments['max']}: int_uniform takes whole numbers"
         )
     if any(figures.get(key, 1.0) <= 0 for key in ("q", "sigma", "a", "b")):
         raise ConfigurationError(f"parameters.{path} is refused: q, sigma, a and b must be above 0")
     if name.endswith("log_uniform") and figures["max"] > math.log(1e300):
         raise ConfigurationError(
-            f"parameters.{path}: {name} takes exponents of e, and e^{figures['max']:g} is no number: "
+            f"parameters.{path}: {name} takes exponents of e, and e^{figures['max']:g} is not a number: "
             "for the values themselves write log_uniform_values"
         )
     return QuantileDistribution(name, figures)
 
 
-def _only(path: str, name: str, provided: Mapping[str, Any], needed: Set[str], also: Set[str] = frozenset()) -> None:
-    if missing := sorted(needed - provided.keys()):
+def _only(path: str, name: str, arguments: Mapping[str, Any], needed: Set[str], also: Set[str] = frozenset()) -> None:
+    if missing := sorted(needed - arguments.keys()):
         raise ConfigurationError(f"parameters.{path}.{missing[0]} is missing: {name} takes {one_of(needed | also)}")
-    if extra := sorted(provided.keys() - needed - also):
+    if extra := sorted(arguments.keys() - needed - also):
         raise ConfigurationError(
             f"parameters.{path}.{extra[0]} does not go with distribution={name}, which takes {one_of(needed | also)}"
         )

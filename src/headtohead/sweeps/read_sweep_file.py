@@ -82,7 +82,7 @@ def read_sweep(
     if not path.is_file():
         ours = sorted(Path("sweeps").glob("*.yaml"))
         hint = f": here are {', '.join(map(str, ours))}" if ours else ": give the path of a W&B sweep file"
-        raise ConfigurationError(f"{file} is no file{hint}")
+        raise ConfigurationError(f"{file} is not a file{hint}")
     try:
         sweep = sweep_from(path.stem, loaded(path), overrides, run_cap)
         if searched_here:
@@ -96,34 +96,32 @@ def sweep_from(
     name: str, content: Mapping[str, Any], overrides: Sequence[str] = (), run_cap: int | None = None
 ) -> Sweep:
     """Build a sweep from the content of a file."""
-    provided = _checked("", content, _KINDS)
+    fields = _checked("", content, _KINDS)
     for key in ("method", "parameters", "command"):
-        if key not in provided:
+        if key not in fields:
             example = f": {EXAMPLE}" if key == "command" else ""
             raise ConfigurationError(f"{key} is missing: a sweep file has method, parameters and command{example}")
-    cap = provided.get("run_cap") if run_cap is None else run_cap
+    cap = fields.get("run_cap") if run_cap is None else run_cap
     if cap is not None and cap < 1:
         raise ConfigurationError(f"run_cap={cap} is refused: it must be 1 or more")
-    metric = _checked("metric.", provided.get("metric", {}), _KINDS_OF_METRICS)
-    if (
-        "metric" in provided or provided["method"] == "bayes" or "early_terminate" in provided
-    ) and "name" not in metric:
+    metric = _checked("metric.", fields.get("metric", {}), _KINDS_OF_METRICS)
+    if ("metric" in fields or fields["method"] == "bayes" or "early_terminate" in fields) and "name" not in metric:
         raise ConfigurationError(
             "metric.name is missing: name what is compared, for example metric: {name: validation/loss}"
         )
-    command = read_command(provided["command"])
+    command = read_command(fields["command"])
     sweep = Sweep(
         name,
-        provided["method"],
-        parameters_of(provided["parameters"]),
+        fields["method"],
+        parameters_of(fields["parameters"]),
         command.before,
         (*command.after, *overrides),
         config_dir=command.config_dir,
         metric=metric.get("name", "validation/loss"),
         larger_is_better=metric.get("goal") == "maximize",
         run_cap=cap,
-        hyperband=_hyperband(provided["early_terminate"]) if "early_terminate" in provided else None,
-        description=provided.get("description", ""),
+        hyperband=_hyperband(fields["early_terminate"]) if "early_terminate" in fields else None,
+        description=fields.get("description", ""),
     )
     _check_search(sweep)
     _check_typed(sweep, overrides)
@@ -141,14 +139,14 @@ def loaded(path: Path) -> dict[str, Any]:
     return content
 
 
-def _checked(prefix: str, provided: Mapping[Any, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
-    for key in provided:
+def _checked(prefix: str, fields: Mapping[Any, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    for key in fields:
         if key not in kinds:
             guess = nearest(str(key), kinds)
             hint = f"did you mean {prefix}{guess}?" if guess else f"h2h sweep knows {one_of(kinds)}"
-            raise ConfigurationError(f"{prefix}{key} is no key of a sweep file that can be run here: {hint}")
+            raise ConfigurationError(f"{prefix}{key} is not a key of a sweep file that can be run here: {hint}")
     read = {}
-    for key, value in provided.items():
+    for key, value in fields.items():
         try:
             read[key] = kinds[key].read(value)
         except MismatchError as mismatch:
@@ -156,8 +154,8 @@ def _checked(prefix: str, provided: Mapping[Any, Any], kinds: Mapping[str, Kind]
     return read
 
 
-def _hyperband(provided: Mapping[str, Any]) -> Hyperband:
-    read = _checked("early_terminate.", provided, _KINDS_OF_STOPPING)
+def _hyperband(fields: Mapping[str, Any]) -> Hyperband:
+    read = _checked("early_terminate.", fields, _KINDS_OF_STOPPING)
     if "type" not in read:
         raise ConfigurationError("early_terminate.type is missing: write type: hyperband")
     eta = read.get("eta", 3.0)
@@ -230,7 +228,7 @@ class TrainCommand:
 
 def read_command(words: Sequence[str]) -> TrainCommand:
     """Raises ConfigurationError where no trial could be run by it."""
-    filled = [_VARIABLE.sub(lambda result: os.environ.get(result[1], result[1]), word) for word in words]
+    filled = [_VARIABLE.sub(lambda match: os.environ.get(match[1], match[1]), word) for word in words]
     rest = filled
     while rest and rest[0] in _STARTS:
         rest = rest[1:]

@@ -26,9 +26,9 @@ class Hyperband:
     """Rules for ending trials early."""
 
     brackets: tuple[int, ...]
-    """How often a trial has logged the metric when it is judged, ascending."""
+    """The numbers of logged values of the metric after which a trial is judged, ascending."""
     eta: float = 3.0
-    """The best 1/eta of the trials at a bracket may go on."""
+    """The best 1/eta of the trials at a bracket may continue."""
     strict: bool = False
     """Judge a trial by its value at the bracket, as the paper does, and not by its best value so far."""
 
@@ -85,20 +85,20 @@ class Sweep:
     """That of the file."""
     method: Method
     parameters: Mapping[str, Distribution]
-    """By field or group; nested ones by their whole path."""
+    """The parameters by field or group; nested ones by their whole path."""
     before: tuple[str, ...] = ()
     """Overrides for every trial that stand in the file's command before its parameters, which may replace them."""
     after: tuple[str, ...] = ()
     """Those that stand behind the parameters, then those typed beside the file's name: they have the last word."""
     config_dir: str | None = None
-    """A folder with choices of one's own, where the file's command names one."""
+    """A folder with choices of the user's own, where the file's command names one."""
     metric: str = "validation/loss"
     larger_is_better: bool = False
     run_cap: int | None = None
     hyperband: Hyperband | None = None
     description: str = ""
     seed: int = 0
-    """Of the search: the same file tries the same settings everywhere."""
+    """The seed of the search: the same file tries the same settings everywhere."""
 
     @property
     def swept(self) -> dict[str, Distribution]:
@@ -164,7 +164,7 @@ def outcome_of(record: RunRecord, folder: Path, sweep: Sweep) -> Outcome:
 
 
 def logged(folder: Path, metric: str) -> tuple[list[int], list[float]]:
-    """Steps and values of a run, as far as it has come; what is no number is left out, as W&B leaves it out."""
+    """Steps and values of a run, as far as it has come; what is not a number is left out, as W&B leaves it out."""
     curve = RunFolder(folder).metrics([metric]).get(metric)
     pairs = [] if curve is None else list(zip(curve.step, curve.value, strict=True))
     finite = [(step, value) for step, value in pairs if math.isfinite(value)]

@@ -61,7 +61,7 @@ class SweepPlan:
     folder: Path
     """outputs/sweeps/NAME."""
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
-    """Of the trials that have ended, by number."""
+    """The outcomes of the trials that have ended, by number."""
     is_open: bool = False
     """Whether more follow from how these end."""
 

@@ -1,4 +1,4 @@
-"""A sweep on a terminal: what would be tried, and what came out."""
+"""A sweep on a terminal: what would be tried, and the results."""
 
 from __future__ import annotations
 

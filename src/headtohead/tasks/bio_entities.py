@@ -29,10 +29,10 @@ class Scheme:
                 f"task=tagging counts entities, and the data's tags ({', '.join(wrong) or 'without names'}) do not say "
                 "where one begins: name them O, B-TYPE and I-TYPE."
             )
-        result = [match.group("type") if match else None for match in matches]
-        self.types = tuple(sorted({type_ for type_ in result if type_ is not None}))
+        kinds = [match.group("type") if match else None for match in matches]
+        self.types = tuple(sorted({type_ for type_ in kinds if type_ is not None}))
         # The last entry is that of NOTHING.
-        self._type_of = torch.tensor([-1 if type_ is None else self.types.index(type_) for type_ in (*result, None)])
+        self._type_of = torch.tensor([-1 if type_ is None else self.types.index(type_) for type_ in (*kinds, None)])
         self._begins = torch.tensor([name.startswith("B-") for name in (*names, "")])
 
     def entities(self, tags: Int[Tensor, " N"], rows: Int[Tensor, " N"]) -> Entities:

@@ -16,9 +16,9 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.answers import EXACT_MATCH
 from headtohead.metrics.language_modelling import BITS_PER_BYTE, LAST_ACCURACY, LOSS, PERPLEXITY, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
+from headtohead.metrics.written_texts import EXACT_MATCH
 from headtohead.ranges import Probability
 from headtohead.tasks.class_metrics import baseline_guess_from
 from headtohead.tasks.metric_sums import MetricSums, PerStage

@@ -28,14 +28,14 @@ def figures_of(confusion: Counts) -> dict[str, float]:
     counts = np.array(confusion, dtype=np.float64)
     right, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
     seen = true + predicted > 0
-    result = {
+    figures = {
         ACCURACY.name: float(right.sum() / counts.sum()),
         PRECISION_MACRO.name: _mean_share(right, predicted, seen),
         RECALL_MACRO.name: _mean_share(right, true, seen),
         F1_MACRO.name: _mean_share(2 * right, true + predicted, seen),
         MATTHEWS.name: matthews(counts),
     }
-    return result | ({F1_SECOND_CLASS.name: f1_of(counts, 1)} if len(counts) == 2 else {})
+    return figures | ({F1_SECOND_CLASS.name: f1_of(counts, 1)} if len(counts) == 2 else {})
 
 
 def _mean_share(parts: np.ndarray, group_ids: np.ndarray, seen: np.ndarray) -> float:

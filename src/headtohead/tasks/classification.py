@@ -18,8 +18,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics.labels import ACCURACY, F1_SECOND_CLASS, PRECISION_MACRO, RECALL_MACRO
 from headtohead.metrics.language_modelling import LOSS
-from headtohead.metrics.metric import Metric
-from headtohead.metrics.metric_table import Cell, MetricTable
+from headtohead.metrics.metric import Cell, Metric, MetricTable
 from headtohead.ranges import Probability
 from headtohead.tasks.class_metrics import (
     OF_CLASSES,

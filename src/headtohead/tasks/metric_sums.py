@@ -70,7 +70,7 @@ class PerStage(nn.Module):
         """Return what the metric computes over all devices, a mapping for sums, and start afresh."""
         metric = self._of(stage)
         with warnings.catch_warnings():
-            # A device may have had no batch at all, which is no mistake.
+            # A device may have had no batch at all, which is not a mistake.
             warnings.filterwarnings("ignore", message="The ``compute`` method of metric", category=UserWarning)
             values = metric.compute()
         metric.reset()
@@ -120,9 +120,9 @@ class CollectedPerStage(PerStage):
 
     def items(self, stage: Literal["validation", "test"]) -> list[Any]:
         """Return the objects of all devices, and start afresh."""
-        result: Any = self.read(stage)
-        assert isinstance(result, Items)
-        return result.content
+        sums: Any = self.read(stage)
+        assert isinstance(sums, Items)
+        return sums.content
 
 
 ROW = "row"

@@ -147,10 +147,10 @@ class MultipleChoice(Classification):
     def _scores_after(
         self, model: Architecture, shared: list[int], contexts: Sequence[list[int]], batch_size: int
     ) -> Float[Tensor, "N C"]:
-        result = choice_likelihoods(
+        likelihoods = choice_likelihoods(
             model, [*contexts, *self._content_free], self.choices, shared=shared, batch_size=batch_size
         )
-        scores = result / torch.tensor(self._lengths(), dtype=result.dtype)
+        scores = likelihoods / torch.tensor(self._lengths(), dtype=likelihoods.dtype)
         if not self.calibrate:
             return scores
         usual = scores[len(contexts) :].softmax(-1).mean(0)
@@ -183,8 +183,8 @@ class MultipleChoice(Classification):
 
     def _beginnings(self) -> list[list[int]]:
         """Return all prefixes that a prompt can have, the longest first."""
-        result = [self.shared, *(own for own in self._own.values() if own != self.shared)]
-        return sorted(result, key=len, reverse=True)
+        beginnings = [self.shared, *(own for own in self._own.values() if own != self.shared)]
+        return sorted(beginnings, key=len, reverse=True)
 
     def _split_prompts(self, batch: Batch) -> list[tuple[list[int], list[int]]]:
         """Return each prompt's prefix and its continuation without the class's word."""
@@ -207,7 +207,7 @@ class MultipleChoice(Classification):
     def _check_choices(self) -> None:
         if not all(self.choices) or len(set(map(tuple, self.choices))) < len(self.choices):
             raise UsageError(
-                f"task.label_words={list(self.template.words)} are no different tokens of this tokenizer: give other "
+                f"task.label_words={list(self.template.words)} are not different tokens of this tokenizer: give other "
                 "words."
             )
 

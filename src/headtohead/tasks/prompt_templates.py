@@ -57,7 +57,7 @@ class Template:
     def context(self, texts: Texts) -> str:
         """Return everything before the label's word and its leading blank."""
         values = dict(zip(("text", "second_text"), texts, strict=False))
-        return _FIELD.sub(lambda result: values[result[1]], self._before)
+        return _FIELD.sub(lambda match: values[match[1]], self._before)
 
     def choice(self, number: int) -> str:
         """Return the word of a class with its leading blank."""
@@ -151,24 +151,24 @@ def drawn_examples(spec: DataSpec, count: int, seed: int) -> Examples:
     counts = {int(number): 0 for number in classes}
     for index in range(count):
         counts[int(classes[index % len(classes)])] += 1
-    result: list[Example] = []
+    examples: list[Example] = []
     reserves: dict[int, Example] = {}
     reserved = {number for number, left in counts.items() if left}
     for example in _shuffled(spec, generator):
         if counts[example.label]:
             counts[example.label] -= 1
-            result.append(example)
+            examples.append(example)
         elif example.label in reserved:
             reserves.setdefault(example.label, example)
-        if len(result) == count and len(reserves) == len(reserved):
+        if len(examples) == count and len(reserves) == len(reserved):
             break
-    if len(result) < count:
+    if len(examples) < count:
         short = ", ".join(f"{left} more of {class_name(spec, number)}" for number, left in counts.items() if left)
         raise UsageError(
             f"task.shots={count} asks for {short} than the {_num_rows(spec)} rows of the train split that are learned "
             "from have: show fewer examples."
         )
-    return Examples(tuple(result[index] for index in generator.permutation(count)), tuple(reserves.values()))
+    return Examples(tuple(examples[index] for index in generator.permutation(count)), tuple(reserves.values()))
 
 
 def _num_rows(spec: DataSpec) -> int:

@@ -19,9 +19,9 @@ from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_loop import greedy
-from headtohead.metrics.answers import EXACT_MATCH
 from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
+from headtohead.metrics.written_texts import EXACT_MATCH
 from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text
@@ -145,8 +145,8 @@ class SequenceToSequence(TokenPrediction):
 
     def _blind_texts(self, stage: Literal["validation", "test"], matches: float) -> dict[str, float]:
         """Return the figures of the usual target written always."""
-        result = self.blind_sums.read(stage) if self.measures and self.most_frequent_target() else None
-        texts = [one.baseline(self.spec) if result is None else one.figures(result) for one in self.measures]
+        sums = self.blind_sums.read(stage) if self.measures and self.most_frequent_target() else None
+        texts = [one.baseline(self.spec) if sums is None else one.figures(sums) for one in self.measures]
         return {EXACT_MATCH.name: matches, **{name: value for figures in texts for name, value in figures.items()}}
 
     def most_frequent_target(self) -> tuple[int, ...]:

@@ -84,7 +84,7 @@ class SequenceToSequenceInOneRow(SequenceToSequence):
         assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, DecodingModel) or model.reads_source:
             raise UsageError(
-                f"task=seq2seq_one_row goes on with a row as decoder_only does, and {type(model).__name__} does not."
+                f"task=seq2seq_one_row continues a row as decoder_only does, and {type(model).__name__} does not."
             )
         prompts = (targets_of(batch) != IGNORED).int().argmax(1, keepdim=True) + 1
         indices = torch.arange(int(prompts.max()), device=prompts.device) - (prompts.max() - prompts)

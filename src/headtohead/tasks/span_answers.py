@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.metrics.answers import (
+from headtohead.metrics.written_texts import (
     EXACT_MATCH_OF_QUESTIONS,
     F1,
     HAS_ANSWER_EXACT_MATCH,
@@ -214,11 +214,11 @@ class AnsweredQuestions:
             return metrics
         with_answer = [one for one, question in zip(scores, self.questions, strict=True) if question.answers]
         silent = 1 - len(with_answer) / len(self.questions)
-        result = {name: max(value, silent) for name, value in metrics.items()}
+        best = {name: max(value, silent) for name, value in metrics.items()}
         if with_answer:
-            result[HAS_ANSWER_EXACT_MATCH.name] = _mean(with_answer, EXACT_MATCH_OF_QUESTIONS.name)
-            result[HAS_ANSWER_F1.name] = _mean(with_answer, F1.name)
-        return result | ({NO_ANSWER_ACCURACY.name: 1.0} if silent else {})
+            best[HAS_ANSWER_EXACT_MATCH.name] = _mean(with_answer, EXACT_MATCH_OF_QUESTIONS.name)
+            best[HAS_ANSWER_F1.name] = _mean(with_answer, F1.name)
+        return best | ({NO_ANSWER_ACCURACY.name: 1.0} if silent else {})
 
     def files(self, threshold: float) -> Mapping[str, Any]:
         """Return the files that SQuAD's scripts read, by the id of each question."""

@@ -17,7 +17,9 @@ from headtohead.architectures.heads import Span
 from headtohead.data.batches.batch import Batch, QuestionText
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.answers import (
+from headtohead.metrics.language_modelling import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.written_texts import (
     EXACT_MATCH_OF_QUESTIONS,
     F1,
     HAS_ANSWER_EXACT_MATCH,
@@ -25,8 +27,6 @@ from headtohead.metrics.answers import (
     NO_ANSWER_ACCURACY,
     NO_ANSWER_THRESHOLD,
 )
-from headtohead.metrics.language_modelling import LOSS
-from headtohead.metrics.metric import Metric
 from headtohead.ranges import Count, Length
 from headtohead.tasks.class_metrics import class_loss, wide
 from headtohead.tasks.metric_sums import CollectedPerStage, MetricSums, PerStage
@@ -114,23 +114,23 @@ class SpanQuestionAnswering(Task):
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums, windows = self.sums.read(stage), self.seen.items(stage)
         loss = mean(sums["loss"], sums["ends"], "question")
-        result = AnsweredQuestions(
+        answered = AnsweredQuestions(
             joined_windows(windows, self.num_candidates), has_unanswerable=self.spec.has_unanswerable
         )
         if stage == "validation" and self.spec.has_unanswerable:
-            self.threshold = result.threshold()
-        metrics = result.metrics(self.threshold)
-        self._results[stage], self._uniform_loss[stage] = result, sums["places"] / sums["windows"]
+            self.threshold = answered.threshold()
+        metrics = answered.metrics(self.threshold)
+        self._results[stage], self._uniform_loss[stage] = answered, sums["places"] / sums["windows"]
         if stage == "test" and self.rows.enabled:
-            self._keep_questions(result)
+            self._keep_questions(answered)
         threshold = {THRESHOLD: self.threshold} if self.spec.has_unanswerable else {}
         return {"loss": loss, **metrics, **threshold}
 
-    def _keep_questions(self, result: AnsweredQuestions) -> None:
+    def _keep_questions(self, answered: AnsweredQuestions) -> None:
         """Record one row per question, whatever the number of its windows."""
-        scores = result.scores(self.threshold)
+        scores = answered.scores(self.threshold)
         self.rows.add(
-            torch.tensor([question.number for question in result.questions]),
+            torch.tensor([question.number for question in answered.questions]),
             exact=torch.tensor([score.exact_match for score in scores]),
             f1=torch.tensor([score.f1 for score in scores]),
             questions=torch.ones(len(scores)),
@@ -197,8 +197,8 @@ class SpanQuestionAnswering(Task):
 
     def _candidates(self, question: QuestionText, sums: list[float], spans: list[list[int]]) -> tuple[Candidate, ...]:
         pairs = zip(sums, spans, strict=True)
-        result = (Candidate(question.text(*span), logit) for logit, span in pairs if logit > -math.inf)
-        return best_of(result, self.num_candidates)
+        candidates = (Candidate(question.text(*span), logit) for logit, span in pairs if logit > -math.inf)
+        return best_of(candidates, self.num_candidates)
 
     def _logits(self, model: Architecture, batch: Batch) -> Float[Tensor, "B L 2"]:
         if not isinstance(model.head, Span):

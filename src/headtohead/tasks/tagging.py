@@ -18,8 +18,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENTITY_RECALL
 from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
-from headtohead.metrics.metric import Metric
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import Metric, MetricTable
 from headtohead.ranges import Probability
 from headtohead.tasks.bio_entities import NOTHING, Scheme, rates
 from headtohead.tasks.class_metrics import baseline_guess, class_loss, class_names, guessed_classes, losses_of_rows

@@ -19,7 +19,7 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics import Direction, Metric
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.tasks.metric_sums import RowScores
 
 Stage = Literal["train", "validation", "test"]
@@ -167,7 +167,7 @@ def direction_of(monitor: str, metrics: Sequence[Metric]) -> Direction:
     """Return which way of the monitored metric is better; a ValueError names the choices."""
     known = {metric.name: metric.direction for metric in metrics if metric.direction is not None}
     if monitor not in known:
-        raise UsageError(f"task.monitor={monitor!r} is no metric of this task: choose one of {', '.join(known)}.")
+        raise UsageError(f"task.monitor={monitor!r} is not a metric of this task: choose one of {', '.join(known)}.")
     return known[monitor]
 
 

@@ -34,7 +34,7 @@ class TokenPrediction(Task):
     counted_by: ClassVar[tuple[str, ...]] = (_TARGETS,)
     """Ways in which targets are counted for the baseline."""
     few_are_scored: ClassVar[bool] = False
-    """True where it pays to make the host wait for an accelerator and then score few rows."""
+    """Whether it pays to make the host wait for an accelerator and then score few rows."""
 
     def __init__(self, label_smoothing: float, monitor: str) -> None:
         super().__init__()
@@ -58,17 +58,17 @@ class TokenPrediction(Task):
 
     def read_targets(self, stage: Literal["validation", "test"]) -> None:
         """Take over the counts of all devices."""
-        result = self.occurring.read(stage)
-        self._occurring[stage] = {name: np.array(result[name]) for name in self.counted_by}
+        counts = self.occurring.read(stage)
+        self._occurring[stage] = {name: np.array(counts[name]) for name in self.counted_by}
 
     def in_train(self) -> dict[str, np.ndarray]:
         """Return the same counts of the train split, looked up once; zeros where it cannot be read."""
         if self._in_train is None:
-            result = {name: np.zeros(self.spec.vocab_size) for name in self.counted_by}
+            counts = {name: np.zeros(self.spec.vocab_size) for name in self.counted_by}
             for batch in train_batches(self.spec):
                 for name, count in self.counts(targets_of(self.training_view(batch, seed=0, epoch=0))).items():
-                    result[name] += count.numpy()
-            self._in_train = result
+                    counts[name] += count.numpy()
+            self._in_train = counts
         return self._in_train
 
     def guess(self, stage: Literal["validation", "test"], name: str = _TARGETS) -> Guess | None:

@@ -114,8 +114,8 @@ def beam_search_rows(
         max_new_tokens=length, beams=beam_options.beams, length_penalty=beam_options.length_penalty
     )
     with model.writing():
-        result = search(model, prompts, strategy, bos_id=spec.bos_id, ends=[spec.eos_id])
+        hypotheses = search(model, prompts, strategy, bos_id=spec.bos_id, ends=[spec.eos_id])
     written = torch.full((len(prompts), length), spec.eos_id)
-    for row, texts in enumerate(result):
+    for row, texts in enumerate(hypotheses):
         written[row, : len(texts[0].tokens)] = torch.tensor(texts[0].tokens)
     return written.to(tokens.device)

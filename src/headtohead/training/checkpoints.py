@@ -21,7 +21,7 @@ from headtohead.records.run_folder import RunFolder
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 _PARTS = {LAST: ("run", "state_dict"), BEST: ("model",)}
-"""What each holds, whatever else."""
+"""The parts that each checkpoint holds, whatever else."""
 
 
 def save(content: Mapping[str, Any], path: Path) -> None:
@@ -86,7 +86,7 @@ def _loaded(path: Path, *, lazily: bool) -> dict[str, Any]:
 def _unpickled(path: Path, *, lazily: bool) -> Any:
     try:
         if not path.is_file() or not path.stat().st_size:
-            raise DamagedFile(path, "is empty" if path.is_file() else "is no file")
+            raise DamagedFile(path, "is empty" if path.is_file() else "is not a file")
         _verify(path)
         return torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     except DamagedFile:
@@ -123,12 +123,12 @@ def _way_out(path: Path) -> str:
         beside = f"checkpoints/{other.name} beside it is whole (step {step}): "
         if other.name == BEST:
             return f"{beside}`h2h train --from-run {here} init_from={here}` starts a new run from its weights"
-        return f"{beside}`h2h train resume_from={here}{_further(run)}` goes on from it and selects anew"
+        return f"{beside}`h2h train resume_from={here}{_further(run)}` resumes from it and selects again"
     return f"restore it from a copy, or train the run again: `h2h train --from-run {here}`"
 
 
 def _further(run: Path) -> str:
-    """A run that took all its steps goes on only if it is given more."""
+    """A run that took all its steps resumes only if it is given more."""
     try:
         trainer = RunFolder.open(run).read_record_as_written().config["trainer"]
         steps, more = int(trainer["max_steps"]), int(trainer["validate_every"])

@@ -22,7 +22,7 @@ from headtohead.training.checkpoints import load_best
 
 _HEAD = "head."
 _SMALLEST_SHARE = 0.5
-"""Of the body's weights that must come from the other run: less would be a new model under a false name."""
+"""The share of the body's weights that must come from the other run: less would be a new model under a false name."""
 _SHOWN = 4
 
 
@@ -33,7 +33,7 @@ class InitialWeights:
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
     left_aside: tuple[str, ...]
-    """Of the other side."""
+    """The tensors of the other side that were left aside."""
     cut: tuple[str, ...] = ()
     """Tables of positions that were longer there than needed here; they are among the taken."""
 
@@ -72,17 +72,17 @@ def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[st
 
 
 @torch.no_grad()
-def _put(own: Tensor, provided: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
+def _put(own: Tensor, source: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
     """Copy a weight into the model's own, one at a time so that no second model is held; say whether it was cut."""
-    is_cut = provided.shape != own.shape and may_be_cut and provided.shape[1:] == own.shape[1:]
+    is_cut = source.shape != own.shape and may_be_cut and source.shape[1:] == own.shape[1:]
     if is_cut:
-        provided = _cut(provided, len(own), name, run)
-    if provided.shape != own.shape:
+        source = _cut(source, len(own), name, run)
+    if source.shape != own.shape:
         raise UsageError(
-            f"init_from={run} does not fit this model: {name} is {_by(provided)} there and {_by(own)} here; give the "
+            f"init_from={run} does not fit this model: {name} is {_by(source)} there and {_by(own)} here; give the "
             "sizes and the choices of its model (its config shows them), or start without init_from"
         )
-    own.copy_(provided)
+    own.copy_(source)
     return is_cut
 
 
@@ -151,10 +151,10 @@ def _cut(table: Tensor, length: int, name: str, run: Path | str) -> Tensor:
 
 def _check_enough(here: dict[str, Tensor], taken: Sequence[str], run: Path | str) -> None:
     body = sum(weight.numel() for name, weight in here.items() if not name.startswith(_HEAD))
-    result = sum(here[name].numel() for name in taken if not name.startswith(_HEAD))
-    if result < _SMALLEST_SHARE * body:
+    num_taken = sum(here[name].numel() for name in taken if not name.startswith(_HEAD))
+    if num_taken < _SMALLEST_SHARE * body:
         raise UsageError(
-            f"init_from={run} has {result} of the {body} weights below this model's head, too few for an "
+            f"init_from={run} has {num_taken} of the {body} weights below this model's head, too few for an "
             "initialisation: "
             "give a run with the same model= and as many layers"
         )

@@ -1,4 +1,5 @@
-"""The memory that this process may take: the machine's, a container's (cgroup v1 and v2) and the shell's limit."""
+"""The memory that this process may take (the machine's, a container's under cgroup v1 and v2, and the shell's limit),
+and the bytes that weights, gradients and optimizer state take."""
 
 from __future__ import annotations
 
@@ -6,15 +7,18 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import torch
 
+from headtohead.training.optim.optimizers import STATES
+
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _FILES = {2: ("memory.max", "memory.current"), 1: ("memory.limit_in_bytes", "memory.usage_in_bytes")}
-"""By the version of cgroups: the limit, and what all processes under it hold now."""
+"""The files by the version of cgroups: the limit, and what all processes under it hold now."""
 
 
 def memory_limit(device: torch.device) -> int:
@@ -49,8 +53,8 @@ def _of_cgroups() -> Iterator[tuple[int, int]]:
         limit, used = _FILES[1 if controllers else 2]
         own = Path(path.lstrip("/"))
         for group in (root / own, *(root / parent for parent in own.parents)):
-            if (result := _number(group / limit)) is not None:
-                yield result, _number(group / used) or 0
+            if (limit_here := _number(group / limit)) is not None:
+                yield limit_here, _number(group / used) or 0
 
 
 def _number(file: Path) -> int | None:
@@ -93,3 +97,39 @@ def _high_water_mark() -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return psutil.Process(os.getpid()).memory_info().rss
+
+
+_OF_UPDATE = {"lion": 1, "muon": 4}
+"""Numbers for each weight that exist while the weights are updated, where the optimizer has no fused kernel."""
+
+
+@dataclass(frozen=True)
+class TrainedBytes:
+    """Bytes of one device that do not depend on what it reads."""
+
+    weights: float
+    """An average of them included."""
+    gradients: float
+    optimizer: float
+    updating: float
+    """More for a moment, while the weights are updated: a copy by which a logged step measures how far they move."""
+    moved: float
+    """Read or written by an update."""
+
+    @property
+    def total(self) -> float:
+        """Return what stays from step to step, with the gradients."""
+        return self.weights + self.gradients + self.optimizer
+
+
+def trained_bytes(weights: float, trained: float, optimizer: str, weight_averaging: float | None) -> TrainedBytes:
+    """Return the bytes by those of the weights on the device, and of those of them that are trained."""
+    states = STATES.get(optimizer, 0)
+    averaged = trained if weight_averaging is not None else 0.0
+    return TrainedBytes(
+        weights=weights + averaged,
+        gradients=trained,
+        optimizer=states * trained,
+        updating=trained * max(1, _OF_UPDATE.get(optimizer, 0) + 1),
+        moved=trained * (3 + 2 * states) + 3 * averaged,
+    )

@@ -39,8 +39,12 @@ from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule
 from headtohead.training.memory import PeakMemory
 from headtohead.training.parallel.devices import device_name, number_format, peak_flops, threads
-from headtohead.training.parallel.distributed import is_main_process, own_process_group
-from headtohead.training.parallel.process_group import join_process_group, lost_process
+from headtohead.training.parallel.process_group import (
+    is_main_process,
+    join_process_group,
+    lost_process,
+    own_process_group,
+)
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import StopRequest, outcome_of
 from headtohead.training.run_recorder import RunRecorder, folder_of
@@ -50,7 +54,7 @@ from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 WARM_UP_STEPS = 10
 """The first steps fill caches and compile kernels: throughput is measured after them."""
 PREDICTIONS = "predictions"
-"""The folder of a run for what it said to each sample of the test."""
+"""The folder of a run for its answers to each sample of the test."""
 _log = logging.getLogger(__name__)
 
 
@@ -152,7 +156,7 @@ class Run:
         module.state.seconds = time.perf_counter() - started
 
     def _attention_loggers(self) -> list[AttentionLogger]:
-        """Return one, or none where none is wanted."""
+        """Return one, or none where none is requested."""
         parts = self.parts
         is_on = parts.probe.is_on
         return [AttentionLogger(self.session, self._meter, parts.probe, parts.data, parts.task)] if is_on else []

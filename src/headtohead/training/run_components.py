@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
+from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
 from headtohead.data.data_source import DataSource
 from headtohead.ranges import (
     Amount,
@@ -42,24 +42,27 @@ class TrainerSettings:
 
     max_steps: Annotated[int, Range(0, 1_000_000_000)] = 1000
     max_epochs: Every | None = None
-    """In a configuration, in place of `max_steps`: times through the train split. Composing turns it into steps."""
+    """The times through the train split, in a configuration in place of `max_steps`. Composing turns them into
+    steps."""
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: Devices = 1
     num_nodes: Devices = 1
     strategy: Literal["single", "ddp", "model_parallel"] = "single"
     tensor_parallel: Devices = 1
-    """Among how many devices each layer is divided, under model_parallel; over what is left, weights are sharded."""
+    """The number of devices among which each layer is divided, under model_parallel; over what is left, weights are
+    sharded."""
     shard_among: Devices | None = None
-    """Among how many devices weights are sharded, under model_parallel; groups of so many hold copies of each other.
-    None means all."""
+    """The number of devices among which weights are sharded, under model_parallel; groups of so many hold copies of
+    each other. None means all."""
     reshard: bool = True
     """Whether gathered weights are given back between the forward and the backward pass, under model_parallel: false
     takes more memory and a third fewer messages."""
     accumulate: BatchSize = 1
-    """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
+    """The number of parts into which a device's share of a batch is split, to fit its memory; the result stays the
+    same."""
     batch_tokens: Annotated[int, Range(1, 1_000_000_000_000)] | None = None
-    """In a configuration, in place of data.batch_size and `accumulate`: tokens of an optimizer step. Composing solves
-    both."""
+    """The tokens of an optimizer step, in a configuration in place of data.batch_size and `accumulate`. Composing
+    solves both."""
     gradient_clip: Positive | None = 1.0
     """Largest norm of all gradients together."""
     weight_averaging: Annotated[float, Range(0.0, 1.0, above=True, below=True)] | None = None
@@ -70,12 +73,12 @@ class TrainerSettings:
     log_every: Every = 50
     validate_every: Every = 200
     validation_batches: BatchSize | None = None
-    """How many batches a validation takes, their rows drawn from the whole split, the same in every run; None means
-    all."""
+    """The number of batches that a validation takes, their rows drawn from the whole split, the same in every run; None
+    means all."""
     patience: Every | None = None
     """Stop after this many validations without a better one; None means never."""
     min_delta: NotNegative = 0.0
-    """What counts as better, for patience."""
+    """The smallest change that counts as better, for patience."""
     threads: Threads | None = None
     """Threads of the processor for each process; None means as torch chooses. Threads that wait for each other lose
     most of their time where other programs want the same processors: small models are steadier with one."""
@@ -88,7 +91,7 @@ class TrainerSettings:
     num_samples: Amount = 8
     """Rows of which a run shows what the model makes of them, some ten times and at the end."""
     keep_checkpoints: Literal["all", "best", "last", "none"] = "all"
-    """What stays on disk of a finished run."""
+    """The checkpoints that stay on disk of a finished run."""
 
     @property
     def num_replicas(self) -> int:
@@ -117,13 +120,13 @@ class ProbeSettings:
     """Attention maps of a few samples while a run trains: conf/probe."""
 
     at_end: bool = True
-    """Of the last weights."""
+    """Whether the last weights are probed at the end."""
     every: Every | None = None
     """Steps; None means only at the end."""
     samples: Count = 2
     """The first rows of the validation split, the same in every run."""
     max_length: Length = 32
-    """How many tokens of a sample are looked at."""
+    """The number of tokens of a sample that are looked at."""
     labels: bool = True
     """Tokens along the axes of the pictures, where there are not too many."""
     raw: bool = True
@@ -131,7 +134,8 @@ class ProbeSettings:
     without_mask: bool = False
     """Draw causal maps a second time with their mask taken off."""
     receptive_fields: Literal["never", "where_needed", "always"] = "where_needed"
-    """By gradients: where_needed, of what has no attention to show; always, of the whole model too."""
+    """The receptive fields by gradients: where_needed, of what has no attention to show; always, of the whole model
+    too."""
 
     @property
     def is_on(self) -> bool:
@@ -149,10 +153,10 @@ class RunInfo:
     tags: tuple[str, ...] = ()
     notes: str | None = None
     content_hash: str | None = None
-    """Of what decides the result."""
+    """The hash of what decides the result."""
     output_dir: Path = Path("outputs")
     folder: Path | None = None
-    """Where exactly the run goes, its name being the run's id; None means a new id below output_dir and group."""
+    """The exact folder of the run, whose name is the run's id; None means a new id below output_dir and group."""
     init_from: Path | str | None = None
     """The folder of another run, whose best weights this one starts from, or a published checkpoint, hf:NAME."""
     resume_from: Path | None = None
@@ -160,7 +164,7 @@ class RunInfo:
     take_over: bool = False
     """Whether it is continued although another process may still write it; that one ends at its next write."""
     place: StudyPosition = field(default_factory=StudyPosition)
-    """Where in a study it belongs."""
+    """The position in a study to which it belongs."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +177,9 @@ class RunComponents:
     data: DataSource
     optimizer: Callable[[nn.Module], Optimizer]
     schedule: Callable[[int], Schedule]
-    """From the number of steps of the run to its schedule."""
+    """A function from the number of steps of the run to its schedule."""
     augmentation: Augmentations = NO_AUGMENTATION
-    """Of training batches alone; bound to the data."""
+    """The augmentation of training batches, and of no others; bound to the data."""
     precision: Precision = field(default_factory=Precision)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     parametrisation: Parametrisation = field(default_factory=Standard)
@@ -188,6 +192,6 @@ class RunComponents:
     costs: Mapping[str, Any] = field(default_factory=dict)
     """The ledger as plain numbers, for the record."""
     budget: Mapping[str, Any] = field(default_factory=dict)
-    """What a study holds equal between its arms, for the record."""
+    """The quantity that a study holds equal between its arms, for the record."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The resolved configuration, plain, as it can be run again."""

@@ -10,7 +10,7 @@ from typing import Any
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress
 from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.tracker import Tracker

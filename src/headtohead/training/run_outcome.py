@@ -18,13 +18,13 @@ from headtohead.files.disk_operations import OutOfDisk, is_full
 from headtohead.records.record import Status
 from headtohead.training.parallel.process_group import lost_process
 from headtohead.training.run_components import RunComponents
-from headtohead.wandb_client.agent import stop_message
+from headtohead.wandb_client.registered_sweeps import stop_message
 
 _ALLOCATORS_WORDS = ("out of memory", "not enough memory", "DefaultCPUAllocator", "can't allocate memory")
 
 
 class Diverged(Exception):  # noqa: N818 - the name of an outcome, like the next one
-    """A loss that is no number any more."""
+    """A loss that is not a number any more."""
 
     def __init__(self, what: str, value: float, step: int) -> None:
         super().__init__(f"{what} was {value} at step {step}")
@@ -55,7 +55,7 @@ def outcome_of(error: BaseException, parts: RunComponents) -> tuple[Status, str]
 def _of_the_disk(error: BaseException) -> str:
     if isinstance(error, OutOfDisk):
         return error.sentence("resume the run")
-    return f"the disk is full ({_first_line(error)}): free some room, then resume the run"
+    return f"the disk is full ({_first_line(error)}): free some space, then resume the run"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

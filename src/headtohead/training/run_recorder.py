@@ -27,7 +27,7 @@ from headtohead.training.checkpoints import last_step
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.parallel.devices import describe
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 from headtohead.training.run_components import RunComponents, RunInfo
 from headtohead.training.run_logger import RunLogger
 from headtohead.wandb_client.connection import setting
@@ -161,7 +161,7 @@ def _new_record(run_id: str, parts: RunComponents) -> RunRecord:
             **_rows(parts),
             **_classes(parts),
             **_validation_texts(parts),
-            **({LEAKS: dict(result)} if (result := parts.data.leaks()) else {}),
+            **({LEAKS: dict(leaks)} if (leaks := parts.data.leaks()) else {}),
         },
         costs=dict(parts.costs),
         budget=dict(parts.budget),

@@ -1,4 +1,4 @@
-"""Lightning's Trainer, made to do one thing: our loop on the devices and in the precision that were asked for."""
+"""Lightning's Trainer, made to do one thing: our loop on the devices and in the precision that were requested."""
 
 from __future__ import annotations
 

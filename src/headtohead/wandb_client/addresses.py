@@ -27,7 +27,7 @@ class RunsAddress:
     project: str
     run: str | None = None
     filters: Mapping[str, str] = field(default_factory=dict)
-    """For W&B's client; empty for all of a project."""
+    """The filters for W&B's client; empty for all of a project."""
 
     @property
     def path(self) -> str:
@@ -51,6 +51,6 @@ def address_of(typed: str) -> RunsAddress:
         case [entity, project, kind, name] if kind in _FILTERS:
             return RunsAddress(typed, entity, project, filters={_FILTERS[kind]: name})
         case [_, _, *_]:
-            raise WandbError(f"wandb:{typed} is no address of runs: write {FORMS}")
+            raise WandbError(f"wandb:{typed} is not an address of runs: write {FORMS}")
         case _:
             raise WandbError(f"wandb:{typed} names no project: write {FORMS}")

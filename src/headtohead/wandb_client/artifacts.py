@@ -26,7 +26,7 @@ class ArtifactFiles:
     kind: str
     files: Mapping[str, Path]
     days: float | None
-    """After which W&B may drop it; None for never."""
+    """The days after which W&B may drop it; None for never."""
 
 
 def tracking_settings_of(run: RunFolder) -> TrackingSettings:
@@ -46,7 +46,7 @@ def mark_artifacts(run: RunFolder) -> None:
 
 
 def forget_artifacts(run: RunFolder) -> None:
-    """A run that goes on gets new ones."""
+    """A resumed run gets new ones."""
     _marker(run).unlink(missing_ok=True)
 
 

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from headtohead.records.record import RunRecord
 from headtohead.records.secrets import clean_text, mask_secrets, without_home
-from headtohead.wandb_client.agent import with_swept
 from headtohead.wandb_client.connection import TrackingSettings
+from headtohead.wandb_client.registered_sweeps import with_swept
 from headtohead.wandb_client.run_metadata import beside_config
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """Colours and movements of the cursor."""
 _LONGEST = 10_000
 _TOO_LONG = f"[a line of more than {_LONGEST} letters]"
-"""In the place of such a line: where it were cut, half of a secret could be left."""
+"""The words in the place of such a line: if it were cut, half of a secret could be left."""
 
 
 class ConsoleLog:

@@ -29,26 +29,27 @@ class TrackingSettings:
 
     mode: Mode = "auto"
     project: str | None = None
-    """None means as W&B's settings say, and headtohead where they say nothing."""
+    """The project; None means as W&B's settings say, and headtohead where they say nothing."""
     entity: str | None = None
-    """None means as W&B's settings say, and the user's default where they say nothing."""
+    """The entity; None means as W&B's settings say, and the user's default where they say nothing."""
     connect_timeout: Seconds = 3.0
     """Seconds for a first TCP connection, before W&B's client, which waits for minutes, is asked to try."""
     init_timeout: Seconds = 20.0
     finish_timeout: Seconds = 15.0
     """Seconds after the last step for what is not uploaded yet; the rest stays on disk."""
     job_type: str | None = None
-    """None means as W&B's settings say, and train where they say nothing; parts of a study have their own."""
+    """The job type; None means as W&B's settings say, and train where they say nothing; parts of a study have their
+    own."""
     system_metrics: bool = True
     console: bool = True
     """Whether W&B shows what the run prints and which packages are installed; secrets are masked."""
     artifacts: Sequence[str] = ()
-    """Of `record` and `checkpoint` what is uploaded when the run is over."""
+    """The artifacts, `record` and `checkpoint`, that are uploaded when the run is over."""
     artifact_megabytes: NotNegative = 500.0
     artifact_days: Seconds | None = 90.0
     """W&B drops artifacts after so many days; None for never."""
     workspace: bool = False
-    """Of a study: make a page and a report in W&B at its end."""
+    """Whether a study makes a page and a report in W&B at its end."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -75,7 +76,7 @@ class TrackingDecision:
 
 
 def decide(settings: TrackingSettings) -> TrackingDecision:
-    """Online where asked for and possible; a login is demanded only of those who ask for `online` by name."""
+    """Online where requested and possible; a login is demanded only of those who ask for `online` by name."""
     mode, why = _requested_mode(settings)
     if mode == "none" or mode == "offline":
         return TrackingDecision(mode, why)
@@ -93,9 +94,9 @@ def decide(settings: TrackingSettings) -> TrackingDecision:
 
 
 def _requested_mode(settings: TrackingSettings) -> tuple[Mode, str]:
-    """Return the mode, and who asked for it: what is configured here, and for `auto` W&B's own settings."""
+    """Return the mode, and who requested it: what is configured here, and for `auto` W&B's own settings."""
     if settings.mode != "auto":
-        return settings.mode, "asked for"
+        return settings.mode, "requested"
     by_wandb: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "disabled": "none"}
     value = setting("mode") or ""
     source = "WANDB_MODE" if os.environ.get("WANDB_MODE") else "wandb/settings"
@@ -163,7 +164,7 @@ VARIABLES: dict[Name, str] = {
     "run_job_type": "WANDB_JOB_TYPE",
     "root_dir": "WANDB_DIR",
 }
-"""By the name that a settings file has for it."""
+"""The variables by the name that a settings file has for them."""
 
 
 def setting(name: Name) -> str | None:

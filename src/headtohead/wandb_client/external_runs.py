@@ -13,7 +13,7 @@ from headtohead.wandb_client.addresses import WandbError
 
 _SEED = ("seed", "random_seed", "rng_seed")
 _ATTRIBUTES = ("name", "group", "job_type", "sweep_name")
-"""Of a run of W&B, which may name an arm beside its configuration."""
+"""The attributes of a run of W&B that may name an arm, beside its configuration."""
 _FEW = 12
 
 
@@ -74,7 +74,7 @@ def seed_of(config: Mapping[str, Any], name: str) -> int:
 
 def flattened(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Nested values by dotted names: what `define_metric` with a summary makes of a result among them. Tables and
-    pictures, which the client writes with a `_type`, are no values."""
+    pictures, which the client writes with a `_type`, are not values."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping) and "_type" in value:
@@ -105,4 +105,4 @@ def _choices(wrong: str | None, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(wrong or "", names, n=1)
     hint = f"did you mean {close[0]}? It has " if close else ""
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return f"{hint}{', '.join(names[:_FEW]) or 'of which it has none'}{more}"
+    return f"{hint}{', '.join(names[:_FEW]) or 'and it has none'}{more}"

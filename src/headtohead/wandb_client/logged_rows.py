@@ -12,11 +12,11 @@ import numpy as np
 from headtohead.errors import UsageError
 from headtohead.interpretability.colour_table import values_to_colours
 from headtohead.metrics import metric_named
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress
 
 AXIS = "trainer/global_step"
-"""What every chart is drawn against; W&B's own _step numbers rows."""
+"""The axis that every chart is drawn against; W&B's own _step numbers rows."""
 _AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
 
 
@@ -74,7 +74,7 @@ def to_picture(array: Any) -> np.ndarray:
     """Return an 8-bit picture [H, W, 3] of a map [H, W], or of colours [H, W, 3 or 4].
 
     Maps are spread over the colours from their smallest to their largest value (a map of one value shows it within
-    0 to 1); what is no number is grey. Colours as floats must lie within 0 and 1.
+    0 to 1); what is not a number is grey. Colours as floats must lie within 0 and 1.
     """
     values = np.asarray(array)
     if values.ndim == 2:
@@ -129,11 +129,11 @@ _PLACES: dict[tuple[Medium, str], int] = {
     ("numbers", "test"): 8,
     ("numbers", "longer tests"): 9,
 }
-"""In the order in which they come to pass within a step."""
+"""The order in which media are logged within a step."""
 
 
 class RowNumbers:
-    """Gives rows their numbers; a row that the server holds, or that was told already, gets none."""
+    """Gives rows their numbers; a row that the server holds, or that was logged already, gets none."""
 
     def __init__(self, first_free: int = 0) -> None:
         self._held, self._last = first_free - 1, -1

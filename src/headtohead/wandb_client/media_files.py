@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.files.safe_read import DamagedFile
-from headtohead.metrics.metric_table import Cell, MetricTable
+from headtohead.metrics.metric import Cell, MetricTable
 from headtohead.records.metrics_file import TEST
 from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.logged_rows import Medium
@@ -28,7 +28,7 @@ class MediaFile:
     """One table or picture."""
 
     name: str
-    """As W&B has it, `attention/stack.0.mixer` or `validation/samples`."""
+    """The name as W&B has it, `attention/stack.0.mixer` or `validation/samples`."""
     step: int
     medium: Medium
     path: Path
@@ -99,7 +99,7 @@ def _read_table(path: Path) -> MetricTable:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *rows = csv.reader(file)
     except csv.Error as error:
-        raise DamagedFile(path, f"is no table ({error})") from None
+        raise DamagedFile(path, f"is not a table ({error})") from None
     by_column = [_typed(cells) for cells in zip(*rows, strict=True)]
     return MetricTable(tuple(columns), tuple(zip(*by_column, strict=True)))
 

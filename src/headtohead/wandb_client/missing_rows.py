@@ -27,7 +27,7 @@ from headtohead.wandb_client.transaction_log import UploadTarget, address_of, is
 
 _APART = "missing"
 _OF_THE_CLIENT = ("_timestamp", "_runtime")
-"""Of a row that is added later they would say when that was."""
+"""The client's columns: those of a row that is added later would say when that was."""
 _FILES, _MEDIA = "files", "media/"
 _COUNTED: Mapping[Medium, str] = {"numbers": "row{} of numbers", "tables": "table{}", "pictures": "picture{}"}
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from headtohead.wandb_client.artifacts import forget_artifacts
 from headtohead.wandb_client.connection import setting
 
 SUPERSEDED = "superseded"
-"""Where W&B's files of earlier starts lie."""
+"""The folder in which W&B's files of earlier starts lie."""
 
 
 @dataclass(frozen=True)

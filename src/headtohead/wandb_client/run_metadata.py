@@ -13,11 +13,11 @@ from typing import Any
 from headtohead.records.record import RunRecord, WandbLink
 from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.strict_json import RecordError
-from headtohead.wandb_client.agent import sweep_id
 from headtohead.wandb_client.connection import TrackingSettings, setting
+from headtohead.wandb_client.registered_sweeps import sweep_id
 
 BESIDE = ("arm", "place", "content_hash", "environment")
-"""What stands in W&B's configuration of a run besides its own."""
+"""The entries of W&B's configuration of a run besides the run's own."""
 TRIAL, PART = "trial", "part"
 """Job types of runs that no verdict rests on."""
 _MIXER, _OF_A_PATTERN = "model/mixer", "model/mixer@"
@@ -88,8 +88,8 @@ def assign_run_id(record: RunRecord, folder: RunFolder) -> None:
             link.id,
         )
         record.wandb = link = WandbLink()
-    provided = os.environ.get("WANDB_RUN_ID") if sweep_id() else None
-    link.id = provided or link.id or secrets.token_hex(_ID_BYTES)
+    agent_id = os.environ.get("WANDB_RUN_ID") if sweep_id() else None
+    link.id = agent_id or link.id or secrets.token_hex(_ID_BYTES)
     link.folder = str(folder.path)
     folder.write_record(record)
 

@@ -1,4 +1,5 @@
-"""Runs in Weights & Biases as records: ours as they told it, those of other programs as far as a named metric tells."""
+"""Runs in Weights & Biases as records: ours as they recorded it, those of other programs as far as a named metric
+tells."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from headtohead.wandb_client.run_metadata import BESIDE
 
 SILENT = "W&B's server does not answer"
 PAGE = 50
-"""Runs asked for at once."""
+"""Runs requested at once."""
 _STATES: Mapping[str, Status] = {"finished": "finished", "running": "running", "failed": "failed"}
-"""Of W&B; crashed, killed and preempted ones were interrupted."""
+"""The states of W&B; crashed, killed and preempted runs were interrupted."""
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _OURS = ("validation", "test")
 _NON_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")

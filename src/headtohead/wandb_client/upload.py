@@ -96,12 +96,12 @@ def _artifacts(what: Pending, apart: Path, aliases: Path, left: Callable[[], flo
     """Write artifacts in W&B's offline form: online the client contacts the server and waits for its answer without
     limit."""
     wait_for_end_of(what.file, left())
-    result, address = artifacts_of(what.run, apart / "texts"), address_of(what.file)
-    if not result or address is None:
+    files, address = artifacts_of(what.run, apart / "texts"), address_of(what.file)
+    if not files or address is None:
         return []
 
     def write(run: Any) -> None:
-        for artifact in result:
+        for artifact in files:
             log_artifact(artifact, run)
 
     return artifacts_in(write_separately(address, apart, write, left), aliases=aliases)
@@ -131,7 +131,7 @@ def _last_row(address: UploadTarget) -> int | None:
 
 
 def _sync(file: Path, *, timeout: float) -> Upload:
-    """W&B's client would go on for hours where a server fails: it is ended after `timeout` seconds."""
+    """W&B's client would continue for hours where a server fails: it is ended after `timeout` seconds."""
     if timeout <= 0:
         return Upload(trouble="no time was left for it")
     command = [sys.executable, "-m", "wandb", "sync", "--include-online", str(file)]
@@ -148,7 +148,7 @@ def _sync(file: Path, *, timeout: float) -> Upload:
             output, _ = process.communicate(timeout=timeout)
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # its service too, which would go on alone
+                os.killpg(process.pid, signal.SIGKILL)  # its service too, which would continue alone
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             return Upload(trouble=f"{server_url()} did not take it within {timeout:g} s")

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headtohead.errors import UsageError
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.record import Progress, RunRecord, Status, WandbLink
 from headtohead.records.run_folder import RunFolder
 from headtohead.records.secrets import mask_secrets, without_home
-from headtohead.wandb_client.agent import sweep_id, unlocked
 from headtohead.wandb_client.artifacts import has_pending_artifacts, link_record
 from headtohead.wandb_client.client_run import (
     ConsoleLog,
@@ -46,6 +45,7 @@ from headtohead.wandb_client.pending_uploads import (
     move_aside,
     root_of_files,
 )
+from headtohead.wandb_client.registered_sweeps import sweep_id, unlocked
 from headtohead.wandb_client.run_metadata import assign_run_id, group_of, job_of, tags_of
 from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import NoTracker, Tracker
@@ -206,7 +206,7 @@ class WandbTracker(Tracker):
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # whatever becomes of W&B's client or service, training goes on
+        except Exception as error:  # whatever becomes of W&B's client or service, training continues
             self._run = None
             _log.warning("W&B failed (%s); the run continues with its record only", first_line(error))
 
@@ -214,7 +214,7 @@ class WandbTracker(Tracker):
 def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, resumed: bool = False) -> Tracker:
     """Begin (or, `resumed`, continue) the W&B run of a record; says in one line what mode is in force.
 
-    Call it on the first process only, when the folder's metrics are as the run will go on from. `record.wandb` is set.
+    Call it on the first process only, when the folder's metrics are as the run will resume from. `record.wandb` is set.
     """
     decision = decide(settings)
     if decision.mode == "none":

@@ -156,7 +156,7 @@ def project_of(api: Any, typed: str = "", *, settings: TrackingSettings | None =
     """ENTITY/PROJECT, PROJECT of the default entity, or, where nothing is typed, as runs are sent to."""
     parts = [part for part in typed.split("/") if part]
     if len(parts) > 2:
-        raise WandbError(f"{typed} is no project of W&B: write ENTITY/PROJECT, or PROJECT alone")
+        raise WandbError(f"{typed} is not a project of W&B: write ENTITY/PROJECT, or PROJECT alone")
     sent_to = settings or TrackingSettings()
     name = parts[-1] if parts else connection.project_of(sent_to)
     entity = parts[0] if len(parts) == 2 else connection.entity_of(sent_to) or api.default_entity

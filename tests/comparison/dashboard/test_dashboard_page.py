@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from browser import CHROMIUM, Browser
+from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
@@ -32,7 +34,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def visit(browser: Browser, dashboard: Dashboard, **view: Any) -> None:
-    """A page loaded anew, not only another place on it."""
+    """A page loaded again, not only another place on it."""
     browser.open("about:blank")
     browser.open(f"{dashboard.address}#" + "&".join(f"{name}={value}" for name, value in view.items()))
 
@@ -244,3 +246,25 @@ def test_a_real_training_is_followed_to_its_end(browser: Browser, tmp_path: Path
         visit(browser, dashboard, sel="*", tab="maps")
         shown(browser, "[...document.images].some((image) => image.naturalWidth > 100)")
         assert_quiet(browser, dashboard)
+
+
+def test_who_goes_elsewhere_while_the_first_runs_are_chosen_stays_there(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+    start = LiveRuns.start
+
+    def slow(self: LiveRuns, of: Any) -> list[str]:
+        asked.set()
+        assert answered.wait(PATIENCE)
+        return start(self, of)
+
+    monkeypatch.setattr(LiveRuns, "start", slow)
+    written_run(tmp_path)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        assert asked.wait(PATIENCE)
+        browser.run("location.hash = 'sel=*&tab=results'")
+        answered.set()
+        shown(browser, "document.documentElement.dataset.drawn === 'sel=*&tab=results'")
+        assert browser.run("location.hash") == "#sel=*&tab=results"

@@ -143,7 +143,7 @@ def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
     second = message(dashboard, "/api/curves", metric="train/loss", run=key, **position)[key]
     assert second["step"] == [4, 5]
     assert second["value"] == [1.0, 0.8]
-    assert not second["anew"]
+    assert not second["restarted"]
 
 
 def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     command = [*H2H, "dashboard", str(tmp_path / "ouputs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2
-    assert "is no folder" in done.stderr
+    assert "is not a folder" in done.stderr
 
 
 @pytest.mark.parametrize("verdict", ['{"verdicts": 3, "remarks": 7}', '{"study": [1], "verdicts": [null, {}]}', "[]"])

@@ -59,7 +59,7 @@ def test_a_page_that_knows_the_answer_is_not_sent_it_again(tmp_path: Path) -> No
     assert live.page(EVERY, 60, NONE, now) == {"now": now, "same": True}
     train(run, range(4, 6))
     assert "items" in live.page(EVERY, 60, NONE, now)
-    assert "items" in restless(tmp_path).page(EVERY, 60, NONE, now), "another server counts anew"
+    assert "items" in restless(tmp_path).page(EVERY, 60, NONE, now), "another server counts again"
 
 
 def test_records_are_opened_once_until_they_are_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_findings_are_valid_json_with_every_record(findings: ComparisonResults) 
 
 def test_a_run_that_diverged_and_one_that_is_missing_are_both_told(findings: ComparisonResults) -> None:
     text = text_of(findings)
-    assert "the loss is no number since step 100" in text
+    assert "the loss is not a number since step 100" in text
     assert "missing" in text
     assert "h2h train model/norm=rms_norm seed=3" in text
 

@@ -27,17 +27,24 @@ def test_the_interval_of_the_exponent_is_as_narrow_as_the_noise_allows() -> None
     assert 0.01 < law.exponent.high - law.exponent.low < 0.06
 
 
+WHOLE = pytest.param(200, 300, 0.9, marks=pytest.mark.whole)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("studies", "samples", "fewest"), [(30, 100, 0.8), WHOLE])
 @pytest.mark.parametrize(("num_sizes", "noise"), [(7, 0.003), (4, 0.003), (7, 0.02)])
-def test_the_intervals_hold_the_planted_law_nearly_as_often_as_they_say(num_sizes: int, noise: float) -> None:
-    """The intervals are those of 8 or of 14 runs; 93 to 95 of 100 hold the law."""
+def test_the_intervals_hold_the_planted_law_nearly_as_often_as_they_say(
+    num_sizes: int, noise: float, studies: int, samples: int, fewest: float
+) -> None:
+    """The intervals are those of 8 or of 14 runs; 93 to 95 of 100 hold the law, and of thirty studies what is within
+    three standard deviations of that."""
     sizes = np.repeat(np.geomspace(1e5, 1e8, num_sizes), 2)
     rng = np.random.default_rng(0)
-    losses = (1.7 + 40 * sizes**-0.3) * np.exp(noise * rng.normal(size=(200, sizes.size)))
-    laws = [power_law(sizes, loss, samples=300) for loss in losses]
+    losses = (1.7 + 40 * sizes**-0.3) * np.exp(noise * rng.normal(size=(studies, sizes.size)))
+    laws = [power_law(sizes, loss, samples=samples) for loss in losses]
     for name, truth in (("floor", 1.7), ("scale", 40.0), ("exponent", 0.3)):
         result = [getattr(law, name) for law in laws]
-        assert 0.9 <= np.mean([holds(each, truth) for each in result]) <= 0.99
+        assert fewest <= np.mean([holds(each, truth) for each in result]) <= (0.99 if studies > 50 else 1)
 
 
 def holds(result: FittedValue, truth: float) -> bool:
@@ -45,22 +52,26 @@ def holds(result: FittedValue, truth: float) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("studies", "samples", "fewest"), [(10, 40, 0.6), pytest.param(30, 60, 0.8, marks=pytest.mark.whole)]
+)
 @pytest.mark.parametrize(("num_tokens", "most_tokens", "noise"), [(5, 1e7, 0.003), (3, 4e5, 0.01)])
 def test_the_intervals_of_joint_laws_hold_them_nearly_as_often_as_they_say(
-    num_tokens: int, most_tokens: float, noise: float
+    num_tokens: int, most_tokens: float, noise: float, studies: int, samples: int, fewest: float
 ) -> None:
     """The laws are fitted to 24 or 40 runs. With 200 such studies 92 to 96 of 100 do on wide grids, and 90 to 98 where
-    tokens span 4."""
+    tokens span 4; six of ten are three standard deviations below nine."""
     axes = np.meshgrid(np.geomspace(1e4, 3e5, 4), np.geomspace(1e5, most_tokens, num_tokens))
     sizes, tokens = (np.repeat(axis.ravel(), 2) for axis in axes)
     rng = np.random.default_rng(0)
     planted = 1.0 + 30 * sizes**-0.34 + 40 * tokens**-0.28
     laws = [
-        joint_law(sizes, tokens, planted * np.exp(noise * rng.normal(size=sizes.size)), samples=60) for _ in range(30)
+        joint_law(sizes, tokens, planted * np.exp(noise * rng.normal(size=sizes.size)), samples=samples)
+        for _ in range(studies)
     ]
     truths = {"floor": 1.0, "scale": 30.0, "exponent": 0.34, "token_exponent": 0.28, "frontier_exponent": 0.28 / 0.62}
     for name, truth in truths.items():
-        assert np.mean([holds(getattr(law, name), truth) for law in laws]) >= 0.8, name
+        assert np.mean([holds(getattr(law, name), truth) for law in laws]) >= fewest, name
 
 
 def test_a_floor_that_is_fitted_at_zero_leaves_the_upper_ends_open() -> None:
@@ -99,5 +110,5 @@ def test_too_few_points_or_sizes_are_refused() -> None:
 
 
 def test_a_diverged_run_is_no_point_of_a_law() -> None:
-    with pytest.raises(ValueError, match="a run that diverged is no point of a law"):
+    with pytest.raises(ValueError, match="a run that diverged is not a point of a law"):
         power_law([1.0, 2.0, 4.0, 8.0], [3.0, 2.0, np.nan, 1.0])

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from from_fields import from_fields
-from headtohead.data.augmentation.augmentation import Augmentation
-from headtohead.data.augmentation.pipeline import Augmentations
+from headtohead.data.augmentation.augmentation import Augmentation, Augmentations
 from headtohead.data.augmentation.token_noise import SpanMasking, TokenDropping, TokenReplacement
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.generated.english_grammar import GrammarCorpus

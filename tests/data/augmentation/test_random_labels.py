@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from data.small_texts import GivenSamples
-from headtohead.data.augmentation.pipeline import Augmentations, RandomLabels
+from headtohead.data.augmentation.augmentation import Augmentations, RandomLabels
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataError
 from headtohead.data.row_formats.labelled_text import ClassFormat, ScoreFormat

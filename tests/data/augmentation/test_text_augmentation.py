@@ -12,8 +12,7 @@ import torch
 
 from data.small_texts import GivenSamples
 from from_fields import from_fields
-from headtohead.data.augmentation.augmentation import Augmentation, Draws
-from headtohead.data.augmentation.pipeline import Augmentations
+from headtohead.data.augmentation.augmentation import Augmentation, Augmentations, Draws
 from headtohead.data.augmentation.text_rewriting import BpeDropout, Synonyms
 from headtohead.data.augmentation.token_noise import SpanMasking, Swapping, TokenDropping, TokenReplacement
 from headtohead.data.batches.batch import IGNORED, Batch

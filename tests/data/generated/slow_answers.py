@@ -1,4 +1,4 @@
-"""The answers of the procedural tasks worked out anew, one at a time and from decoded symbols alone."""
+"""The answers of the procedural tasks worked out again, one at a time and from decoded symbols alone."""
 
 from __future__ import annotations
 

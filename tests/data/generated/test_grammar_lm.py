@@ -1,4 +1,4 @@
-"""Sentences parsed anew, by another algorithm than the one that wrote them."""
+"""Sentences parsed again, by another algorithm than the one that wrote them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_impossible_corpus_is_refused(chosen: dict[str, int], message: str) -> N
 def test_more_samples_than_there_are_is_refused() -> None:
     from headtohead.data.splits.sample_splits import SplitSizes, split_samples
 
-    with pytest.raises(DataError, match=r"data=letters has only 3 different samples .* and 5 are asked for"):
+    with pytest.raises(DataError, match=r"data=letters has only 3 different samples .* and 5 are requested"):
         split_samples("abcabcabc", SplitSizes(3, 1, 1).by_name(), source="letters")
     assert split_samples("aabcde", SplitSizes(2, 1, 2).by_name(), source="letters") == {
         "train": ["d", "e"],

@@ -1,4 +1,4 @@
-"""Relations by reading the pairs anew, and how little their words tell."""
+"""Relations by reading the pairs again, and how little their words tell."""
 
 from __future__ import annotations
 

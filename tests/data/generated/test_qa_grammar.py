@@ -1,4 +1,4 @@
-"""Answers by reading the contexts anew, and how little there is to guess."""
+"""Answers by reading the contexts again, and how little there is to guess."""
 
 from __future__ import annotations
 

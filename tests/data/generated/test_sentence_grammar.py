@@ -1,4 +1,4 @@
-"""Labels by reading the sentences anew, and how little their words tell."""
+"""Labels by reading the sentences again, and how little their words tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags by reading the sentences anew, and how little the words tell by themselves."""
+"""Tags by reading the sentences again, and how little the words tell by themselves."""
 
 from __future__ import annotations
 

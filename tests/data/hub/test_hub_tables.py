@@ -346,11 +346,11 @@ def test_numbers_with_a_point_are_scores_and_no_classes(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_holds_no_rows_is_reported(tmp_path: Path) -> None:
-    assert "is no folder" in refusal(tmp_path / "nowhere")
+    assert "is not a folder" in refusal(tmp_path / "nowhere")
     (tmp_path / "notes.txt").write_text("nothing")
     assert "has no .parquet" in refusal(tmp_path) and "it holds notes.txt" in refusal(tmp_path)
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.PNG").write_bytes(b"")
     assert refusal(tmp_path).endswith(f"or read folders of images by data=image_folder data.path={tmp_path}.")
     (tmp_path / "train.json").write_text("[1, 2]")
-    assert "entry 1 is no object with named values" in refusal(tmp_path)
+    assert "entry 1 is not an object with named values" in refusal(tmp_path)

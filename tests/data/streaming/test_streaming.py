@@ -30,7 +30,7 @@ from headtohead.training.loop.data_module import TrainingBatches as TrainingStep
 
 NUM_FILES, NUM_GROUPS, DOCUMENTS = 3, 4, 20
 FIRST_PASS = (1 << 54) - 1
-"""What a row's number has below the pass in which it is read."""
+"""The bits of a row's number below the pass in which it is read."""
 HELD_OUT = {"num_validation": 7, "num_test": 9, "num_learned": 40}
 
 

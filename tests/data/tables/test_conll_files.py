@@ -1,4 +1,4 @@
-"""Tagged words of one's own, a word a line; and translations, a line beside a line."""
+"""Tagged words of the user's own, a word a line; and translations, a line beside a line."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_files_of_their_own_need_no_column_to_share_by(tmp_path: Path) -> None:
 def test_a_column_that_shares_nothing_out_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "data.csv", CLAIMS)
     message = refusal(lambda: source_of(path, **SHARED, share_by="abuot"))
-    assert f"data.share_by=abuot is no column of {path}, which has about, claim, text, label" in message
+    assert f"data.share_by=abuot is not a column of {path}, which has about, claim, text, label" in message
     message = refusal(lambda: source_of(path, **SHARED, share_by="label"))
     assert "has 120 samples in 2 groups by data.share_by=label, too few to share out to three splits" in message
 

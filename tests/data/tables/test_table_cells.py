@@ -18,7 +18,7 @@ from headtohead.data.sources.json_files import JsonFiles
     [
         ("label", "", "line 4: its label is empty, and must be a name or a whole number"),
         ("text", "", "line 4: its text is empty; remove the row"),
-        ("label", "maybe", "line 4 has label 'maybe', which is none of data.class_names (no, yes)"),
+        ("label", "maybe", "line 4 has label 'maybe', which is not in data.class_names (no, yes)"),
         ("label", "2", "line 4 has label 2, and its 2 classes are numbered from 0 to 1"),
     ],
 )

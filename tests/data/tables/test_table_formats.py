@@ -45,12 +45,12 @@ def test_lines_within_quotes_count_as_lines_of_the_file(tmp_path: Path) -> None:
         ("data.csv", b"text,label\n\xff,1\n", "is not text in data.encoding=utf-8 .byte 11 is 0xff"),
         ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
         ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}\n', "line 2 has no 'label', it has 'text'"),
-        ("data.jsonl", b'{"text": "a", "label": 1}\n[1]\n', "entry 2 is no object with named values, but '.1.'"),
-        ("data.json", b"[1, 2]", "entry 1 is no object with named values, but '1'"),
+        ("data.jsonl", b'{"text": "a", "label": 1}\n[1]\n', "entry 2 is not an object with named values, but '.1.'"),
+        ("data.json", b"[1, 2]", "entry 1 is not an object with named values, but '1'"),
         ("data.json", b'[{"text": 1}, ', "line 1 is not JSON"),
         ("data.json", b"", "holds no objects"),
         ("data.json", b'{"a": \n1}', "must hold an object per line, a list of objects"),
-        ("data.parquet", b"PAR1 and no more", "is not a whole Parquet file .* write it anew"),
+        ("data.parquet", b"PAR1 and no more", "is not a whole Parquet file .* write it again"),
     ],
 )
 def test_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables of one's own: the same samples from CSV, JSON and Parquet, of the kind that their columns say."""
+"""Tables of the user's own: the same samples from CSV, JSON and Parquet, of the kind that their columns say."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_titles_change_nothing_but_by_what_rows_can_be_shared_out(tmp_path: Path
     without = source_of(articles_in(tmp_path / "plain.json", titled=False))
     assert with_titles.samples() == without.samples()
     message = refusal(lambda: source_of(tmp_path / "plain.json", share_by="title"))
-    assert "data.share_by=title is no column of" in message
+    assert "data.share_by=title is not a column of" in message
 
 
 @pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, []])

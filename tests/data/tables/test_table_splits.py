@@ -1,4 +1,4 @@
-"""Tables of one's own: which files are which split, and shares of one file."""
+"""Tables of the user's own: which files are which split, and shares of one file."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ import pytest
 
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.launchers.launcher import Command, LocalProcesses, processors
-from headtohead.execution.launchers.launcher_choice import launcher_choice
 from headtohead.execution.launchers.ray_tasks import RayTasks
 from headtohead.execution.launchers.slurm import Slurm
 from headtohead.execution.launchers.submitit_jobs import SubmititLocal
+from headtohead.execution.launchers.worker_commands import launcher_choice
 
 OWN = """
 from headtohead.execution.launchers.launcher import LocalProcesses

@@ -1,4 +1,4 @@
-"""Real runs of a cluster: taken away while they train, queued again, gone on with."""
+"""Real runs of a cluster: taken away while they train, queued again, resumed."""
 
 from __future__ import annotations
 

@@ -74,13 +74,13 @@ def test_the_digest_is_of_every_id_and_text() -> None:
     ("name", "content", "reading", "sentence"),
     [
         ("a.txt", " ", ReadOptions(), "holds no text"),
-        ("a.pdf", "x", ReadOptions(), "no kind of file that is read"),
+        ("a.pdf", "x", ReadOptions(), "not a kind of file that is read"),
         ("a.txt", "x", ReadOptions(text_columns=("t",)), "name columns of a table"),
         ("a.csv", "text\nx\n", ReadOptions(unit="line"), "whose rows are the documents"),
         ("a.csv", "id,text\nx,a\nx,b\n", ReadOptions(), "two documents have the id 'x'"),
         ("a.csv", "one,two\nx,a\n", ReadOptions(), "name the one with the text, --text-column one"),
         ("a.csv", "one,two\nx,a\n", ReadOptions(text_columns=("three",)), "has no such column, it has one, two"),
-        ("a.jsonl", '{"text": ["x"]}\n', ReadOptions(), "is no text"),
+        ("a.jsonl", '{"text": ["x"]}\n', ReadOptions(), "is not text"),
     ],
 )
 def test_texts_that_cannot_be_read_are_refused(

@@ -148,8 +148,8 @@ def test_rows_are_those_of_evaluation(decoder: FinishedRun) -> None:
     ("arguments", "reason"),
     [
         ({"text": " \n"}, "--text is empty"),
-        ({"text": "a", "second": "b"}, "--second has no place here: the data of this run is single texts"),
-        ({"text": "a", "target": "b"}, "--target has no place here: only an encoder-decoder writes one"),
+        ({"text": "a", "second": "b"}, "--second cannot be used here: the data of this run is single texts"),
+        ({"text": "a", "target": "b"}, "--target cannot be used here: only an encoder-decoder writes one"),
     ],
 )
 def test_what_has_no_place_is_refused(arguments: dict[str, str], reason: str, decoder: FinishedRun) -> None:

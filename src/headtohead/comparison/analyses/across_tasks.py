@@ -1,5 +1,5 @@
 """Several tasks in one figure each: interquartile means, performance profiles and probabilities of improvement of
-normalised scores, runs drawn anew within each task (https://arxiv.org/abs/2108.13264)."""
+normalised scores, runs redrawn within each task (https://arxiv.org/abs/2108.13264)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headtohead.comparison.statistics.bootstrap import (
 
 _NUM_THRESHOLDS = 51
 Scores = dict[str, dict[int, float | None]]
-"""By task and seed; None is a run that diverged."""
+"""The scores by task and seed; None is a run that diverged."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TaskArm:
     profile: tuple[float, ...]
     """The share of its runs above each threshold."""
     means: dict[str, float]
-    """Of its scores, by task."""
+    """The means of its scores, by task."""
     diverged: int
 
 
@@ -66,7 +66,7 @@ class TaskAggregate:
     thresholds: tuple[float, ...]
     seeds: tuple[int, ...]
     normalisation: str
-    """What 0 and 1 are, in words."""
+    """The meaning of 0 and 1, in words."""
 
     @property
     def sentences(self) -> list[str]:

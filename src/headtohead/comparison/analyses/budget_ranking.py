@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headtohead.comparison.contrasts import Values
-from headtohead.comparison.statistics.means import paired
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval, paired
 from headtohead.errors import UsageError
 
 
@@ -91,7 +90,7 @@ class PairCrossings:
     first: str
     second: str
     leader: str
-    """Of the two, on the mean of the smallest share."""
+    """The arm of the two that leads on the mean of the smallest share."""
     crossings: tuple[Crossing, ...]
     seeds: int
 

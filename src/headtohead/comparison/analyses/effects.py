@@ -1,9 +1,8 @@
 """Estimate what the factors of an ablation do: main effects and interactions, each a contrast within every seed.
 
 Each is tested over the seeds as a verdict is: with Student's t, from six seeds on by an exact test too. P-values of
-what was registered are adjusted after Holm, of what explores after Benjamini and Hochberg, over all effects that can be
-estimated.
-"""
+what was registered are adjusted by Holm's method, of what explores by Benjamini and Hochberg, over all effects that can
+be estimated."""
 
 from __future__ import annotations
 
@@ -18,11 +17,10 @@ import numpy as np
 from headtohead.comparison.contrasts import Values
 from headtohead.comparison.statistics.exact_tests import ExactTestGuard
 from headtohead.comparison.statistics.factorial import Cell, Design, Effect, Estimator
-from headtohead.comparison.statistics.means import MeanDifference, paired
+from headtohead.comparison.statistics.means import MeanDifference, difference_interval, paired
 from headtohead.comparison.statistics.multiple_testing import adjusted
 from headtohead.comparison.statistics.power import detectable_effect
 from headtohead.comparison.statistics.value_shapes import MetricScale, is_skewed, shape_of
-from headtohead.comparison.verdicts.intervals import difference_interval
 from headtohead.comparison.verdicts.test_agreement import TestAgreement, ValueDistribution, agreement
 
 Remark = Literal["better", "worse", "interact", "undecided", "not estimable"]
@@ -61,7 +59,7 @@ class EffectEstimate:
     """The larger of both, where an exact test stands beside the t-test."""
     p_adjusted: float | None = None
     withheld: str | None = None
-    """Why there are too few seeds for this shape, whatever the tests say."""
+    """The reason why there are too few seeds for this shape, whatever the tests say."""
     exploratory: bool = False
     """It rests on an arm or on seeds that were not registered so."""
     detectable: float | None = None
@@ -69,7 +67,7 @@ class EffectEstimate:
     assuming: tuple[str, ...] = ()
     """Interactions that are taken to be zero, since the cells do not tell them from it."""
     aliases: tuple[str, ...] = ()
-    """What an effect that is not estimable cannot be told apart from."""
+    """The effects that an effect that is not estimable cannot be told apart from."""
 
     @property
     def name(self) -> str:
@@ -87,7 +85,7 @@ class CellMean:
     arm: str
     levels: Cell
     mean: float | None
-    """Over the seeds counted; None where the arm does not count."""
+    """The mean over the seeds counted; None where the arm does not count."""
     values: tuple[float, ...] = ()
     """Those of the mean, by seed."""
 
@@ -103,7 +101,7 @@ class Effects:
     effects: tuple[EffectEstimate, ...]
     cells: tuple[CellMean, ...]
     seeds: tuple[int, ...]
-    """In which every arm that counts has a value."""
+    """The seeds for which every arm that counts has a value."""
     level: float
     remarks: tuple[str, ...] = field(default=())
 
@@ -290,7 +288,9 @@ def _remarks(
     for arm, runs in data.items():
         diverged = sum(not _is_number(value) for value in runs.values())
         if diverged:
-            yield f"{arm} is left out of the effects: {diverged} of its {len(runs)} runs diverged, which is no number"
+            yield (
+                f"{arm} is left out of the effects: {diverged} of its {len(runs)} runs diverged, which is not a number"
+            )
         elif not runs:
             yield f"{arm} is left out of the effects: none of its runs has a value"
     for seed in incomplete:

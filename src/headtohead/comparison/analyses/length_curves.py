@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparison.metric_scales import chance_in
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.metrics_file import multiple_of, stage_at
 from headtohead.records.record import RunRecord
 
@@ -20,11 +20,11 @@ class LengthPoint:
 
     multiple: int
     mean: float | None
-    """Over its runs; None where one of them gave no number."""
+    """The mean over its runs; None where one of them gave no number."""
     interval: tuple[float, float] | None
     num_runs: int
     reason: str | None = None
-    """Why there is no mean."""
+    """The reason why there is no mean."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LengthCurve:
 
     arm: str
     points: tuple[LengthPoint, ...]
-    """By multiple, all of them."""
+    """All points, by multiple."""
 
     @property
     def measured(self) -> list[LengthPoint]:
@@ -51,11 +51,11 @@ class LengthCurves:
     """All arms, at the same multiples."""
 
     metric: str
-    """Without its stage: loss."""
+    """The metric without its stage: loss."""
     multiples: tuple[int, ...]
     curves: tuple[LengthCurve, ...]
     chances: tuple[float | None, ...] = ()
-    """What a model that learned nothing gets, by multiple; None where nobody knows it."""
+    """The scores of a model that learned nothing, by multiple; None where they are not known."""
 
     @property
     def chance(self) -> Mapping[float, float]:

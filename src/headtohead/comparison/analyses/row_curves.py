@@ -11,11 +11,11 @@ from typing import Any
 
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.record import RunRecord
 
 FIELD = "train_rows"
-"""Of conf/trainer, and of what a record says of its data."""
+"""The field of conf/trainer, and of what a record says of its data."""
 _FITTED = "BagOfWords"
 """The model that learns without steps."""
 _OF_A_RUN = ("seed", "name", "group", "tags", "notes", "output_dir", "resume_from")
@@ -40,7 +40,7 @@ class RowsCurve:
     level: float | None = None
     """The mean of an arm that does not depend on the number."""
     interval: tuple[float, float] | None = None
-    """Of the level."""
+    """The interval at the level."""
 
 
 def over_rows(results: ComparisonResults) -> list[RowsCurve]:

@@ -23,7 +23,7 @@ _LIMITS: dict[Axis, Axis] = {"parameters": "tokens", "tokens": "parameters", "fl
 _SAME = 0.02
 """Sizes that differ by less count as one."""
 _BEYOND = 10.0
-"""How far past the largest run the frontier is told, in FLOPs."""
+"""The distance beyond the largest run up to which the frontier is shown, as a factor of FLOPs."""
 _NAMES = 5
 _NO_LAW = f"the exponent runs against its bound of {STEEPEST:g}, so these points follow no such law"
 _NO_FLOOR = "the fitted floor is zero, so the exponents have no upper bound, and the best split is unknown"
@@ -63,7 +63,7 @@ class FrontierPoint:
     parameters: FittedValue
     tokens: FittedValue
     beyond: bool
-    """Past the largest run: what is told there was never seen."""
+    """Past the largest run: what is shown there was never seen."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ArmFamily:
     name: str
     points: tuple[ScalingPoint, ...]
     diverged: int
-    """Runs that are no point of a law."""
+    """Runs that are not points of a law."""
     fits: tuple[ScalingFit, ...]
     joint: JointFit | None
     """Return None where sizes and tokens do not vary apart."""
@@ -111,7 +111,7 @@ def scaling_fits(
     alpha: float = 0.05,
     samples: int = 400,
 ) -> ScalingFits:
-    """Fit laws to the losses of measured runs; trials of a tuning are no points, runs on a share of the budget are."""
+    """Fit laws to the losses of measured runs; trials of a tuning are not points, runs on a share of the budget are."""
     runs = [(record, loss) for record, loss in measured if record.place.trial is None]
     family_fits = []
     for name, arms in families.items():

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from headtohead.comparison.contrasts import TimeUnit, Values
-from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.run_summary import GIVEN
 
 Run = tuple[str, int, RunRecord]
 """The arm it belongs to, and the seed that pairs it."""
@@ -20,7 +20,7 @@ _UNITS: Mapping[str, TimeUnit] = {"equal_flops": "FLOPs", "equal_time": "seconds
 
 
 def unit_under(budget: str | None) -> TimeUnit:
-    """Return the unit of times: the quantity that was held equal, or steps if that is no measure of time."""
+    """Return the unit of times: the quantity that was held equal, or steps if that is not a measure of time."""
     return "steps" if budget is None else _UNITS.get(budget, "steps")
 
 
@@ -35,7 +35,7 @@ class TimesToSolve:
         curves: Mapping[str, Curve] | None = None,
         unit: TimeUnit = "steps",
     ) -> None:
-        """`curves` of runs without a folder of their own, by run id; others are read when they are asked for."""
+        """`curves` of runs without a folder of their own, by run id; others are read when they are requested."""
         self._stage, _, self._name = metric.partition("/")
         self._sign = 1 if direction == "max" else -1
         self._curves_by_run, self._unit = curves or {}, unit

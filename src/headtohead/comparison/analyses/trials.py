@@ -40,7 +40,7 @@ class ValueRange:
     scale: Scale = "linear"
     kind: Literal["float", "int"] = "float"
     points: int | None = None
-    """How many of it are on a grid."""
+    """The number of its points on a grid."""
 
     @property
     def words(self) -> str:
@@ -50,7 +50,7 @@ class ValueRange:
 
 Dimension = ValueChoices | ValueRange
 Space = Mapping[str, Dimension]
-"""By field."""
+"""A space of settings by field."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class Trial:
     """A setting that was tried."""
 
     number: int
-    """From 0."""
+    """The trial's number, from 0."""
     setting: Setting
     status: str
     """That of the record."""
     value: float | None = None
-    """On validation; None unless it finished with a number."""
+    """The value on validation; None unless it finished with a number."""
     flops: float = 0.0
-    """What it cost."""
+    """The FLOPs that it cost."""
 
 
 def trial_of(number: int, setting: Setting, record: RunRecord, metric: str) -> Trial:

@@ -22,14 +22,14 @@ class TuningDesign:
 
     search: Literal["grid", "random", "optuna"]
     trials: int
-    """Of each arm."""
+    """The number of trials of each arm."""
     metric: str
-    """On validation."""
+    """The metric on validation that chooses."""
     direction: Literal["min", "max"]
     seed: int
-    """Of every trial; the runs that are compared have others."""
+    """The seed of every trial; the runs that are compared have others."""
     steps: int | None = None
-    """Of one trial; None: as many as the runs that are compared."""
+    """The steps of one trial; None means as many as the runs that are compared."""
 
     @property
     def larger_is_better(self) -> bool:
@@ -59,7 +59,7 @@ class ArmTuning:
     best_of_k: tuple[float | None, ...]
     """The expected best of 1, 2 ... trials; None where one of so many may be the best of those that did not finish."""
     flops: float
-    """Of all trials."""
+    """The FLOPs of all trials."""
 
     @property
     def finished(self) -> int:

@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.comparison.dashboard.folders import is_inside
-from headtohead.comparison.dashboard.row_facts import GROUPS, differences, differing_fields, row_facts
-from headtohead.comparison.dashboard.run_view import RunView, Selection, ViewOf
+from headtohead.comparison.dashboard.run_view import (
+    GROUPS,
+    RunView,
+    Selection,
+    ViewOf,
+    differences,
+    differing_fields,
+    row_facts,
+)
 from headtohead.records.index.folder_walk import FileState
 from headtohead.records.index.run_index import IndexWork, RunIndex
 from headtohead.records.record import RunRecord
@@ -29,7 +36,7 @@ _VIEWS = 8
 _SHORTEST = 0.5
 """Seconds between two looks at the disk, however many pages ask."""
 _SHARE = 10
-"""After each look, a rest this many times as long as it took: thousands of runs cost a tenth of a core at most."""
+"""The rest after each look, in multiples of the time that it took: thousands of runs cost a tenth of a core at most."""
 _PLAIN = ViewOf("", "", "newest")
 _OUTSIDE = f"{RECORD} is a link that leads out of the folder: it is not read"
 
@@ -45,11 +52,12 @@ class LiveRuns:
         self._index: RunIndex | None = None
         self._version, self._next = 0, 0.0
         self._seen: dict[str, tuple[str, FileState]] = {}
-        """By key, the path below the folder: the run folder, and what is known of its record."""
+        """The runs seen, by key (the path below the folder): the run folder, and what is known of its record."""
         self._since: dict[str, int] = {}
-        """By key, the version at which a run became what it is."""
+        """The version at which a run became what it is, by key."""
         self._running: dict[str, tuple[str, int]] = {}
-        """Of runs that were running when their records were written: what they are now, and a checksum of how far."""
+        """The runs that were running when their records were written: what they are now, and a checksum of how far they
+        are."""
         self._num_live = 0
         self._views: dict[ViewOf, RunView] = {}
 
@@ -89,7 +97,7 @@ class LiveRuns:
             return mates
 
     def rows(self, keys: Sequence[str], group: str) -> dict[str, Any]:
-        """Return what the page shows of these runs; what is no run below the folder is not there."""
+        """Return what the page shows of these runs; what is not a run below the folder is not there."""
         with self._fresh():
             known = self._known(keys)
             tails = self._opened().tails.read([self._seen[key][0] for key in known])
@@ -229,7 +237,7 @@ class LiveRuns:
 
 
 class LatestNumbers(Mapping[str, float | None]):
-    """The last logged value of each metric of a run, read when the first is asked for."""
+    """The last logged value of each metric of a run, read when the first is requested."""
 
     def __init__(self, index: RunIndex, path: str) -> None:
         self._index, self._path = index, path

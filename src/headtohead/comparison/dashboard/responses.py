@@ -37,7 +37,7 @@ class HttpResponse:
     status: int = 200
     policy: str = PAGE_POLICY
     tag: str | None = None
-    """Of files: a browser that has this one already is told so."""
+    """The tag of a file: a browser that has this one already is told so."""
     headers: dict[str, str] = field(default_factory=dict)
 
 

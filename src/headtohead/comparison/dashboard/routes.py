@@ -1,8 +1,10 @@
-"""Map addresses to answers. Files are chosen among those that were found, never by a path from a request."""
+"""Map addresses to answers, among them the notes, pictures and samples of one run. Files are chosen among those that
+were found, never by a path from a request."""
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
@@ -11,16 +13,73 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from headtohead.comparison.dashboard.folders import is_inside
+from headtohead.comparison.dashboard.folders import files_below, folders_in, is_inside
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.responses import REPORT_POLICY, HttpResponse, as_file, as_json, refusal
-from headtohead.comparison.dashboard.run_details import details, pictures, read_table, tables
 from headtohead.comparison.dashboard.run_view import Selection, ViewOf
 from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
 from headtohead.records.metrics_tail import LoggedPoint, ReadPosition, read_on
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RECORD, RunFolder
+
+_MOST_ROWS = 200
+_LONGEST = 4000
+"""Letters of one cell."""
+
+
+def details(root: Path, folder: Path, record: RunRecord | None) -> dict[str, Any]:
+    """All there is to choose from, and what a record says besides numbers."""
+    data: dict[str, Any] = {
+        "folder": str(folder),
+        "pictures": _by_step(pictures(root, folder)),
+        "tables": _by_step(tables(root, folder)),
+    }
+    if record is not None:
+        data |= {
+            "cannot": record.cannot,
+            "wandb": record.wandb.url,
+            "timing": {"started": record.timing.started, "finished": record.timing.finished},
+            "starts": record.timing.starts,
+            "device": record.environment.device.get("name"),
+            "commit": record.environment.git_commit,
+        }
+    return data
+
+
+def pictures(root: Path, folder: Path) -> dict[tuple[str, str], Path]:
+    """Find attention/STEP/NAME.png, and the matrices beside the tables."""
+    return _files(root, folder / "attention", ".png") | _files(root, folder / "tables", ".png")
+
+
+def tables(root: Path, folder: Path) -> dict[tuple[str, str], Path]:
+    """Find tables/STEP/NAME.csv."""
+    return _files(root, folder / "tables", ".csv")
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Return its first rows; long texts cut."""
+    csv.field_size_limit(sys.maxsize)
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        rows = [
+            [cell[:_LONGEST] for cell in row] for _, row in zip(range(_MOST_ROWS + 2), csv.reader(file), strict=False)
+        ]
+    columns, *others = rows or [[]]
+    return {"columns": columns, "rows": others[:_MOST_ROWS], "more": len(others) > _MOST_ROWS}
+
+
+def _files(root: Path, above: Path, suffix: str) -> dict[tuple[str, str], Path]:
+    return {
+        (step.name, file.stem): file for step in folders_in(root, above) for file in files_below(root, step, (suffix,))
+    }
+
+
+def _by_step(files: dict[tuple[str, str], Path]) -> dict[str, list[str]]:
+    by_step: dict[str, list[str]] = {}
+    for step, name in files:
+        by_step.setdefault(step, []).append(name)
+    return by_step
+
 
 Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparison.dashboard") / "pages"))
@@ -103,7 +162,7 @@ class DashboardRoutes:
             return None
         piece = read_on(folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
-        data = {"file": str(piece.position.file), "offset": piece.position.offset, "anew": piece.anew}
+        data = {"file": str(piece.position.file), "offset": piece.position.offset, "restarted": piece.restarted}
         return {**data, **_columns(list(piece.points(metric)))}
 
     def _run(self, query: Query) -> HttpResponse:
@@ -131,7 +190,7 @@ class DashboardRoutes:
         key = _one(query, "run")
         folder = self.runs.folder(key)
         if folder is None:
-            raise NotThereError(f"run={key} is no run below this folder")
+            raise NotThereError(f"run={key} is not a run below this folder")
         return folder
 
     def _chosen(self, query: Query, among: Callable[[Path, Path], dict[tuple[str, str], Path]]) -> Path:

@@ -12,8 +12,8 @@ from headtohead.comparison.dashboard.routes import DashboardRoutes
 
 HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
-"""What a browser of this machine calls it, at whatever port a tunnel has here. Any other name in a request is that of
-a foreign page which lets its own name lead here (DNS rebinding)."""
+"""The names by which a browser of this machine calls it, at whatever port a tunnel has here. Any other name in a
+request is that of an unknown page which lets its own name lead here (DNS rebinding)."""
 
 
 class Dashboard(ThreadingHTTPServer):
@@ -35,7 +35,7 @@ class Dashboard(ThreadingHTTPServer):
         self.routes.runs.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that was closed in the middle of an answer is no error."""
+        """A page that was closed in the middle of an answer is not an error."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 

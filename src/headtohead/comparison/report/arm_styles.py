@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from headtohead.comparison.comparison_results import ComparisonResults
 
 NUM_COLOURS = 8
-"""In theme.css, for light and dark: chosen to differ in lightness too, for eyes that do not tell red from green."""
+"""The number of colours in theme.css, for light and dark: chosen to differ in lightness too, for eyes that do not tell
+red from green."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px", "1px,3px")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
 INK, MUTED, LINE, BAND = "--ink", "--muted", "--line", "--band"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.tables.run_table import TASKS, number
-from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import multiple_of
+from headtohead.records.run_summary import GIVEN
 
 UNKNOWN = "–"
 

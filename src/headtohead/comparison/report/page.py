@@ -95,8 +95,8 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
     pieces = []
     rest = template
     for index, content in parts.items():
-        before, result, rest = rest.partition(f"{{{{{index}}}}}")
-        assert result, f"the template has no {{{{{index}}}}} after the places before it"
+        before, marker, rest = rest.partition(f"{{{{{index}}}}}")
+        assert marker, f"the template has no {{{{{index}}}}} after the places before it"
         pieces += [before, content]
     return "".join([*pieces, rest])
 

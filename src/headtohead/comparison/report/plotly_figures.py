@@ -12,7 +12,7 @@ import numpy as np
 from headtohead.comparison.report.section_parts import ReportFigure
 
 _DIGITS = 6
-"""Of every number drawn: a screen shows four."""
+"""The digits of every number drawn: a screen shows four."""
 _TEMPLATES = ("hovertemplate", "texttemplate", "hoverformat", "tickformat")
 """Plotly's own language; they hold no text of a user's."""
 _LABELS, _LONGEST = ("name", "ticktext"), 34

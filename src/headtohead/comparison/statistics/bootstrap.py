@@ -61,14 +61,14 @@ def iqm(scores: ArrayLike) -> Floats:
     """The mean of the middle half of all scores [..., runs, tasks], each on its task's scale."""
     from scipy import stats
 
-    provided = np.asarray(scores, dtype=np.float64)
-    return np.asarray(stats.trim_mean(provided.reshape(*provided.shape[:-2], -1), 0.25, axis=-1))
+    values = np.asarray(scores, dtype=np.float64)
+    return np.asarray(stats.trim_mean(values.reshape(*values.shape[:-2], -1), 0.25, axis=-1))
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
     """Return the share of scores [..., runs, tasks] above each threshold."""
-    provided, limits = np.asarray(scores, dtype=np.float64), np.asarray(thresholds, dtype=np.float64)
-    above = provided[..., None, :, :] > limits[:, None, None]
+    values, limits = np.asarray(scores, dtype=np.float64), np.asarray(thresholds, dtype=np.float64)
+    above = values[..., None, :, :] > limits[:, None, None]
     return np.asarray(above.mean(axis=(-2, -1)))
 
 
@@ -82,9 +82,9 @@ def probability_of_improvement(first: ArrayLike, second: ArrayLike) -> Floats:
 def bootstrapped(
     figure: Callable[..., Floats], *scores: ArrayLike, seed: int = 0, samples: int = 2000, alpha: float = 0.05
 ) -> Aggregate:
-    """The figure of one or more arms [runs, tasks], with runs drawn anew within each task (stratified)."""
+    """The figure of one or more arms [runs, tasks], with runs redrawn within each task (stratified)."""
     rng = np.random.default_rng(seed)
-    arms = [np.asarray(provided, dtype=np.float64) for provided in scores]
+    arms = [np.asarray(arm_scores, dtype=np.float64) for arm_scores in scores]
     drawn = [
         np.take_along_axis(arm[None], rng.integers(arm.shape[0], size=(samples, *arm.shape)), axis=1) for arm in arms
     ]

@@ -1,5 +1,5 @@
 """Exact tests of a difference of means, which assume no shape: flipped signs of paired differences (Fisher 1935, The
-Design of Experiments, section 21), and values dealt out to two unpaired arms anew.
+Design of Experiments, section 21), and values dealt out again to two unpaired arms.
 
 Equal arms make every sign of a paired difference, and every way to deal unpaired values out, as likely as any other.
 """
@@ -91,11 +91,11 @@ class ExactTestGuard:
     """An exact test of so many seeds."""
 
     num_seeds: tuple[int, int]
-    """Of both arms."""
+    """The number of seeds of both arms."""
     alpha: float
     """The error rate of the study."""
     level: float
-    """What a p-value has to stay below whatever the rest of the family says, at this look."""
+    """The level that a p-value has to stay below whatever the rest of the family says, at this interim analysis."""
     paired: bool = True
 
     @property

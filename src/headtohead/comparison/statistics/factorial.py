@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Cell = Mapping[str, str]
-"""By factor, the level."""
+"""A cell: the level of each factor."""
 Pair = frozenset[str]
 """Two factors."""
 _ROUNDING = 1e-8
@@ -45,9 +45,10 @@ class Estimator:
 
     effect: Effect
     weights: Floats | None
-    """Of each cell; None where the cells do not tell."""
+    """The weights of each cell; None where the cells do not tell."""
     aliases: tuple[Effect, ...] = ()
-    """With weights: what is taken to be zero for their sake. Without: what cannot be told apart from it."""
+    """The aliases: with weights, what is taken to be zero for their sake; without, what cannot be told apart from
+    it."""
 
 
 class Design:
@@ -110,8 +111,8 @@ class _Model:
     def _coded(self, effect: Effect, cell: Cell) -> float:
         return float(np.prod([self._code(factor, level, cell[factor]) for factor, level in effect.levels]))
 
-    def _code(self, factor: str, level: str, result: str) -> float:
-        return 1.0 if result == level else -1.0 if result == self._factors[factor][0] else 0.0
+    def _code(self, factor: str, level: str, level_here: str) -> float:
+        return 1.0 if level_here == level else -1.0 if level_here == self._factors[factor][0] else 0.0
 
     def _contrast(self, effect: Effect) -> Floats:
         """Return the effect from the free numbers: that of a base level is minus the sum of the others."""

@@ -1,4 +1,5 @@
-"""Differences of means over seeds: Student's t if paired, Welch's (https://doi.org/10.1093/biomet/34.1-2.28) if not.
+"""Differences of means over seeds, with intervals cut to what a metric can be: Student's t if paired, Welch's
+(https://doi.org/10.1093/biomet/34.1-2.28) if not.
 
 Every function works along the last axis, the seeds, so that a simulation is one call. A difference without spread has
 neither interval nor p-value: both are NaN.
@@ -7,13 +8,14 @@ neither interval nor p-value: both are NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headtohead.errors import UsageError
+from headtohead.metrics import Metric, metric_named
 
 Floats = NDArray[np.float64]
 _ROUNDING = 1e-12
@@ -28,9 +30,9 @@ class MeanDifference:
     error: Floats
     """Its standard error; NaN where the values have no spread."""
     degrees: Floats
-    """Of freedom."""
+    """The degrees of freedom."""
     sd: Floats
-    """Of the paired difference; unpaired, the root mean square of the two arms'."""
+    """The standard deviation of the paired difference; unpaired, the root mean square of the two arms'."""
 
     def interval(self, alpha: float = 0.05) -> tuple[Floats, Floats]:
         """Holds the true difference in 1 - alpha of all studies."""
@@ -90,8 +92,8 @@ def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | 
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
-def _values(provided: ArrayLike) -> Floats:
-    values = np.asarray(provided, dtype=np.float64)
+def _values(array: ArrayLike) -> Floats:
+    values = np.asarray(array, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] < 2:
         raise UsageError("one seed has no spread: a test of means needs two seeds or more in each arm")
     if not np.isfinite(values).all():
@@ -102,3 +104,33 @@ def _values(provided: ArrayLike) -> Floats:
 def _spreads(sd: Floats, a: Floats, b: Floats) -> NDArray[np.bool_]:
     size = np.maximum(np.abs(a).max(axis=-1), np.abs(b).max(axis=-1))
     return np.asarray(sd > _ROUNDING * size)
+
+
+Ends = tuple[float, float]
+
+
+def mean_interval(values: Sequence[float], alpha: float, metric: Metric | str) -> Ends | None:
+    """Return the interval of a mean over seeds; None below two seeds, or if they do not differ."""
+    return _cut(interval_of(values, alpha), bounds_of(metric, values))
+
+
+def difference_interval(
+    result: Ends | None, metric: Metric | str, values: Iterable[float | None], *, times: float = 1.0
+) -> Ends | None:
+    """An interval of a difference of two means, whose values these are; None is a run that diverged. `times` is how
+    many such differences it is a sum of."""
+    least, most = bounds_of(metric, [value for value in values if value is not None])
+    return _cut(result, (times * (least - most), times * (most - least)))
+
+
+def bounds_of(metric: Metric | str, values: Sequence[float]) -> Ends:
+    """Return the least and the most that the metric can be, whose values these are: infinite where nobody knows it, or
+    other programs counted otherwise, in percent."""
+    known = metric_named(metric) if isinstance(metric, str) else metric
+    if known is None or not all(known.low <= value <= known.high for value in values):
+        return -math.inf, math.inf
+    return known.low, known.high
+
+
+def _cut(result: Ends | None, ends: Ends) -> Ends | None:
+    return None if result is None else (max(result[0], ends[0]), min(result[1], ends[1]))

@@ -53,7 +53,7 @@ _DRAWN_WITH = 0
 _FEWEST = 100
 """Paths that have to cross a boundary before it is believed."""
 _LEAST = 1e-15
-"""Of a level: below it there is no interval that a number could hold."""
+"""The least level: below it there is no interval that a number could hold."""
 
 
 def alpha_spent(share: float, alpha: float = 0.05) -> float:
@@ -63,26 +63,26 @@ def alpha_spent(share: float, alpha: float = 0.05) -> float:
     return float(4 * stats.norm.sf(stats.norm.isf(alpha / 4) / np.sqrt(share)))
 
 
-def interim_levels(looks: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
-    """The level at which each look tests; looks are numbers of seeds, rising, the last one all that is registered.
+def interim_levels(interim_analyses: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
+    """Return the level of each interim analysis; they are rising numbers of seeds, the last one all that is registered.
 
-    Of a family the p-values are those after Holm: each of its steps stays below what its share of alpha may spend.
+    Of a family the p-values are Holm's: each of its steps stays below what its share of alpha may spend.
     """
-    if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
-        raise UsageError(f"looks={list(looks)}: give rising numbers of seeds, for example [3, 5, 8]")
-    steps = [[n * level for level in _levels(tuple(looks), alpha / n)] for n in range(1, num_contrasts + 1)]
+    if not interim_analyses or interim_analyses[0] < 2 or any(b <= a for a, b in pairwise(interim_analyses)):
+        raise UsageError(f"looks={list(interim_analyses)}: give rising numbers of seeds, for example [3, 5, 8]")
+    steps = [[n * level for level in _levels(tuple(interim_analyses), alpha / n)] for n in range(1, num_contrasts + 1)]
     return [min(at) for at in zip(*steps, strict=True)]
 
 
 @lru_cache(maxsize=256)
-def _levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
+def _levels(interim_analyses: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     """Each boundary lets through what was newly earned, among the paths that crossed none before it."""
     from scipy import stats
 
-    budget = [0.0, *(alpha_spent(n / looks[-1], alpha) for n in looks)]
+    budget = [0.0, *(alpha_spent(n / interim_analyses[-1], alpha) for n in interim_analyses)]
     levels, inside = [max(budget[1], _LEAST)], np.ones(_PATHS, dtype=bool)
-    for index, num_seeds in enumerate(looks[:-1]):
-        paths, after = _paths(looks), looks[index + 1]
+    for index, num_seeds in enumerate(interim_analyses[:-1]):
+        paths, after = _paths(interim_analyses), interim_analyses[index + 1]
         inside &= paths[index] <= stats.t.isf(levels[-1] / 2, num_seeds - 1)
         earned = budget[index + 2] - budget[index + 1]
         crossing, level = round(earned * _PATHS), max(earned, _LEAST)
@@ -95,12 +95,12 @@ def _levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=4)
-def _paths(looks: tuple[int, ...]) -> NDArray[np.float32]:
-    """The size of t at each look, of studies in which nothing differs."""
+def _paths(interim_analyses: tuple[int, ...]) -> NDArray[np.float32]:
+    """The size of t at each interim analysis, of studies in which nothing differs."""
     rng = np.random.default_rng(_DRAWN_WITH)
-    result = np.empty((len(looks), _PATHS), dtype=np.float32)
+    result = np.empty((len(interim_analyses), _PATHS), dtype=np.float32)
     total, within, before = np.zeros(_PATHS), np.zeros(_PATHS), 0
-    for index, num_seeds in enumerate(looks):
+    for index, num_seeds in enumerate(interim_analyses):
         new = num_seeds - before
         added = rng.normal(scale=np.sqrt(new), size=_PATHS)
         if before:

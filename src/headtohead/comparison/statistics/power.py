@@ -22,7 +22,7 @@ POWER = 0.8
 MOST_SEEDS = 1000
 """More than anybody trains: beyond it the answer is None."""
 SURE = 0.8
-"""How often the spread of a pilot lies within what is taken for it."""
+"""The probability that the spread of a pilot lies within what is taken for it."""
 _LARGEST = 1e6
 _NODES = 200
 _SIMULATED_TO = {True: 12, False: 7}
@@ -61,7 +61,7 @@ def power_of_t(effect: float, num_seeds: int, *, alpha: float = 0.05, paired: bo
 def detectable_effect(
     num_seeds: int, *, alpha: float = 0.05, level: float | None = None, paired: bool = True, requested: float = POWER
 ) -> float:
-    """Return the smallest effect, in standard deviations, that this many seeds find with the wanted power."""
+    """Return the smallest effect, in standard deviations, that this many seeds find with the requested power."""
     if num_seeds < 2:
         return math.inf
 
@@ -82,8 +82,8 @@ def seeds_needed(
     """Return the seeds a new registration needs to find the effect; None above MOST_SEEDS."""
 
     def suffices(num_seeds: int) -> bool:
-        result = detectable_effect(num_seeds, alpha=alpha, level=level, paired=paired, requested=requested)
-        return result <= abs(effect)
+        detectable = detectable_effect(num_seeds, alpha=alpha, level=level, paired=paired, requested=requested)
+        return detectable <= abs(effect)
 
     if not suffices(MOST_SEEDS):
         return None

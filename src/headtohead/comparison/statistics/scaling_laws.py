@@ -2,7 +2,7 @@
 together with the compute-optimal frontier that follows (https://arxiv.org/abs/2203.15556).
 
 Every point is the end of a run with a schedule of its own. Fits are least squares of the logarithm with Huber's loss,
-from several starts. Intervals are percentiles over residuals drawn anew, which are made larger first: by what the fit
+from several starts. Intervals are percentiles over residuals redrawn, which are made larger first: by what the fit
 has taken from them, and by as much as Student's t is wider than the normal for so few points. A floor that is fitted at
 zero keeps all redrawn ones there, and exponents too low with it: then the points set no upper bounds.
 """
@@ -22,7 +22,7 @@ HUBER = 2.0
 STEEPEST, _FAR = 5.0, 30.0
 """Bounds of exponents and of logarithms."""
 _INSIDE, _SETTLED = 1e-6, 1e-10
-"""How far from its bounds a fit starts, and the relative change at which it ends."""
+"""The distance from its bounds at which a fit starts, and the relative change at which it ends."""
 
 
 class SumOfPowers:
@@ -76,16 +76,16 @@ class SumOfPowers:
 Floats = NDArray[np.float64]
 _EXPONENTS = (0.1, 0.3, 0.7)
 _FLOORS = (0.05, 0.5, 0.9)
-"""Where fits start: exponents, and the share of the smallest loss that no scale removes."""
+"""The exponents, and the shares of the smallest loss that no scale removes, at which fits start."""
 _ROUNDS = 4
-"""Of weighing outliers less and measuring the others' spread again."""
+"""The rounds of weighing outliers less and measuring the others' spread again."""
 _EXACT = 1e-9
 _ALONE, _JOINT = 3, 5
 """Free numbers of each law."""
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 _NOTHING = 1e-6
 _NO_FLOOR = 1e-3
-"""Of the least loss: a floor below it is at the edge of what is fitted."""
+"""The share of the least loss below which a floor is at the edge of what is fitted."""
 
 
 @dataclass(frozen=True)
@@ -197,19 +197,19 @@ class _Redrawn:
 
 
 def _terms(x: ArrayLike, fewest: int) -> Floats:
-    provided = np.asarray(x, dtype=np.float64)
-    if (provided <= 0).any() or len(np.unique(provided)) < fewest:
+    sizes = np.asarray(x, dtype=np.float64)
+    if (sizes <= 0).any() or len(np.unique(sizes)) < fewest:
         raise UsageError(f"this law needs sizes above 0, at least {fewest} different ones on each axis")
-    return np.log(provided)[None]
+    return np.log(sizes)[None]
 
 
 def _losses(loss: ArrayLike, free: int) -> Floats:
-    provided = np.asarray(loss, dtype=np.float64)
-    if len(provided) <= free:
-        raise UsageError(f"{len(provided)} points for {free} free numbers: give {free + 1} runs or more")
-    if not (np.isfinite(provided) & (provided > 0)).all():
-        raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is no point of a law")
-    return np.log(provided)
+    losses = np.asarray(loss, dtype=np.float64)
+    if len(losses) <= free:
+        raise UsageError(f"{len(losses)} points for {free} free numbers: give {free + 1} runs or more")
+    if not (np.isfinite(losses) & (losses > 0)).all():
+        raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is not a point of a law")
+    return np.log(losses)
 
 
 def _fit(log_x: Floats, log_loss: Floats, redrawn: _Redrawn) -> Floats:

@@ -73,7 +73,7 @@ def _far_apart(ordered: np.ndarray, widest: int) -> bool:
 
 Floats = NDArray[np.float64]
 LEVEL = 0.05
-"""Of normal studies this share is called skewed."""
+"""The share of normal studies that is called skewed."""
 FEWEST = 3
 """Values of an arm that can be skewed at all."""
 _DRAWN, _DRAWN_WITH = 20_000, 0
@@ -92,8 +92,8 @@ def is_skewed(arms: Iterable[Sequence[float]]) -> bool:
     spread = [arm for arm in values if np.ptp(arm) > _ROUNDING * np.abs(arm).max()]
     if not spread:
         return False
-    result = sum(float(_skewness(arm) ** 2) for arm in spread)
-    return bool(np.mean(_of_normal(tuple(sorted(map(len, spread)))) >= result) < LEVEL)
+    skewness = sum(float(_skewness(arm) ** 2) for arm in spread)
+    return bool(np.mean(_of_normal(tuple(sorted(map(len, spread)))) >= skewness) < LEVEL)
 
 
 def _skewness(values: Floats) -> Floats:

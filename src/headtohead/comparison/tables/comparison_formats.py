@@ -219,7 +219,7 @@ def task_table(aggregate: TaskAggregate) -> Table:
 
 
 def task_latex(aggregate: TaskAggregate) -> str:
-    """Return the scores in LaTeX for the package booktabs; nothing is bold, since scores alone are no verdict."""
+    """Return the scores in LaTeX for the package booktabs; nothing is bold, since scores alone are not a verdict."""
     rows = [[escaped(cell) for cell in (arm.name, *cells(aggregate, arm))] for arm in aggregate.arms]
     notes = [f"% {' '.join(line.split())}" for line in (aggregate.normalisation, *aggregate.sentences)]
     named = [escaped(head) for head in ("arm", *heads(aggregate))]

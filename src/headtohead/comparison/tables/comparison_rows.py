@@ -9,7 +9,7 @@ from typing import Any
 from headtohead.comparison.arms import Arm, ArmCosts
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.contrasts import Kind
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.statistics.means import mean_interval
 
 _ALPHA = 0.05
 
@@ -22,7 +22,7 @@ class ComparisonRow:
     is_baseline: bool
     mean: float | None
     interval: tuple[float, float] | None
-    """Of the mean, after Student, and not beyond what the metric can be."""
+    """The interval of the mean, by Student's t, and not beyond what the metric can be."""
     seeds: int
     diverged: int
     left_out: int

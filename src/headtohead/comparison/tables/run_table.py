@@ -17,8 +17,8 @@ from rich.text import Text
 
 from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
-from headtohead.records.headline import headline_of
 from headtohead.records.record import RunRecord, Status
+from headtohead.records.run_summary import headline_of
 
 TASKS = "tasks"
 """Scores over several tasks."""
@@ -44,7 +44,7 @@ class TableLine:
     id: str
     name: str
     arm: str
-    """As its study called it; outside studies its name."""
+    """The arm as its study called it; outside studies its name."""
     group: str
     seed: int
     status: Status
@@ -54,7 +54,7 @@ class TableLine:
     metric: str | None
     value: float | None
     baseline: float | None
-    """What a model that learned nothing gets."""
+    """The score of a model that learned nothing."""
     parameters: int | None
     flops_per_token: float | None
     """Training."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headtohead.comparison.contrasts import SeedRounds, Verdict
 
 _MORE = (3, 5, 8, 10, 20)
-"""Numbers of seeds whose effects are told beside those of the plan."""
+"""Numbers of seeds whose effects are shown beside those of the plan."""
 _SENTENCES = 3
 _METHODS = {"holm": "Holm's first step", "benjamini_hochberg": "the first step of Benjamini and Hochberg"}
 _BY = {True: "the paired difference's", False: "each arm's"}
@@ -28,14 +28,14 @@ class ContrastFamily:
     num_seeds: int
     alpha: float
     level: float
-    """What a p-value by itself has to stay below at the end, whatever the rest of the family says."""
+    """The level that a p-value by itself has to stay below at the end, whatever the rest of the family says."""
     paired: bool
     effect: float | None
     """The smallest found in 80 % of studies; None where none is."""
     effects: tuple[tuple[int, float], ...]
     """The effects that other numbers of seeds could show."""
     rounds: SeedRounds | None = None
-    """How seeds are added until contrasts are decided; which effects that finds docs/study.md tells."""
+    """The rule by which seeds are added until contrasts are decided; docs/study.md tells which effects that finds."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the family as JSON holds it."""
@@ -65,15 +65,15 @@ def family_of(
     num_seeds: int,
     *,
     alpha: float,
-    looks: Sequence[int] = (),
+    interim_analyses: Sequence[int] = (),
     paired: bool = True,
     rounds: SeedRounds | None = None,
 ) -> ContrastFamily:
-    """Return the family of a design; with looks, at the last of them."""
+    """Return the family of a design; with interim_analyses, at the last of them."""
     if rounds is not None:
         return ContrastFamily(num_contrasts, num_seeds, alpha, alpha / num_contrasts, paired, None, (), rounds)
-    last = interim_levels(looks, alpha=alpha, num_contrasts=num_contrasts)[-1] if looks else alpha
-    level, seeds = last / num_contrasts, looks[-1] if looks else num_seeds
+    last = interim_levels(interim_analyses, alpha=alpha, num_contrasts=num_contrasts)[-1] if interim_analyses else alpha
+    level, seeds = last / num_contrasts, interim_analyses[-1] if interim_analyses else num_seeds
 
     def effect_of(number: int) -> float:
         return detectable_effect(number, alpha=alpha, level=level, paired=paired)
@@ -81,8 +81,8 @@ def family_of(
     more = [number for number in _MORE if number > seeds][:_SENTENCES] or [2 * seeds]
     effect = effect_of(seeds)
     others = tuple((number, effect_of(number)) for number in more)
-    result = effect if math.isfinite(effect) else None
-    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, result, others)
+    detectable = effect if math.isfinite(effect) else None
+    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, detectable, others)
 
 
 def families_in(verdicts: Sequence[Verdict]) -> list[str]:

@@ -20,7 +20,7 @@ Method = Literal[
     "paired t", "Welch's t", "solve rates", "time to solve", "ranks", "e-process", "e-process of solve rates", "none"
 ]  # fmt: skip
 Outcomes = Mapping[int, float | None]
-"""By seed; None is a run that diverged, or a time that never came."""
+"""The outcomes by seed; None is a run that diverged, or a time that never came."""
 _FEWEST_NEAR_BEST = 6
 """Seeds; of an arm that fails once in five, five seeds all come out well in a third of studies."""
 
@@ -32,25 +32,27 @@ class TestResult:
 
     method: Method
     because: str | None = None
-    """Why it is no t-test, or why there is no test at all."""
+    """The reason why it is not a t-test, or why there is no test at all."""
     lead: int = 0
     """1: the first arm did better, -1: worse, 0: neither."""
     difference: float | None = None
-    """Of the metric's means; of the rates where the method is solve rates, of median times for time to solve."""
+    """The difference of the metric's means; of the rates where the method is solve rates, of median times for time to
+    solve."""
     interval: tuple[float, float] | None = None
     p: float | None = None
     """The larger of both, where an exact test stands beside the t-test."""
     p_exact: float | None = None
-    """Of that exact test."""
+    """The p-value of that exact test."""
     p_equivalent: float | None = None
     withheld: str | None = None
-    """Why there are too few seeds for a verdict on means, whatever the tests say."""
+    """The reason why there are too few seeds for a verdict on means, whatever the tests say."""
     detectable: float | None = None
     """The smallest difference that this many seeds find in 80 % of studies, in this family."""
     seeds_needed: int | None = None
     """The fewest with which an exact test can decide at all, where it is needed."""
     seeds_range: tuple[int | None, int | None] | None = None
-    """To find what was found, or what the margin asks for; None is more than a thousand."""
+    """The range of seeds needed to find the observed effect, or what the margin asks for; None is more than a
+    thousand."""
     solved: tuple[int, int] | None = None
     of: tuple[int, int] | None = None
     neither_learned: bool = False
@@ -74,7 +76,7 @@ class TestDesign:
     solved_at: float | None = None
     names: tuple[str, str] = ("the first arm", "the second arm")
     num_contrasts: int = 1
-    """Of the family."""
+    """The number of contrasts of the family."""
     alpha: float = 0.05
     """The error rate of the study, of which a look spends a part: the level."""
     shape: ValueDistribution = field(default_factory=lambda: ValueDistribution(""))
@@ -230,11 +232,11 @@ def _what_seeds_show(
 ) -> tuple[float | None, tuple[int | None, int | None]]:
     """Return the effect that these seeds find, and the seeds that a new registration of the family would need."""
     sd, alpha, is_paired = float(estimate.sd), question.alpha, question.paired
-    result = detectable_effect(fewest, alpha=alpha, level=question.strictest, paired=is_paired) * sd
+    detectable = detectable_effect(fewest, alpha=alpha, level=question.strictest, paired=is_paired) * sd
     aim = abs(float(estimate.difference)) if question.margin is None else question.margin
     once = alpha / question.num_contrasts
     seeds = range_of_seeds(aim, sd, float(estimate.degrees), alpha=alpha, level=once, paired=is_paired)
-    return result if math.isfinite(result) else None, seeds
+    return detectable if math.isfinite(detectable) else None, seeds
 
 
 def _finished(outcomes: Outcomes) -> dict[int, float]:

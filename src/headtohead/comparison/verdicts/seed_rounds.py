@@ -38,13 +38,14 @@ class EndedRun:
     """The end of a run."""
 
     value: float | None
-    """None: it diverged, or has none."""
+    """The value; None means that it diverged, or has none."""
     counts: bool = True
-    """False for a run that could not be made, such as one out of memory: its seed is missing."""
+    """Whether the run counts; one that could not be made, such as one out of memory, does not, so that its seed is
+    missing."""
 
 
 Ended = Callable[[str, int], EndedRun | None]
-"""From an arm and a seed to how the run ended; None while it has not."""
+"""A function from an arm and a seed to how the run ended; None while it has not."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class RoundProgress:
     seeds: Mapping[str, int]
     """The number of seeds that each arm is to have, as far as is known."""
     stops: Mapping[Pair, SeedStop]
-    """By contrast."""
+    """The reasons to stop, by contrast."""
 
     @property
     def is_open(self) -> bool:

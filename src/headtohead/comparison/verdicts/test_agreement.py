@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparison.statistics.exact_tests import FEWEST, ExactTestGuard, exact_p, exact_p_equivalent
-from headtohead.comparison.verdicts.intervals import bounds_of
+from headtohead.comparison.statistics.means import bounds_of
 from headtohead.metrics import Metric
 
 NEAR = 0.1
-"""Of the way from one end of the metric to the other."""
+"""The share of the way from one end of the metric to the other that is near."""
 _MOST_SEEDS = 1000
 
 
@@ -49,7 +49,7 @@ class TestAgreement:
     p_exact: float | None
     """Return None where there are too few seeds for it."""
     withheld: str | None
-    """Why there are too few seeds for any verdict."""
+    """The reason why there are too few seeds for any verdict."""
 
 
 def agreement(

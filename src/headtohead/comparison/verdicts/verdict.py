@@ -17,10 +17,10 @@ from headtohead.comparison.contrasts import (
     Values,
     Verdict,
 )
+from headtohead.comparison.statistics.means import difference_interval
 from headtohead.comparison.statistics.multiple_testing import Adjustment, adjusted, interim_levels
 from headtohead.comparison.statistics.value_shapes import is_skewed
 from headtohead.comparison.verdicts.evidence import Outcomes, TestResult, evidence_of
-from headtohead.comparison.verdicts.intervals import difference_interval
 from headtohead.comparison.verdicts.seed_evidence import seed_evidence_of
 from headtohead.comparison.verdicts.seed_rounds import design_of
 from headtohead.comparison.verdicts.test_agreement import ValueDistribution
@@ -31,8 +31,8 @@ from headtohead.errors import UsageError
 def verdicts_of(
     values: Values, contrasts: Sequence[Contrast], registration: Registration, times: Times | None = None
 ) -> list[Verdict]:
-    """Return the verdicts of a family; p-values of what was registered after Holm, of what explores after Benjamini and
-    Hochberg, over all of it either way: what one arm lacks makes no other arm's verdict easier.
+    """Return the verdicts of a family; p-values of what was registered after Holm's correction, of what explores after
+    Benjamini and Hochberg's, over all of it either way: what one arm lacks makes no other arm's verdict easier.
 
     Where every seed of both arms has solved the task, times decide.
     """
@@ -204,12 +204,12 @@ def _kind(result: TestResult, p: float | None, p_equivalent: float | None, level
 
 def level_of(registration: Registration, num_seeds: int, num_contrasts: int) -> float | None:
     """Return the level of this look, for a family of so many; None where it was not registered."""
-    if not registration.looks:
+    if not registration.interim_analyses:
         return registration.alpha
-    if num_seeds not in registration.looks:
+    if num_seeds not in registration.interim_analyses:
         return None
-    spent = interim_levels(registration.looks, alpha=registration.alpha, num_contrasts=num_contrasts)
-    return spent[list(registration.looks).index(num_seeds)]
+    spent = interim_levels(registration.interim_analyses, alpha=registration.alpha, num_contrasts=num_contrasts)
+    return spent[list(registration.interim_analyses).index(num_seeds)]
 
 
 def departures(
@@ -234,7 +234,7 @@ def _num_due(number: int, registration: Registration, stop: SeedStop | None) -> 
     """Return how many of the registered seeds a verdict on so many needs; None for all of them."""
     if stop is not None and stop.reason != "open":
         return stop.num_seeds
-    return number if registration.looks or registration.rounds else None
+    return number if registration.interim_analyses or registration.rounds else None
 
 
 def _listed(seeds: Sequence[int]) -> str:

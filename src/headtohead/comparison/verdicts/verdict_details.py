@@ -12,13 +12,13 @@ import numpy as np
 from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.contrasts import Verdict
-from headtohead.comparison.verdicts.intervals import difference_interval
+from headtohead.comparison.statistics.means import difference_interval
 from headtohead.comparison.verdicts.verdict_text import sentence
 from headtohead.records.record import RunRecord
 from headtohead.records.row_sums import RowFile, read_rows
 
 Runs = dict[str, dict[int, RunRecord]]
-"""By arm and seed."""
+"""The runs by arm and seed."""
 _MOST_SAMPLES, _FEWEST_SAMPLES, _DRAWN_WITH = 2000, 400, 0
 _AT_ONCE, _ALTOGETHER = 2**22, 2**25
 """Numbers drawn at once, and by all samples of a large set."""
@@ -30,9 +30,9 @@ class RowInterval:
 
     num_rows: int
     interval: tuple[float, float] | None = None
-    """Of the difference, over other rows of the kind and the same seeds."""
+    """The interval of the difference, over other rows of the kind and the same seeds."""
     refusal: str | None = None
-    """Why there is none."""
+    """The reason why there is none."""
 
 
 def with_rows(verdicts: Sequence[Verdict], records: Iterable[RunRecord], metric: str) -> list[Verdict]:
@@ -114,7 +114,7 @@ _Ratio = tuple[np.ndarray, np.ndarray]
 
 def _bootstrapped(first: Sequence[_Ratio], second: Sequence[_Ratio], level: float) -> tuple[float, float]:
     """Percentiles of the difference of the arms' means over seeds, rows drawn with replacement: the same ones for every
-    run. A ratio of sums is computed anew from the drawn rows."""
+    run. A ratio of sums is recomputed from the drawn rows."""
     columns = np.stack([column for ratio in (*first, *second) for column in ratio], axis=1).astype(np.float64)
     rng, num_rows = np.random.default_rng(_DRAWN_WITH), len(columns)
     samples = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, _ALTOGETHER // num_rows))
@@ -133,7 +133,7 @@ def _bootstrapped(first: Sequence[_Ratio], second: Sequence[_Ratio], level: floa
 
 
 UNKNOWN = "what its record does not say"
-"""What stands for the kernel of runs whose record names none, such as those of other programs."""
+"""The words for the kernel of runs whose record names none, such as those of other programs."""
 
 
 def kernels_of(records: Iterable[RunRecord]) -> tuple[str, ...]:

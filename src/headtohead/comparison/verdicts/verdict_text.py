@@ -21,9 +21,13 @@ OF_WHAT = {
     "e-process of solve rates": "in solve rate",
     "time to solve": "in median time to solve",
 }
-"""By method, where a difference is not one of the metric's means."""
+"""The words, by method, where a difference is not one of the metric's means."""
 _USUAL = 0.05
-_ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
+_ADJUSTMENTS = {
+    None: "",
+    "holm": " after Holm's correction",
+    "benjamini_hochberg": " after Benjamini and Hochberg's correction",
+}
 
 
 def sentence(verdict: Verdict) -> str:
@@ -55,7 +59,7 @@ def _stop(verdict: Verdict) -> list[str]:
     if result.stop.reason == "all seeds":
         return [f"all {most} seeds are in"]
     if result.stop.reason == "open":
-        return [f"seeds go on being added, up to {most}"]
+        return [f"seeds are still being added, up to {most}"]
     return [f"stopped after {_seeds(number)} for futility: {most} are not expected to decide it (chance below 1 in 20)"]
 
 

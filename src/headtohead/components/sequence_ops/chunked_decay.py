@@ -115,7 +115,7 @@ def _left(sums: Float[Tensor, "*any L"]) -> Float[Tensor, "*any L L"]:
 
 def check_chunk_size(chunk_size: int) -> None:
     if chunk_size < 1:
-        raise UsageError(f"chunk_size={chunk_size} is no number of tokens: use 64, or another above 0")
+        raise UsageError(f"chunk_size={chunk_size} is not a number of tokens: use 64, or another above 0")
 
 
 def decay_matrix(

@@ -91,7 +91,7 @@ def recur_once(
 def checked_chunk_size(chunk_size: int) -> int:
     """Check that the chunk size is a power of two within the range of float32."""
     if not 1 <= chunk_size <= LARGEST_CHUNK or chunk_size & (chunk_size - 1):
-        raise UsageError(f"chunk_size={chunk_size} is no power of two up to {LARGEST_CHUNK}: use 32")
+        raise UsageError(f"chunk_size={chunk_size} is not a power of two up to {LARGEST_CHUNK}: use 32")
     return chunk_size
 
 

@@ -24,11 +24,12 @@ Keys = Float[Tensor, "M Q C K"]
 Scores = Float[Tensor, "M PC QC"]
 """The scores of all kinds of queries with all kinds of keys."""
 Document = Int[Tensor, "M C 1"]
-"""How many documents have begun in the chunk."""
+"""The number of documents that have begun in the chunk."""
 LARGEST_EXPONENT = 60.0
 """A decay by exp(-60) and its inverse are numbers of float32."""
 MILD_EXPONENT = 2.0
-"""After a decay by exp(-2) so much is left that the decay's gradient may be a difference of what was there before."""
+"""The exponent of a mild decay: after one by exp(-2) enough is left that the decay's gradient may be a difference of
+what was there before."""
 
 
 class Decay(ABC):

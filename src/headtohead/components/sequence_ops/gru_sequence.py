@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
-"""Of the tokens [3 D, D] and of the state [3 D, D], then the biases of both: reset, update, candidate, as torch's."""
+"""The weights of the tokens [3 D, D] and of the state [3 D, D], then the biases of both: reset, update, candidate, as
+torch's."""
 
 
 def gru_sequence(x: Float[Tensor, "B L D"], weights: Weights) -> Float[Tensor, "B L D"]:

@@ -26,7 +26,7 @@ class DocumentRows:
     x: Float[Tensor, "N T D"]
     valid: Bool[Tensor, "N T"]
     row: Int[Tensor, "B L"]
-    """Where each token of the packed rows has gone."""
+    """The row to which each token of the packed rows has gone."""
     index: Int[Tensor, "B L"]
 
     def back(self, y: Float[Tensor, "N T E"]) -> Float[Tensor, "B L E"]:

@@ -67,14 +67,14 @@ class _Terms:
     k: Tensor
     v: Tensor
     decay: Tensor
-    """What is left of the sums before a token, in the units after it."""
+    """The share of the sums before a token that is left, in the units after it."""
     share: Tensor
     """exp(k) in the units after the token."""
     sums: Tensor
     sums_before: Tensor
     scale: Tensor
     past: Tensor
-    """What the sums before weigh in the output, and what the token itself does, in units of the larger."""
+    """The weights of the sums before and of the token itself in the output, in units of the larger."""
     own: Tensor
 
     def output(self) -> Tensor:

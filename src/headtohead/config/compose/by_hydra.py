@@ -151,15 +151,15 @@ def _take_away(config: DictConfig, override: str) -> None:
     path, _, field = key.rpartition(".")
     node = OmegaConf.select(config, path)
     if not isinstance(node, DictConfig):
-        raise ConfigurationError(f"{override} takes nothing away: there is no {path}")
+        raise ConfigurationError(f"{override} deletes nothing: there is no {path}")
     if field in node:
         if value and str(node[field]) != value:
-            raise ConfigurationError(f"{override} takes nothing away: {key} is {show(node[field])}")
+            raise ConfigurationError(f"{override} deletes nothing: {key} is {show(node[field])}")
         del node[field]
         return
     fields = fields_of(path.replace(".", "/"), {"_target_": node["_target_"]}) if "_target_" in node else None
     if fields is not None and field not in fields.kinds:
-        raise ConfigurationError(f"{override} takes nothing away: {key} is not a field of {fields.owner}")
+        raise ConfigurationError(f"{override} deletes nothing: {key} is not a field of {fields.owner}")
 
 
 def _of_groups(chosen: Mapping[Any, Any]) -> dict[str, str | None]:

@@ -53,7 +53,7 @@ class Choice:
 
     @property
     def description(self) -> str:
-        """Its first comment line that is no header for the composition."""
+        """Its first comment line that is not a header for the composition."""
         for line in read_text(self.path).splitlines():
             if not line.startswith("#"):
                 return ""

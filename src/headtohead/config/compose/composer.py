@@ -44,7 +44,7 @@ class _Chosen(NamedTuple):
 
 
 class Composer:
-    """Composes as many runs as are asked for; of the files it sees those that there were at the first of them, and
+    """Composes as many runs as are requested; of the files it sees those that there were at the first of them, and
     what it returns shares nodes that nobody may change."""
 
     def __init__(self, root: str, config_dir: str | Path | None = None) -> None:

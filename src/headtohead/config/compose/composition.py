@@ -105,8 +105,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
 
 
 def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config]) -> Config:
-    from headtohead.config.compose.batch_tokens import with_batch_tokens
-    from headtohead.config.compose.epochs import resolved_length
+    from headtohead.config.compose.steps_and_batches import resolved_length, with_batch_tokens
     from headtohead.config.rules import compatibility
     from headtohead.config.schema import key_checks
 
@@ -124,7 +123,7 @@ def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config
 
 _PUBLISHED = ("headtohead.data.sources.hub.", "headtohead.data.streaming.")
 _SPOKEN_FOR = {"task", "experiment", "init_from", "resume_from"}
-"""Whoever gives one of these has said what is to be done."""
+"""Whoever gives one of these has decided what is to be done."""
 USUAL_TASKS: Mapping[str, str] = {
     "labelled_text": "classification",
     "scored_text": "similarity",
@@ -134,7 +133,7 @@ USUAL_TASKS: Mapping[str, str] = {
     "images": "image_classification",
     "language": "causal_lm",
 }
-"""By the kind of data."""
+"""The usual tasks, by the kind of data."""
 LEARNED = {"bpe", "unigram", "wordpiece", "published"}
 """Tokenizers of which the size is chosen."""
 _log = logging.getLogger(__name__)
@@ -143,7 +142,7 @@ _log = logging.getLogger(__name__)
 def with_dataset_defaults(
     composed: dict[str, Any], overrides: Sequence[str], compose: Callable[[Sequence[str]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Composed anew with what the set brings; as it was where a task was given, or the task at hand reads the set."""
+    """Composed again with what the set brings; as it was where a task was given, or the task at hand reads the set."""
     keys = {key_of(override) for override in overrides}
     data, task = composed.get("data") or {}, composed.get("task") or {}
     target = str(data.get("_target_") or "")
@@ -158,7 +157,7 @@ def with_dataset_defaults(
 
 
 def with_own_tokenizer(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the configuration without the size of the set's own vocabulary where another tokenizer was asked for that
+    """Return the configuration without the size of the set's own vocabulary where another tokenizer was requested that
     takes its own, data=fineweb_edu data.tokenizer=hf:gpt2."""
     keys = {key_of(override) for override in overrides}
     data = config.get("data") or {}

@@ -52,7 +52,7 @@ def check_digits(override: str) -> None:
 def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) -> str:
     match = _OVERRIDE.fullmatch(override.strip())
     if match is None:
-        raise ConfigurationError(f"{override!r} is no override: write field=value or group=choice, without spaces")
+        raise ConfigurationError(f"{override!r} is not an override: write field=value or group=choice, without spaces")
     sign, key, value = match["sign"], match["key"], match["value"]
     check_digits(override)
     if value is None and sign != "~":
@@ -72,7 +72,7 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
     if group.replace(".", "/") in known:
         group = key.replace(".", "/")
         if sign == "~":
-            raise ConfigurationError(f"{key} cannot be taken away: choose another, {group}=CHOICE (h2h list {group})")
+            raise ConfigurationError(f"{key} cannot be deleted: choose another, {group}=CHOICE (h2h list {group})")
         if _PLAIN.fullmatch(value or ""):
             raise ConfigurationError(f"{key} is a group, and groups are written with a slash: {group}={value}")
         raise ConfigurationError(
@@ -88,7 +88,7 @@ def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> Non
         for one in filter(None, (one.strip() for one in choice[1:-1].split(","))):
             _check_choice(group, one, config_dir)
     if choice.startswith("{"):
-        raise ConfigurationError(f"{group}={choice} is no choice: name one, h2h list {group} shows them all")
+        raise ConfigurationError(f"{group}={choice} is not a choice: name one, h2h list {group} shows them all")
     if not _PLAIN.fullmatch(choice):
         return
     names = choice_names(group, config_dir)
@@ -114,7 +114,7 @@ _INSTEAD = {
     "hydra.hydra_logging": "logs go to standard error: 2> FILE saves them",
     "hydra.callbacks": "h2h.train in Python takes a configuration and returns the record",
 }
-"""What Hydra's users set, and what is typed here instead."""
+"""The settings of Hydra's users, and what is typed here instead."""
 
 
 def _instead_of(key: str) -> str:
@@ -144,7 +144,7 @@ def named_mixers(overrides: Sequence[str], config_dir: str | Path | None = None)
             continue
         if name not in (known := choice_names("model/mixer", config_dir)):
             raise ConfigurationError(
-                unknown(f"{field} names {name}, which is no mixer", name, known)
+                unknown(f"{field} names {name}, which is not a mixer", name, known)
                 + f"; one with options of its own is +model/mixer@model.mixers.{name}=CHOICE"
             )
         missing.append(name)

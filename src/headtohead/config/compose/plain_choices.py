@@ -29,7 +29,7 @@ class PlainChoice(NamedTuple):
     """`group@package=choice`, of which the package follows from the group where it is not written."""
 
     key: str
-    """As Hydra lists it among the choices: model/norm, or model/norm@model.encoder.norm."""
+    """The key as Hydra lists it among the choices: model/norm, or model/norm@model.encoder.norm."""
     group: str
     package: str
     choice: str
@@ -194,7 +194,7 @@ def with_node(config: Mapping[str, Any], path: Sequence[str], node: Any) -> dict
 
 
 def _set(result: dict[str, Any], path: Sequence[str], value: Any) -> bool:
-    """Set one field and copy what lies above it; False where that is no mapping, or the field is one."""
+    """Set one field and copy what lies above it; False where that is not a mapping, or the field is one."""
     *above, last = path
     node = result
     for name in above:
@@ -210,7 +210,7 @@ def _set(result: dict[str, Any], path: Sequence[str], value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parsed(override: str) -> tuple[_Scalar | list[_Scalar]] | None:
-    """Return the value that Hydra's grammar reads; None where it is no scalar and no list of them."""
+    """Return the value that Hydra's grammar reads; None where it is neither a scalar nor a list of them."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 

@@ -16,7 +16,7 @@ _TRAINED = (
     "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
     "experiment", "seed", "init_from",
 )  # fmt: skip
-"""What stays as it was: with another value there it would be another run."""
+"""The fields that stay as they were: with another value there it would be another run."""
 
 
 def continued(
@@ -74,7 +74,7 @@ def _at(config: Mapping[str, Any], key: str) -> Any:
 
 def _refusal(key: str, value: Any, before: Any, run: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{key}={show(value)} cannot be given to a run that was trained with {key}={show(before)}: take it out, or "
+        f"{key}={show(value)} cannot be given to a run that was trained with {key}={show(before)}: remove it, or "
         f"start a new run, with init_from={run} from these weights"
     )
 

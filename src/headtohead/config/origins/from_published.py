@@ -19,7 +19,7 @@ PREFIX = "hf:"
 _MAY_DIFFER = (
     "model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.pooler", "model.initialisation",
 )  # fmt: skip
-"""What weights know nothing of, or what belongs to a head."""
+"""The fields that weights do not depend on, and those of a head."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,12 +29,12 @@ def starts_published(config: Mapping[str, Any]) -> bool:
 
 
 def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], compose: Compose) -> dict[str, Any]:
-    """Composed anew, what the checkpoint says before what the user says; refuses where the two contradict each other.
+    """Composed again, what the checkpoint says before what the user says; refuses where the two contradict each other.
 
     The checkpoint is written down by its commit, so that the run can be made again.
     """
+    from headtohead.pretrained.families import differences, model_overrides
     from headtohead.pretrained.hub_checkpoint import open_checkpoint
-    from headtohead.pretrained.hub_config import differences, model_overrides
     from headtohead.pretrained.safetensor_files import CheckpointError
 
     origin, head = composed["init_from"], class_value(RunConfig(composed).task_target, "head")
@@ -45,8 +45,8 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
         by_design = differences(checkpoint, head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None
-    if size := next((provided for provided in overrides if provided.startswith("model/size=")), None):
-        raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
+    if size := next((override for override in overrides if override.startswith("model/size=")), None):
+        raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: remove it")
     config, alone = compose([*overrides_of_model, *overrides]), compose(overrides_of_model)
     _check(alone["model"], config["model"], origin)
     for difference in by_design:
@@ -83,8 +83,8 @@ def _name(config: Mapping[str, Any], origin: str) -> str:
 def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> None:
     if there["_target_"] != here["_target_"]:
         raise ConfigurationError(
-            f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: take "
-            "it out"
+            f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: "
+            "remove it"
         )
     if _turns(there) and _turns(here):  # other angles need no other weights: this is how contexts are made longer
         for path, was, now in _differences(there["position"], here["position"], "model.position"):
@@ -94,8 +94,8 @@ def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> No
         shorter = path == "model.max_length" and was and now and now < was
         if path not in _MAY_DIFFER and not path.startswith("model.initialisation.") and not shorter:
             raise ConfigurationError(
-                f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: take "
-                "it out"
+                f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: "
+                "remove it"
             )
 
 

@@ -12,11 +12,11 @@ from typing import Any
 from headtohead.config.compose.by_hydra import Config
 from headtohead.config.compose.choices import config_folders
 from headtohead.config.compose.composition import compose, renamed
-from headtohead.config.compose.epochs import resolved_length
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import fields_of_size
 from headtohead.config.compose.replacements import note_replaced
+from headtohead.config.compose.steps_and_batches import resolved_length
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules import compatibility
@@ -39,7 +39,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
     """That of a run's folder, record.json or config.yaml, checked like any other; raises ConfigurationError.
 
     A group takes its new choice whole; where old and new choice are of one class (trainer, precision), what sets the
-    new one apart. With other data or another task, what the model took from the data is taken anew.
+    new one apart. With other data or another task, what the model took from the data is taken again.
     """
     recorded = _read(Path(path))
     usual = compose("train", _family(recorded), config_dir)
@@ -156,7 +156,7 @@ class _ConfigRevision:
         return _at(compose("train", [*family, f"{sign}{group}={choice}"], self._config_dir), path) or {}
 
     def _resize(self, size: str) -> None:
-        """A size is no node of its own: it speaks of fields of the model."""
+        """A size is not a node of its own: it speaks of fields of the model."""
         composed = self._composed["model"]
         named = fields_of_size(size, config_folders(self._config_dir))
         self._config["model"] |= {name: composed[name] for name in named if name in composed}

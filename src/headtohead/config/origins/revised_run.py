@@ -30,7 +30,7 @@ def revised(
     """Return the configuration with the overrides in it, checked like any other; raises ConfigurationError.
 
     Of another choice, what both choices have stays as it was trained, unless it is given: a rotary scaling keeps the
-    base that the run's rotary had. Of other data all train rows are there, unless it is said how many.
+    base that the run's rotary had. Of other data all train rows are there, unless a number is given.
     """
     choices = config.get("choices") or {}
     family = [f"model={choices['model']}"] if choices.get("model") else []
@@ -48,7 +48,7 @@ def revised(
     note_replaced(changed, config, composed, [key for key in keys if key in composed["choices"]])
     if _is_other_data(config, changed) and "trainer.train_rows" not in keys and changed.get("trainer"):
         changed["trainer"]["train_rows"] = None
-    # Where a run began is no part of what it became, and the folder may be gone.
+    # Where a run began does not belong to what it became, and the folder may be gone.
     apart = {**changed, "init_from": None, "resume_from": None}
     checked = key_checks.check(apart)
     compatibility.check(checked)
@@ -73,7 +73,7 @@ def _choose(
     group: str,
     config: dict[str, Any],
     composed: Mapping[str, Any],
-    provided: Sequence[str],
+    overrides: Sequence[str],
     default: Callable[[str], Mapping[str, Any]],
 ) -> None:
     slot, _, package = group.partition("@")
@@ -85,7 +85,7 @@ def _choose(
         usual = _at(default(f"{group}={had}"), path)
         fields = tuple(name for name in before if usual.get(name) == node.get(name))
     for name in fields:
-        is_given = ".".join([*path, name]) in provided
+        is_given = ".".join([*path, name]) in overrides
         if name in before and name in node and name not in ("_target_", "_partial_") and not is_given:
             node[name] = before[name]
     _set(path, config, node)

@@ -23,7 +23,7 @@ def _kinds(view: ConfigView) -> Iterator[str]:
 
 
 def _reasons(step: Mapping[str, Any]) -> Mapping[str, str]:
-    """Only those that are written down: what is made when imported is told once the data is at hand."""
+    """Only those that are written down: what is made when imported is checked once the data is at hand."""
     try:
         return class_value(step["_target_"], "cannot") or {}
     except ValueError:

@@ -77,7 +77,7 @@ def _path(view: ConfigView) -> Iterator[str]:
 def _monitor(view: ConfigView) -> Iterator[str]:
     metrics, monitor = metric_names(view.task["_target_"]), view.task.get("monitor")
     if metrics and monitor is not None and monitor not in metrics:
-        yield f"task.monitor={monitor} is no metric of {view.chosen('task')}: choose {', '.join(metrics)}"
+        yield f"task.monitor={monitor} is not a metric of {view.chosen('task')}: choose {', '.join(metrics)}"
 
 
 def _pooling(view: ConfigView) -> Iterator[str]:
@@ -114,7 +114,7 @@ _ACTS = (
     ("rotates", "reads_rotation", "rotates queries and keys", False),
     ("biases_scores", "reads_scores", "biases the score of each pair of tokens", True),
 )
-"""What a position encoding may do, what a mixer must read for it, its words, and whether rotary might do instead."""
+"""The actions of a position encoding: what a mixer must read for it, its words, and whether rotary might do instead."""
 
 
 def _position_and_mixer(view: ConfigView) -> Iterator[str]:
@@ -265,13 +265,13 @@ def _starting_points(view: ConfigView) -> Iterator[str]:
     init, resume = view.config.get("init_from"), view.config.get("resume_from")
     if init and resume and not _is_run(resume):  # a run that is continued may have begun with init_from
         yield f"init_from={init} starts a run and resume_from={resume} continues one: give one of them"
-    for field, provided in (("init_from", init), ("resume_from", resume)):
-        if provided and not provided.startswith(PREFIX) and not _is_run(provided.removeprefix("run:")):
-            yield f"{field}={provided} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
+    for field, origin in (("init_from", init), ("resume_from", resume)):
+        if origin and not origin.startswith(PREFIX) and not _is_run(origin.removeprefix("run:")):
+            yield f"{field}={origin} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
 
 
-def _is_run(provided: str) -> bool:
-    folder = Path(provided)
+def _is_run(origin: str) -> bool:
+    folder = Path(origin)
     return ((folder if folder.is_dir() else folder.parent) / "record.json").is_file()
 
 

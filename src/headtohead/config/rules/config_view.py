@@ -32,7 +32,7 @@ class StackSide:
     paths: Mapping[str, str]
     """The field of the configuration in which each node stands: the side's own, else the one that all sides share."""
     mixer_group: str | None = None
-    """Where a pattern has this mixer from."""
+    """The group that a pattern has this mixer from."""
 
     def can(self, slot: str, name: str) -> Any:
         """Return a class variable of the class in this slot."""

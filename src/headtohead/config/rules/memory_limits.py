@@ -14,8 +14,7 @@ from headtohead.architectures.ledger import Ledger
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.training.loop.precision import Precision
-from headtohead.training.memory import free_memory, memory_limit
-from headtohead.training.memory_needs import trained_bytes
+from headtohead.training.memory import free_memory, memory_limit, trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _log = logging.getLogger(__name__)
@@ -32,7 +31,8 @@ class MemoryNeeds:
     training: int
     """Gradients, the optimizer's state and averaged weights."""
     activations: int
-    """What autograd keeps of the rows that are read at once; where some is computed again, what is kept for sure."""
+    """The activations that autograd saves for the rows that are read at once; where some are recomputed, those that are
+    saved for sure."""
 
     @property
     def total(self) -> int:

@@ -99,7 +99,7 @@ def _freeze(view: ConfigView) -> str | int:
 
 
 def _num_layers(view: ConfigView) -> int | None:
-    """Return the layers of all stacks; None of a module of somebody else's, and where the depth is not said."""
+    """Return the layers of all stacks; None of a module of somebody else's, and where the depth is not given."""
     if view.model_value("family") in (None, "external"):
         return None
     depths = {side.path: view.depth(side) for side in view.sides() if "mixer" in side.nodes}

@@ -15,7 +15,7 @@ from headtohead.config.schema.source_code import class_value
 _OPTIMIZERS = ("adamw", "adam", "lion", "sgd", "muon")
 _INITIALISATION = "headtohead.components.initialisations.gpt2"
 _UNWRITTEN = {"head_width": None, "num_kv_heads": None, "scale": None, "qk_norm": False}
-"""Of attention: options whose rules are none of the paper's, and the values that leave them aside."""
+"""The options of attention whose rules are none of the paper's, and the values that leave them aside."""
 _OWN_SCALES = {
     "scale_embedding": "multiplies embeddings by the square root of the width",
     "scale_logits": "divides logits by the square root of the width",
@@ -119,10 +119,10 @@ def _optimizer(view: ConfigView) -> Iterator[str]:
 
 
 def _start(view: ConfigView) -> Iterator[str]:
-    provided = view.config.get("init_from")
-    if provided and provided.startswith(PREFIX):
+    origin = view.config.get("init_from")
+    if origin and origin.startswith(PREFIX):
         yield (
-            f"init_from={provided} has weights made for multipliers other than those of "
+            f"init_from={origin} has weights made for multipliers other than those of "
             f"{view.chosen('parametrisation')}: leave init_from out, {_OTHERWISE}"
         )
 

@@ -114,5 +114,5 @@ def _limit(node: ast.expr) -> Range | Filled | None:
     name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or name not in ("Range", "Filled"):
         return None
-    provided = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg}
-    return Range(*map(ast.literal_eval, node.args), **provided) if name == "Range" else Filled()
+    keywords = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg}
+    return Range(*map(ast.literal_eval, node.args), **keywords) if name == "Range" else Filled()

@@ -120,7 +120,7 @@ def _takes_part(kind: Kind) -> bool:
 
 @singledispatch
 def schema_of(kind: Kind) -> Schema:
-    """Return the schema of the values of one kind; of one that is told in words alone, its words."""
+    """Return the schema of the values of one kind; of one that is described only in words, its words."""
     return {"description": kind.wants()}
 
 

@@ -17,9 +17,9 @@ class Slot:
     packages: tuple[str, ...]
     passed: frozenset[str] = frozenset()
     filled: frozenset[str] = frozenset()
-    """What may stay null, to be taken from the data."""
+    """The arguments that may stay null, to be taken from the data."""
     filled_by: str = "the model"
-    """Who passes it."""
+    """The parent that passes it."""
 
 
 SLOTS: dict[str, Slot] = {

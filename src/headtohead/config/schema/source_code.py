@@ -113,8 +113,8 @@ def find(module: str, name: str, depth: int = 0) -> LocatedDefinition | None:
 def origin_of(module: str, name: str) -> str | None:
     """Return the module that defines a name of a module, or, where sources do not lead so far, the one it is
     imported from; None where the module's source does not name it."""
-    if (result := find(module, name)) is not None:
-        return result.module
+    if (origin := find(module, name)) is not None:
+        return origin.module
     located = parse(module).get(name)
     if located is None or not isinstance(located.node, ast.ImportFrom):
         return None
@@ -271,8 +271,8 @@ def _is_class_variable(item: ast.AnnAssign) -> bool:
 def _field_default(value: ast.expr | None) -> ast.expr | None:
     """`field(default_factory=list)` counts as a default that cannot be read."""
     if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "field":
-        provided = {keyword.arg: keyword.value for keyword in value.keywords}
-        return provided.get("default") or provided.get("default_factory")
+        keywords = {keyword.arg: keyword.value for keyword in value.keywords}
+        return keywords.get("default") or keywords.get("default_factory")
     return value
 
 

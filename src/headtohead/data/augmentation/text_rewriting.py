@@ -1,4 +1,4 @@
-"""Augmentations that write a text anew: from its tokens to other tokens for the same row."""
+"""Augmentations that rewrite a text: from its tokens to other tokens for the same row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TextRewriting(AugmentedTokens):
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
         generators = draws.generators()
-        batch = replace(batch, original_tokens=None)  # a text written anew is itself what is predicted
+        batch = replace(batch, original_tokens=None)  # a text rewritten is itself what is predicted
         if self.spec.kind == "pairs_of_text":
             return self._of_pairs(batch, generators)
         if self.spec.kind == "tagged_text":
@@ -153,7 +153,7 @@ class Synonyms(TextRewriting):
 
     def rewritten(self, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
         text = self.tokenizer.decode(tokens.tolist())
-        again = _WORD.sub(lambda result: self._instead(result[0], draws), text)
+        again = _WORD.sub(lambda match: self._instead(match[0], draws), text)
         return tokens if again == text else self.tokenizer.encode([again]).values
 
     def _instead(self, word: str, draws: np.random.Generator) -> str:

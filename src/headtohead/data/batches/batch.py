@@ -24,9 +24,9 @@ class QuestionText:
     answers: tuple[str, ...]
     """All that count as right; none where the context does not answer the question."""
     first: int
-    """Where in the row the window begins."""
+    """The token in the row at which the window begins."""
     edges: np.ndarray
-    """At which character of the context the window begins, then where each of its tokens ends."""
+    """The character of the context at which the window begins, then those at which each of its tokens ends."""
 
     def text(self, first: int, last: int) -> str:
         """Return the text from one position of the row to another, as the context has it."""
@@ -48,7 +48,7 @@ class Batch:
     """
 
     rows: Int[Tensor, "B"]
-    """Which row of the split each sample is: fixes every random choice about it."""
+    """The row of the split that each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
     targets: Int[Tensor, "..."] | Float[Tensor, "B"] | None = None
     original_tokens: Int[Tensor, "B L"] | None = None
@@ -56,11 +56,11 @@ class Batch:
     soft_targets: Float[Tensor, "B classes"] | None = None
     """The shares of the classes of mixed images, in place of `targets`, which hold the first image's class."""
     labels: Int[Tensor, "B"] | None = None
-    """What a second objective reads beside the targets: whether the second sentence follows the first."""
+    """The labels that a second objective reads beside the targets: whether the second sentence follows the first."""
     lost_tags: Int[Tensor, "B R"] | None = None
     """Tags of words that their rows had no room for, IGNORED behind them: they are not read, and still looked for."""
     valid: Bool[Tensor, "B L"] | None = None
-    """True where a token is real; padding is on the right. None means all are."""
+    """The mask of real tokens; padding is on the right. None means all are."""
     segments: Int[Tensor, "B L"] | None = None
     """Document numbers of packed rows."""
     positions: Int[Tensor, "B L"] | None = None

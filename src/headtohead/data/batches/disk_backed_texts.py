@@ -20,7 +20,7 @@ Sample = TypeVar("Sample")
 _IN_MEMORY = 2**24
 """Bytes up to which texts are not worth a file."""
 _AT_ONCE = 128
-"""Texts that are read together by who walks through them."""
+"""Texts that are read together by whoever iterates over them."""
 
 
 class DiskBackedTexts(Sequence[str]):
@@ -112,7 +112,7 @@ class _SelectedSamples(Sequence[Any]):
 
 
 DiskBackedSequence = list[Any] | DiskBackedTexts | DiskBackedPairs
-"""What samples are gathered in."""
+"""The sequence that samples are gathered in."""
 
 
 def selected_samples(samples: Sequence[Sample], indices: np.ndarray) -> Sequence[Sample]:

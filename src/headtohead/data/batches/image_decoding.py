@@ -57,9 +57,9 @@ def pixels_of(content: Content, image_size: int, colours: Colours, where: str) -
         with Image.open(content if isinstance(content, Path) else BytesIO(content)) as image:
             square = ImageOps.fit(image.convert(_MODES[colours]), size)
     except Image.DecompressionBombError as error:
-        raise DataError(f"{where} has more pixels than a picture of a data set ({error}): take it out.") from error
+        raise DataError(f"{where} has more pixels than a picture of a data set ({error}): remove it.") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise DataError(f"{where} is not a whole image ({error}): replace it, or take it out.") from error
+        raise DataError(f"{where} is not a whole image ({error}): replace it, or remove it.") from error
     return np.asarray(square, dtype=np.uint8).reshape(*size, -1).transpose(2, 0, 1).reshape(-1)
 
 

@@ -153,7 +153,7 @@ def _flat(array: Any) -> np.ndarray:
     import pyarrow as pa
 
     if array.null_count or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-        raise pa.ArrowInvalid(f"a column of {array.type} with {array.null_count} gaps is no array of numbers")
+        raise pa.ArrowInvalid(f"a column of {array.type} with {array.null_count} gaps is not an array of numbers")
     numbers_type = np.dtype(array.type.to_pandas_dtype())
     if not len(array):
         return np.empty(0, numbers_type)

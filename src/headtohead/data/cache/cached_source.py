@@ -1,5 +1,5 @@
-"""All our sources share this base: prepared content from the cache, splits made once, copies that open the cache
-anew."""
+"""All our sources share this base: prepared content from the cache, splits made once, copies that reopen the
+cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CachedSource(DataSource):
     name: ClassVar[str]
     """The choice of conf/data that builds it, for messages and for the cache."""
     draws_its_rows: bool = False
-    """Whether its rows are drawn from a space that it knows, in which some may repeat: that is no leak."""
+    """Whether its rows are drawn from a space that it knows, in which some may repeat: that is not a leak."""
     drop_shared: bool = False
     """Whether rows that occur in validation or test too are left out of train."""
 

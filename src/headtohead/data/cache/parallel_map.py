@@ -21,9 +21,9 @@ from headtohead.data.cache.arrow_columns import Column, Ragged, Table
 from headtohead.data.data_source import DataError
 
 ReportProgress = Callable[[int], None]
-"""Told how much more is done."""
+"""A function that is called with how much more is done."""
 _BAR_STYLE = 400
-"""How often a bar moves at most: work may be reported in millions of small pieces."""
+"""The most times that a progress bar moves: work may be reported in millions of small pieces."""
 _drawn = threading.Lock()
 """A lock by which only the outer one of nested bars is drawn."""
 
@@ -115,7 +115,7 @@ def num_processes() -> int:
     if chosen is None:
         return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     if not chosen.isdigit() or int(chosen) < 1:
-        raise DataError(f"{PROCESSES}={chosen} is no number of processes: give 1 or more, or unset it.")
+        raise DataError(f"{PROCESSES}={chosen} is not a number of processes: give 1 or more, or unset it.")
     return int(chosen)
 
 

@@ -61,7 +61,7 @@ class AssociativeRecall(CachedSource):
                 f": give at least {_FIRST_ID + 2 * num_pairs}, for special tokens, keys and as many values."
             )
         if power <= 0:
-            raise DataError(f"data.power={power} must be above 0: near 0 keys are asked for soon, at 1 anywhere.")
+            raise DataError(f"data.power={power} must be above 0: near 0 keys are queried soon, at 1 anywhere.")
 
     def longer(self, multiple: int) -> AssociativeRecall:
         """Return rows with as many pairs, queried further away."""

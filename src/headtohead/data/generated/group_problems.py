@@ -62,7 +62,8 @@ def group_named(name: str) -> Group:
         if family != "Z" and _FEWEST_POINTS[family] <= size <= _MOST_POINTS:
             return permutation_group(size, even_only=family == "A")
     raise DataError(
-        f"data.group={name} is no group known here: choose Z_n with n from 2 to {_LARGEST_CYCLE} (Z_2 is parity), S_n "
+        f"data.group={name} is not a group known here: choose Z_n with n from 2 to {_LARGEST_CYCLE} (Z_2 is "
+        f"parity), S_n "
         f"with n from 2 to {_MOST_POINTS}, or A_n with n from 3 to {_MOST_POINTS}."
     )
 

@@ -143,7 +143,7 @@ class Growing:
         self.missing = np.zeros((size, max_depth), dtype=np.int64)
         """Arguments still to be written."""
         self.counts = np.zeros((size, max_depth, NUM_DIGITS), dtype=np.int64)
-        """How often each digit is among the arguments written."""
+        """The frequency of each digit among the arguments written."""
 
     def finish(self) -> None:
         self._write(0, np.arange(len(self.words)))

@@ -25,7 +25,7 @@ SCENES = (
     ("baked the bread / peeled the apples", "in the kitchen / at the stove"),
     ("sang before the king / played to a full house", "on stage / in front of an audience"),
 )
-"""What someone may do, and where that is; nobody is in two of these places."""
+"""The things that someone may do, and where that is; nobody is in two of these places."""
 _ACTIONS, _PLACES = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*SCENES, strict=True))
 _NUM_WAYS = 2
 """The number of wordings of each."""

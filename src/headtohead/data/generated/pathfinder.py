@@ -50,7 +50,7 @@ _AT_ONCE = 256
 """Pictures begun together; those without room for all paths are dropped."""
 _LONG_TRIES, _SHORT_TRIES = 5, 8
 _RAREST = 0.004
-"""The least share of the pictures begun that must be completed, for drawing to go on."""
+"""The least share of the pictures begun that must be completed, for drawing to continue."""
 _ENDS = np.array([[0, 1], [2, 3], [0, 2], [0, 3], [1, 2], [1, 3]])
 """Pairs of the ends of two paths: the first two are of one path each."""
 _NUM_JOINED = 2
@@ -123,16 +123,16 @@ class Pathfinder(CachedSource):
     def _pictures(self, name: SplitName) -> dict[str, np.ndarray]:
         """Return the first pictures of one long sequence that depends on the seed and the split alone."""
         generator = np.random.default_rng([self.seed, SPLIT_NAMES.index(name), 3])
-        size, result, begun = self.sizes[name], 0, 0
+        size, completed, begun = self.sizes[name], 0, 0
         images, labels = [], []
-        while result < size:
+        while completed < size:
             paths, short, dots, joined = self._begun(generator)
             begun += _AT_ONCE
             if len(paths):
                 images.append(drawn(paths, short, dots, self.image_size))
                 labels.append(joined)
-                result += len(paths)
-            if result < _RAREST * begun:
+                completed += len(paths)
+            if completed < _RAREST * begun:
                 raise DataError(
                     f"data=pathfinder finds no room for its paths in pictures of data.image_size={self.image_size}: "
                     f"enlarge it, or lower data.path_length={self.path_length} or data.num_distractors="

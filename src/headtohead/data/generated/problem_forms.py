@@ -22,14 +22,15 @@ KIND_OF_FORM: dict[ProblemForm, DataKind] = {
     "pairs": "pairs_of_text",
     "labelled": "labelled_text",
 }
-"""What rows of each form are to a task."""
+"""The kind of data that rows of each form are to a task."""
 Layout = Literal["after", "along"]
 """The position of the answer in a language row: after the prompt, or one answer beside each token of the prompt."""
 
 
 @dataclass(frozen=True)
 class Problems:
-    """One problem a line, padded on the right with PAD. Where answers are aligned with the prompt, PAD is no target."""
+    """One problem a line, padded on the right with PAD. Where answers are aligned with the prompt, PAD is not a
+    target."""
 
     prompts: np.ndarray
     answers: np.ndarray
@@ -121,7 +122,7 @@ def joined(first: Ragged, second: Ragged) -> Ragged:
 
 
 def rendered(problems: Problems, form: ProblemForm, layout: Layout, last_id: int) -> Table:
-    """Return the columns of a split in this form. In language rows, a target of PAD is not asked for. The last id is
+    """Return the columns of a split in this form. In language rows, a target of PAD is not requested. The last id is
     the separator's, where there is one."""
     is_real = problems.prompts != PAD
     prompts = rows_of(problems.prompts.astype(smallest_integer(last_id)), is_real)

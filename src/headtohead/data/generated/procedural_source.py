@@ -225,9 +225,10 @@ class DrawnSource(ProceduralSource):
             seen = np.concatenate([seen, keys[new]])
         return Problems.together(parts)[slice(num_problems)]
 
-    def _exhausted(self, name: SplitName, result: int) -> DataError:
+    def _exhausted(self, name: SplitName, num_distinct: int) -> DataError:
         return DataError(
-            f"data={self.name} has too few different problems under these settings: about {result} for the {name} "
-            f"split, and data.num_{name}={self.sizes[name]} are asked for: lower it, or allow longer problems or more "
+            f"data={self.name} has too few different problems under these settings: about {num_distinct} for the "
+            f"{name} "
+            f"split, and data.num_{name}={self.sizes[name]} are requested: lower it, or allow longer problems or more "
             f"symbols."
         )

@@ -69,7 +69,7 @@ def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
 
 Kind = Literal["paraphrases", "continuations"]
 Story = tuple[str, int]
-"""Who, by name or pronoun, and which topic."""
+"""A story: its person, by name or pronoun, and its topic."""
 _OPENINGS = THEN[0] + THEN[1]
 _BEGINNINGS, _ENDS = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*TOPICS, strict=True))
 
@@ -89,7 +89,7 @@ class SearchSet:
         for name, letter, texts in (("corpus", "d", self.documents), ("queries", "q", self.queries)):
             lines = [json.dumps({"_id": f"{letter}{number}", "text": text}) for number, text in enumerate(texts)]
             replace_text(folder / f"{name}.jsonl", "\n".join(lines) + "\n")
-        grades = [(query, *result) for query, own in enumerate(self.relevant) for result in own.items()]
+        grades = [(query, *judgement) for query, own in enumerate(self.relevant) for judgement in own.items()]
         rows = [f"q{query}\td{document}\t{grade}" for query, document, grade in grades]
         judgements = "\n".join(["query-id\tcorpus-id\tscore", *rows])
         replace_text(folder / "qrels.tsv", judgements + "\n")

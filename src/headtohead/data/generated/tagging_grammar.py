@@ -24,7 +24,7 @@ NAMES = words(
 )
 """Each is as often a person as a place or an organisation, and the last ones are common words as well."""
 TWO_WORDS = 0.4
-"""How many entities have two words."""
+"""The share of entities that have two words."""
 PATTERNS = (
     "PER said she would move to LOC",
     "ORG said it would move to LOC",

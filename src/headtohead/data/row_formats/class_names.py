@@ -43,9 +43,9 @@ class Classes:
             )
         known = ", ".join(self.names[:20]) + (" ..." if len(self.names) > 20 else "")
         if self.are_given:
-            return DataError(f"{where} has {what} {label!r}, which is none of data.class_names ({known}).")
+            return DataError(f"{where} has {what} {label!r}, which is not in data.class_names ({known}).")
         is_grade = what == "label" and _is_broken(label)
-        graded = "; grades are no classes: give data.score_column and task=similarity" if is_grade else ""
+        graded = "; grades are not classes: give data.score_column and task=similarity" if is_grade else ""
         return DataError(
             f"{where} has {what} {label!r}, which the train split does not have ({known}): correct the {what}, or "
             f"name all classes in data.class_names{graded}."

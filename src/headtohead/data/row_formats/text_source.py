@@ -75,7 +75,7 @@ class RowFormat(ABC, Generic[Sample]):
         """Return the rows of one split."""
 
     def windows(self, source: TextSource, name: SplitName, table: Table, *, length: int, stride: int) -> Split | None:
-        """Return overlapping windows over long texts; None where rows are no such texts."""
+        """Return overlapping windows over long texts; None where rows are not such texts."""
         del source, name, table, length, stride
         return None
 
@@ -84,7 +84,7 @@ class RowFormat(ABC, Generic[Sample]):
         """Return one small dictionary per sample."""
 
     unit: ClassVar[str] = "rows"
-    """What `pieces` are, in the plural."""
+    """The name of one of the `pieces`, in the plural."""
 
     def pieces(self, sample: Sample) -> Sequence[Compared]:
         """Return what is searched for in another split: the sample as a whole, unless it is a long text."""

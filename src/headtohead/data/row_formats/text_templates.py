@@ -24,23 +24,23 @@ _BETWEEN, _NAMED = " ; ", ": "
 def entities_to_text(words: Sequence[str], tags: Sequence[str]) -> str:
     """Write the entities that the tags mark (BIO), in their order; an I- that continues no entity of its type begins
     one, as conlleval reads them."""
-    result: list[tuple[str, list[str]]] = []
+    entities: list[tuple[str, list[str]]] = []
     before = ""
     for word, tag in zip(words, tags, strict=True):
         begins, _, kind = tag.partition("-")
         if begins == "I" and kind == before:
-            result[-1][1].append(word)
+            entities[-1][1].append(word)
         elif begins in ("B", "I"):
-            result.append((kind, [word]))
+            entities.append((kind, [word]))
         before = kind
-    return _BETWEEN.join(f"{kind}{_NAMED}{' '.join(entity)}" for kind, entity in result) or NOTHING
+    return _BETWEEN.join(f"{kind}{_NAMED}{' '.join(entity)}" for kind, entity in entities) or NOTHING
 
 
 def entities_from_text(text: str) -> list[tuple[str, str]]:
     """Return type and words of each entity; text without a type is none."""
     parts = (part.partition(_NAMED.strip()) for part in text.split(_BETWEEN.strip()))
-    result = [(kind.strip(), " ".join(entity.split())) for kind, _, entity in parts]
-    return [(kind, entity) for kind, entity in result if kind and entity]
+    entities = [(kind.strip(), " ".join(entity.split())) for kind, _, entity in parts]
+    return [(kind, entity) for kind, entity in entities if kind and entity]
 
 
 UNANSWERABLE = "unanswerable"
@@ -64,8 +64,8 @@ class TextTemplate(ABC):
         return self.template.format(**parts)
 
     def shares(self, targets: Iterable[str]) -> list[float]:
-        """Return the share of each label among the targets, the most frequent first; nothing where targets are no
-        labels."""
+        """Return the share of each label among the targets, the most frequent first; nothing where targets are
+        not labels."""
         del targets
         return []
 

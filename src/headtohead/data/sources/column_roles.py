@@ -16,7 +16,7 @@ COLUMN_ROLES: Mapping[DataKind, tuple[frozenset[str], frozenset[str]]] = {
     "scored_text": (frozenset({"text", "score"}), frozenset({"second_text"})),
     "language": (frozenset({"text"}), frozenset()),
 }
-"""What each kind of data needs, and what it may have besides."""
+"""The columns that each kind of data needs, and those that it may have besides."""
 
 
 def kind_of_roles(parts: Collection[str]) -> DataKind | None:

@@ -101,16 +101,16 @@ _USUAL_NAMES: tuple[tuple[DataKind, dict[str, str]], ...] = (
 
 
 def kind_of(
-    columns: Mapping[str, str], result: Sequence[str], *, file: str, otherwise: str = ""
+    columns: Mapping[str, str], header: Sequence[str], *, file: str, otherwise: str = ""
 ) -> tuple[DataKind, dict[str, str]]:
     """Return the kind of data, and the column of each role; `columns` are those that the user named, `result` those of
     the file, and `otherwise` ends the error message with other remedies."""
     if not columns:
-        return _guessed(result, file, otherwise)
+        return _guessed(header, file, otherwise)
     for part, name in columns.items():
-        if name not in result:
+        if name not in header:
             raise DataError(
-                f"{file} has no column {name!r}, it has {', '.join(map(repr, result))}: correct data.{part}_column"
+                f"{file} has no column {name!r}, it has {', '.join(map(repr, header))}: correct data.{part}_column"
                 f"{otherwise}."
             )
     if (kind := kind_of_roles(columns)) is not None:
@@ -127,13 +127,13 @@ def usual_parts(names: Sequence[str]) -> tuple[DataKind, dict[str, str]] | None:
     return None
 
 
-def _guessed(result: Sequence[str], file: str, otherwise: str) -> tuple[DataKind, dict[str, str]]:
-    if (usual := usual_parts(result)) is not None:
+def _guessed(header: Sequence[str], file: str, otherwise: str) -> tuple[DataKind, dict[str, str]]:
+    if (usual := usual_parts(header)) is not None:
         return usual
-    names = ", ".join(map(_shortened, result))
-    if otherwise and looks_like_a_row(result):
-        numbered = [f"column_{number}" for number in range(1, len(result) + 1)]
-        names_to_give = ",".join(("text", "label") if len(result) == 2 else numbered)
+    names = ", ".join(map(_shortened, header))
+    if otherwise and looks_like_a_row(header):
+        numbered = [f"column_{number}" for number in range(1, len(header) + 1)]
+        names_to_give = ",".join(("text", "label") if len(header) == 2 else numbered)
         raise DataError(
             f"{file} begins with a row, {names}, and no line that names its columns: name them, "
             f"data.column_names=[{names_to_give}]; if they are names, {translation_direction()}."
@@ -159,11 +159,11 @@ def _shortened(name: str) -> str:
 
 
 def translation_direction() -> str:
-    result = []
+    hints = []
     for kind, (needed, optional) in COLUMN_ROLES.items():
         names = [f"data.{part}_column" for part in sorted(needed)]
-        result.append(f"{' '.join(names)}{''.join(f' [data.{part}_column]' for part in sorted(optional))} for {kind}")
-    return "give " + "; ".join(result)
+        hints.append(f"{' '.join(names)}{''.join(f' [data.{part}_column]' for part in sorted(optional))} for {kind}")
+    return "give " + "; ".join(hints)
 
 
 def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
@@ -202,7 +202,7 @@ def _without_surrogates(text: str, part: str, where: Where) -> str:
         except UnicodeEncodeError as error:
             raise DataError(
                 f"{where()}: its {part.replace('_', ' ')} {'have' if part == 'words' else 'has'} half a sign "
-                f"(\\u{ord(text[error.start]):04x}) at character {error.start}, which is no text; correct or remove "
+                f"(\\u{ord(text[error.start]):04x}) at character {error.start}, which is not text; correct or remove "
                 "the row."
             ) from None
     return text

@@ -31,9 +31,9 @@ class CsvDialect(FieldGroup):
     delimiter: str | None = None
     """One character; None: by the file's name."""
     quoted: bool | None = None
-    """None: wherever the delimiter is no tab."""
+    """Whether fields may be quoted; None means wherever the delimiter is not a tab."""
     column_names: list[str] | None = None
-    """None: the first line."""
+    """The names of the columns; None means the first line."""
     encoding: str = "utf-8"
 
     def checked_delimiter(self) -> str | None:
@@ -110,7 +110,7 @@ class CsvFiles(TableFiles):
         names = [name.strip() for name in first[1]]
         if len(names) > MOST_COLUMNS:
             raise DataError(
-                f"{file} has {len(names):,} columns, and {MOST_COLUMNS:,} are the most: take out those that no field "
+                f"{file} has {len(names):,} columns, and {MOST_COLUMNS:,} are the most: remove those that no field "
                 "of data names, or correct data.delimiter."
             )
         if twice := next((name for name, times in Counter(names).items() if times > 1), None):

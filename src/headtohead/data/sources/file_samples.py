@@ -201,13 +201,13 @@ class FileSamples(TextSource):
 
 def _check_unlike(files: Mapping[SplitName, Sequence[Path]]) -> None:
     for ours, other in TO_BE_APART:
-        if result := duplicates(files.get(ours, ()), files.get(other, ())):
+        if twice := duplicates(files.get(ours, ()), files.get(other, ())):
             raise DataError(
-                f"{result[0]}, which is read for {ours}, holds the same as {result[1]}, which is read for {other}: "
+                f"{twice[0]}, which is read for {ours}, holds the same as {twice[1]}, which is read for {other}: "
                 f"give "
                 "other rows, or leave it out for rows that are drawn from those of train."
             )
 
 
 def _those_of(files: Mapping[SplitName, list[Path]]) -> str:
-    return " and ".join(name for name, result in files.items() if result)
+    return " and ".join(name for name, paths in files.items() if paths)

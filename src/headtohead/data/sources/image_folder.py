@@ -64,13 +64,13 @@ class ImageFolder(CachedSource):
                 f"data.path={root} must hold a folder of images ({', '.join(SUFFIXES)}) for each of at least two "
                 f"classes, and {', '.join(files['train']) or 'none'} is there: arrange it so, or correct the path."
             )
-        for split, result in files.items():
-            for unknown in sorted(result.keys() - files["train"].keys()):
+        for split, by_class in files.items():
+            for unknown in sorted(by_class.keys() - files["train"].keys()):
                 raise DataError(
                     f"{by_split[split] / unknown} is a class that the train images do not have "
                     f"({', '.join(files['train'])}): correct its name, or give train images of it."
                 )
-            if not result:
+            if not by_class:
                 raise DataError(f"{by_split[split]} has no images in folders named by their class: give some.")
         return files
 
@@ -104,7 +104,7 @@ class ImageFolder(CachedSource):
         return PreparedContent({str(split): tables[split] for split in SPLIT_NAMES}, {"class_names": classes})
 
     def _table(self, by_class: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> Table:
-        files = [(file, classes.index(name)) for name, result in by_class.items() for file in result]
+        files = [(file, classes.index(name)) for name, paths in by_class.items() for file in paths]
         images = np.stack([self._pixels(file) for file, _ in files])
         return {"image": images, "label": np.array([label for _, label in files], dtype=smallest_integer(len(classes)))}
 
@@ -138,10 +138,10 @@ class ImageFolder(CachedSource):
 
 
 def _by_class(folder: Path) -> dict[str, list[Path]]:
-    """Return the images below each folder, however deep; folders without any are no classes."""
-    result = {
+    """Return the images below each folder, however deep; folders without any are not classes."""
+    by_name = {
         each.name: sorted(file for file in each.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
         for each in sorted(folder.iterdir())
         if each.is_dir()
     }
-    return {name: files for name, files in result.items() if files}
+    return {name: files for name, files in by_name.items() if files}

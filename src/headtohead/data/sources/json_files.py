@@ -13,7 +13,7 @@ from headtohead.data.sources.local_files import decoded
 from headtohead.data.sources.table_files import Columnar, TableFiles
 
 _ENCODING = "utf-8"
-"""What the standard asks for (RFC 8259)."""
+"""The encoding that the standard asks for (RFC 8259)."""
 
 
 class JsonFiles(TableFiles):
@@ -61,10 +61,10 @@ def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _parsed(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     text = decoded(file, _ENCODING, may_differ=False).removeprefix("\ufeff")
-    for number, result in _of_lines(file, text) if _has_lines(text) else enumerate(_of_document(file, text), 1):
-        if not isinstance(result, dict):
-            raise DataError(f"{file}: entry {number} is no object with named values, but {str(result)[:60]!r}.")
-        yield number, result
+    for number, row in _of_lines(file, text) if _has_lines(text) else enumerate(_of_document(file, text), 1):
+        if not isinstance(row, dict):
+            raise DataError(f"{file}: entry {number} is not an object with named values, but {str(row)[:60]!r}.")
+        yield number, row
 
 
 def _has_lines(text: str) -> bool:
@@ -108,8 +108,8 @@ def _of_document(file: Path, text: str) -> Sequence[Any]:
     return rows
 
 
-def _rows_within(result: Mapping[str, Any]) -> Sequence[Any]:
-    rows = result.get("data")
+def _rows_within(content: Mapping[str, Any]) -> Sequence[Any]:
+    rows = content.get("data")
     return rows if isinstance(rows, list) and rows and isinstance(rows[0], dict) else []
 
 

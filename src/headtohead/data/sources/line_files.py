@@ -17,7 +17,7 @@ from headtohead.data.sources.local_files import FileSplits, content_digest, deco
 from headtohead.ranges import Length, Range, Seed
 
 _DOCUMENT = "-DOCSTART-"
-"""What stands in place of a word where a new document begins."""
+"""The token that stands in place of a word where a new document begins."""
 
 
 class ConllFiles(FileSamples):

@@ -56,7 +56,7 @@ def bytes_of(file: Path) -> bytes:
 def _refuse_irregular(file: Path) -> None:
     """Refuse a pipe, which would block for ever."""
     if not S_ISREG(file.stat().st_mode) and not file.is_dir():
-        raise DataError(f"{file} is no regular file: give one.")
+        raise DataError(f"{file} is not a regular file: give one.")
 
 
 def _unreadable(file: Path, error: OSError) -> DataError:
@@ -88,7 +88,7 @@ def _unpacked(file: Path, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{file} is not a whole gzip file ({error}): write it anew, or fetch it again.") from error
+        raise DataError(f"{file} is not a whole gzip file ({error}): write it again, or fetch it again.") from error
 
 
 def content_digest(file: Path) -> str:

@@ -88,4 +88,4 @@ def opened_file(file: Path) -> Any:
 
 def _unreadable(file: Path, error: Exception) -> DataError:
     reason = str(error).splitlines()[0]
-    return DataError(f"{file} is not a whole Parquet file ({reason}): write it anew, or fetch it again.")
+    return DataError(f"{file} is not a whole Parquet file ({reason}): write it again, or fetch it again.")

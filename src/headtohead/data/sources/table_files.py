@@ -132,7 +132,8 @@ class TableFiles(FileSamples):
         for name in self.share_by:
             if name not in names:
                 raise DataError(
-                    f"data.share_by={name} is no column of {file}, which has {', '.join(names)}: choose from them, or "
+                    f"data.share_by={name} is not a column of {file}, which has {', '.join(names)}: choose from "
+                    f"them, or "
                     f"null."
                 )
         return self.share_by

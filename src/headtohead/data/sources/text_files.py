@@ -21,7 +21,7 @@ from headtohead.field_group import FieldGroup
 from headtohead.ranges import Count, Length, Seed
 
 Unit = Literal["file", "paragraph", "line"]
-"""What a document is; a paragraph goes up to a blank line."""
+"""The unit that counts as a document; a paragraph goes up to a blank line."""
 _ENOUGH_TO_SPLIT = 20
 """Documents from which on whole ones are dealt to the splits; fewer are each cut in three."""
 

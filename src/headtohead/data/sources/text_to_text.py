@@ -36,7 +36,7 @@ class TextToText(TextSource):
         if not isinstance(of, TextSource):
             kind = "null" if of is None else type(of).__name__
             raise DataError(
-                f"data.of={kind} is no source of texts that can be put in words: choose labelled texts, tagged "
+                f"data.of={kind} is not a source of texts that can be put in words: choose labelled texts, tagged "
                 f"words "
                 "or questions, such as data@data.of=sentence_grammar."
             )

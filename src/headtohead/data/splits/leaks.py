@@ -73,7 +73,7 @@ class Matches:
 
     def facts(self, unit: str) -> dict[str, Any]:
         """Return the counts as JSON can hold them."""
-        result = {
+        counts = {
             name: {
                 "rows": len(own),
                 "in_train": sum(alike in self.alike for alike, _ in own),
@@ -81,7 +81,7 @@ class Matches:
             }
             for name, own in self.held_out.items()
         }
-        return {"unit": unit, "train": {"rows": self.num_train, "held_out": self.num_shared}, **result}
+        return {"unit": unit, "train": {"rows": self.num_train, "held_out": self.num_shared}, **counts}
 
 
 def leaks_between(samples: Mapping[Any, Iterable[Any]], pieces: Pieces, unit: str = "rows") -> dict[str, Any]:

@@ -45,7 +45,7 @@ def _without(made: PreparedContent) -> PreparedContent:
     shared = np.array([matches.shares(_as_it_is(row)[0]) for row in _rows_of(made, "train")])
     remaining = np.flatnonzero(~shared)
     if not len(remaining):
-        raise DataError("data.drop_shared=true leaves no row to train on: all of them stand in validation or test.")
+        raise DataError("data.drop_shared=true leaves no row to train on: all of them occur in validation or test.")
     train = {name: _chosen(column, remaining) for name, column in made.tables["train"].items()}
     return replace(made, tables={**made.tables, "train": train})
 

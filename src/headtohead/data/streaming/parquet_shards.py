@@ -113,7 +113,7 @@ def _open(address: str) -> Any:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(
-            f"{address} cannot be read as Parquet ({reason}): a stream reads whole Parquet files alone, so fetch it "
+            f"{address} cannot be read as Parquet ({reason}): a stream reads only whole Parquet files, so fetch it "
             f"again, or give another set."
         ) from error
 

@@ -38,7 +38,7 @@ class StreamFields(FieldGroup):
     keep_gigabytes: Positive = 10.0
 
     def check(self, **counts: int | None) -> None:
-        """Raise DataError where one of these, or of further counts of rows, is no amount."""
+        """Raise DataError where one of these, or of further counts of rows, is not an amount."""
         for field, value in {**counts, "lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}.items():
             if value is not None and value < 1:
                 raise DataError(f"data.{field}={value} must be at least 1.")
@@ -48,7 +48,7 @@ class StreamFields(FieldGroup):
 
 def numbers_of(shard: int, num_rows: int, in_pass: int = 0) -> np.ndarray:
     """Return the rows of a shard as numbers, the same under every seed, and different in each pass: whatever is drawn
-    for a row by its number is then drawn anew each time that it is read, whoever reads it and however far the other
+    for a row by its number is then redrawn each time that it is read, whoever reads it and however far the other
     lanes are."""
     assert shard < 1 << _UNIT_BITS and num_rows <= 1 << _ROW_BITS, "a row's number has no room for more"
     pass_bits = in_pass % (1 << _PASS_BITS) << _UNIT_BITS
@@ -83,14 +83,14 @@ class Lane:
 
     def take(self, start: int, stop: int) -> tuple[list[np.ndarray], int]:
         """Return the rows between two indices of the sequence, and the pass that the first of them belongs to."""
-        result, number = [], self._window_of(start)
+        taken, number = [], self._window_of(start)
         first_pass = number // self._per_pass
         while start < stop:
             number = self._window_of(start)
             begin, end = (self._ends[number - 1] if number else 0), self._ends[number]
-            result.append(self._rows(number)[start - begin : stop - begin])
+            taken.append(self._rows(number)[start - begin : stop - begin])
             start = min(stop, end)
-        return result, first_pass
+        return taken, first_pass
 
     def _window_of(self, index: int) -> int:
         while not self._ends or self._ends[-1] <= index:
@@ -136,7 +136,7 @@ class StreamOrder(Order):
         self._lanes = split.lanes(seed)
 
     def __reduce__(self) -> tuple[Callable[..., Order], tuple[Any, ...]]:
-        """Pickle the split: another process builds its lanes anew."""
+        """Pickle the split: another process rebuilds its lanes."""
         return partial(order_of, batch_size=self.batch_size, seed=self._seed), (self._split,)
 
     def drawn_in(self, epoch: int) -> int:
@@ -155,7 +155,7 @@ class StreamOrder(Order):
         passes = []
         for lane in np.unique(own % len(self._lanes)):
             indices = own[own % len(self._lanes) == lane] // len(self._lanes)
-            result, first_pass = self._lanes[lane].take(int(indices[0]), int(indices[-1]) + 1)
-            rows += result
+            taken, first_pass = self._lanes[lane].take(int(indices[0]), int(indices[-1]) + 1)
+            rows += taken
             passes.append(first_pass)
         return min(passes, default=0), np.concatenate([np.zeros(0, dtype=np.int64), *rows])

@@ -98,10 +98,10 @@ class StreamedRows(CachedSplit, SplitInLanes):
             values = ragged(self._cache.table(shard), "tokens").values
             starts = indices[own] * self._step
             lengths = np.minimum(len(values) - starts, self._step + 1)
-            result, real = padded(values, starts, lengths)
-            tokens[own, : result.shape[1]], valid[own, : result.shape[1]] = result, real
-            valid[own, result.shape[1] :] = False
-            num_bytes += int(self._counter(shard).count(result[:, 1:][real[:, 1:]], starts + 1, starts + lengths))
+            packed, real = padded(values, starts, lengths)
+            tokens[own, : packed.shape[1]], valid[own, : packed.shape[1]] = packed, real
+            valid[own, packed.shape[1] :] = False
+            num_bytes += int(self._counter(shard).count(packed[:, 1:][real[:, 1:]], starts + 1, starts + lengths))
         segments, positions = (
             (None, None) if self._borders is None else document_positions(self._borders.beginnings(tokens))
         )

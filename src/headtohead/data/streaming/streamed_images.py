@@ -145,7 +145,9 @@ class StreamedImages(CachedSource):
                 f"{self.published} does not name the classes of its column {chosen.label}, and a stream cannot look "
                 f"for them: give data.label_column, or another set."
             )
-        shards = {ours: checked_shards_of(result, schema_check_for(chosen)) for ours, result in self.addresses.items()}
+        shards = {
+            ours: checked_shards_of(addresses, schema_check_for(chosen)) for ours, addresses in self.addresses.items()
+        }
         rows = self._rows(shards["train"], chosen, self.addresses["train"])
         classes = Classes(chosen.class_names)
         held_out = min(self.num_validation, sum(shard.num_rows for shard in shards["train"]) // _LARGEST_PART)

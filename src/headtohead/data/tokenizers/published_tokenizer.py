@@ -56,10 +56,7 @@ def published_tokenizer(
 
 def _names(named: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, str]:
     """Return the token of each purpose: as the files say, else the usual ones that exist."""
-    tokens = {
-        purpose: provided.get("content") if isinstance(provided, dict) else provided
-        for purpose, provided in named.items()
-    }
+    tokens = {purpose: token.get("content") if isinstance(token, dict) else token for purpose, token in named.items()}
     result = {purpose: token for purpose, token in tokens.items() if isinstance(token, str) and token in ids}
     if result.keys() & {"sep_token", "eos_token", "cls_token", "bos_token"}:
         return result
@@ -76,7 +73,7 @@ def _special(
         return next((ids[names[purpose]] for purpose in purposes if purpose in names), -1)
 
     def first(*numbers: Any) -> int:
-        flat = [one for provided in numbers for one in (provided if isinstance(provided, list) else [provided])]
+        flat = [one for entry in numbers for one in (entry if isinstance(entry, list) else [entry])]
         return next((one for one in flat if isinstance(one, int) and one >= 0), -1)
 
     eos = first(number("sep_token", "eos_token"), config.get("eos_token_id"))

@@ -172,7 +172,7 @@ class Tokenizer:
         if any(
             not isinstance(number, int) for number in asdict(self.special).values() if not isinstance(number, tuple)
         ):
-            raise DataError("the numbers of special tokens are no numbers")
+            raise DataError("the numbers of special tokens are not numbers")
         if self.kind == "char":
             self._id_of_code_point  # noqa: B018 - made once, and kept
         elif self.kind != "byte":

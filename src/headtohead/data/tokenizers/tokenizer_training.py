@@ -26,7 +26,7 @@ from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerKind, Token
 from headtohead.data.tokenizers.tokenizer_choice import is_named
 
 # WordPiece as BERT's (Devlin et al. 2019, https://arxiv.org/abs/1810.04805): small letters without accents, words cut
-# at blanks and punctuation, and pieces that go on within a word marked by ##.
+# at blanks and punctuation, and pieces that continue a word marked by ##.
 #
 # What it loses: capitals, accents, control characters, and how many blanks stood where; a word with a letter that the
 # texts did not have, or hardly ever, is unknown as a whole.

@@ -21,13 +21,13 @@ class CostGrowth:
     """Exponents of a power law in length, by least squares on logarithms; None with fewer than two lengths."""
 
     time: float | None
-    """Over all lengths."""
+    """The exponent of time over all lengths."""
     time_at_the_end: float | None
-    """Between the two longest: where a constant part no longer hides the growth."""
+    """The exponent of time between the two longest: where a constant part no longer hides the growth."""
     memory: float | None
     memory_at_the_end: float | None
     flops: float | None
-    """Of the declared FLOPs, over the same lengths: what the mathematics asks for."""
+    """The exponent of the declared FLOPs over the same lengths: what the mathematics asks for."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Saving:
     variant: str
     length: int
     time: float
-    """How many times less time; below 1 it takes more."""
+    """The factor by which it takes less time; below 1 it takes more."""
     memory: float
 
 

@@ -54,7 +54,7 @@ class CaseMeasurement:
     peak_bytes: int = 0
     """The most memory held at once, beyond what the process held before the model was made."""
     tokens: int = 0
-    """Of the batch, both sides together."""
+    """The tokens of the batch, both sides together."""
     flops: int = 0
     """The model's own for this work: forward, or forward and backward."""
 

@@ -77,13 +77,13 @@ def _on_gpu(config: Mapping[str, Any]) -> bool:
 
 
 def _together(rounds: list[CaseMeasurement]) -> CaseMeasurement:
-    good = [result for result in rounds if result.status == "measured"]
+    good = [measurement for measurement in rounds if measurement.status == "measured"]
     if not good:
         return rounds[0]
     return replace(
         good[0],
-        seconds=median(result.seconds for result in good),
-        peak_bytes=max(result.peak_bytes for result in good),
+        seconds=median(measurement.seconds for measurement in good),
+        peak_bytes=max(measurement.peak_bytes for measurement in good),
     )
 
 

@@ -25,7 +25,7 @@ class ColumnFacts:
     """text, number, list or mixed."""
     distinct: int
     words: float
-    """On average."""
+    """The number of words on average."""
     example: str
 
 

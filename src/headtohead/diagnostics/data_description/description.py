@@ -39,12 +39,12 @@ class DataDescription:
 
     path: str
     choice: str
-    """Of the group data: csv, text, image_folder ..."""
+    """The choice of the group data: csv, text, image_folder ..."""
     kind: DataKind
     num_rows: Mapping[str, int]
-    """By split, where files have one; else all in train."""
+    """The number of rows by split, where files have one; otherwise all are in train."""
     overrides: tuple[str, ...]
-    """By which a run reads it: the data, their columns, the task and a model."""
+    """The overrides by which a run reads it: the data, their columns, the task and a model."""
     columns: tuple[ColumnFacts, ...] = ()
     classes: Mapping[str, int] = field(default_factory=dict)
     """Rows of each class or tag, the most frequent first."""

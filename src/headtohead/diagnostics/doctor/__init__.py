@@ -48,7 +48,7 @@ CHECKS: tuple[Check, ...] = (
     Check("learning_rate", "does the model tolerate the learning rate?", learning_rate, needs=("forward",)),
     Check("overfitting", "can it memorise one batch?", overfitting, needs=("forward",)),
 )
-"""In the order of what can be told from what: a check comes after those whose faults would reach it too."""
+"""The checks, in an order in which each comes after those whose faults would reach it too."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def chosen(names: Sequence[str]) -> tuple[Check, ...]:
 def examine(
     patient: Patient, checks: Sequence[Check] = CHECKS, *, begin: Callable[[Check], object] = lambda _: None
 ) -> list[Diagnosis]:
-    """One that breaks down is a fault, and the others go on; one whose needs are not met, examined or not, is left out.
+    """One that breaks down is a fault, and the others continue; one whose needs are not met, examined or not, is left
+    out.
 
     The generators of chance are as before afterwards.
     """

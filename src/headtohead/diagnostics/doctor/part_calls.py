@@ -27,7 +27,7 @@ class PartCall:
     part: nn.Module
     x: Tensor
     context: Context | None
-    """What else it was given; a feed-forward is given nothing."""
+    """The other arguments that it was given; a feed-forward is given none."""
 
     @property
     def name(self) -> str:
@@ -49,9 +49,9 @@ def part_calls(
     calls: list[PartCall] = []
 
     def recorder(path: str) -> Any:
-        def record(part: nn.Module, provided: tuple[Any, ...], named: dict[str, Any]) -> None:
-            provided = (*provided, *named.values())
-            calls.append(PartCall(path, part, provided[0], provided[1] if len(provided) > 1 else None))
+        def record(part: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+            inputs = (*inputs, *named.values())
+            calls.append(PartCall(path, part, inputs[0], inputs[1] if len(inputs) > 1 else None))
 
         return record
 

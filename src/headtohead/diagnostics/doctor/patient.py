@@ -29,9 +29,9 @@ from headtohead.training.trainer import device_of
 
 NUM_ROWS = 4
 LENGTH = 24
-"""Of the random inputs that structure is examined on, where the model takes as much."""
+"""The length of the random inputs that structure is examined on, where the model takes as much."""
 NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS = 16, 256
-"""Of the batch that is learnt by heart."""
+"""The size of the batch that is memorised."""
 
 
 def _silent(text: str) -> None:
@@ -40,7 +40,7 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Patient:
-    """Everything is made when it is asked for, from the seed of the run."""
+    """Everything is made when it is requested, from the seed of the run."""
 
     parts: RunComponents
     note: Callable[[str], None] = field(default=_silent)
@@ -88,7 +88,7 @@ class Patient:
 
     @cached_property
     def example(self) -> dict[str, Tensor]:
-        """Random inputs without padding, in double precision where they are no numbers of tokens."""
+        """Random inputs without padding, in double precision where they are not numbers of tokens."""
         settings = RunConfig(self.config).model
         length = min(LENGTH, settings.get("max_length") or LENGTH)
         target = min(LENGTH, settings.get("max_target_length") or LENGTH)
@@ -122,7 +122,7 @@ class Patient:
 
     @cached_property
     def few(self) -> Batch:
-        """Return the first rows of the first batch, few enough to be learnt by heart in seconds."""
+        """Return the first rows of the first batch, few enough to be memorised in seconds."""
         batch = self.batch()
         per_row = max(1, sum(x.shape[1] for x in (batch.tokens, batch.decoder_tokens) if x is not None))
         num_rows = max(2, min(NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS // per_row))

@@ -17,6 +17,7 @@ __all__ = ["LAWS", "Law", "LawBroken", "LawSubject", "alone", "applies"]
 Law = Callable[[LawSubject], None]
 LAWS: tuple[Law, ...] = (
     equivalence_laws.shape,
+    equivalence_laws.redrawn,
     equivalence_laws.stepwise,
     equivalence_laws.finite_gradients,
     equivalence_laws.slow_twin,
@@ -33,13 +34,15 @@ LAWS: tuple[Law, ...] = (
     cost_laws.declared_state,
     cost_laws.declared_activations,
 )
-"""The laws that hold without exception; those about positions are asked for by name."""
+"""The laws that hold without exception; those about positions are requested by name."""
 
 
 def applies(law: Law, *, causal: bool, dtype: torch.dtype, has_slow_twin: bool) -> bool:
     """Return whether a law applies, which may concern single precision, decoding, or a slow reference."""
     if law in (equivalence_laws.autocast, cost_laws.declared_activations):
         return dtype == torch.float32
+    if law is equivalence_laws.redrawn:
+        return dtype == torch.float64
     if law in (cost_laws.declared_state, masking_laws.left_padding):
         return causal
     return law is not equivalence_laws.slow_twin or has_slow_twin

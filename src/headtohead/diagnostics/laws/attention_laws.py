@@ -25,9 +25,9 @@ def explicit_attention(subject: LawSubject) -> None:
     stack = subject.build()
     x, context = subject.inputs(stack)
     for masks in _masks(subject, stack):
-        for part, provided, seen, output in _calls(stack, x, replace(context, **masks)):
-            _gives_the_outputs(part, provided, seen, output)
-            _keeps_to_the_masks(part, provided, seen)
+        for part, inputs, seen, output in _calls(stack, x, replace(context, **masks)):
+            _gives_the_outputs(part, inputs, seen, output)
+            _keeps_to_the_masks(part, inputs, seen)
 
 
 def _masks(subject: LawSubject, stack: Stack) -> Iterator[dict[str, Any]]:
@@ -50,9 +50,9 @@ def _calls(stack: Stack, x: Tensor, context: Context) -> list[Call]:
     """Return all calls of mixers with attention in one pass."""
     calls: list[Call] = []
 
-    def note(part: nn.Module, provided: tuple[Tensor, Context], output: Tensor) -> None:
+    def note(part: nn.Module, inputs: tuple[Tensor, Context], output: Tensor) -> None:
         assert isinstance(part, HasAttentionMaps)
-        calls.append((part, *provided, output))
+        calls.append((part, *inputs, output))
 
     hooks = [part.register_forward_hook(note) for part in stack.modules() if isinstance(part, HasAttentionMaps)]
     try:

@@ -36,7 +36,7 @@ KINDS: Mapping[str, Any] = {
 _EVERY_PRECISION = (torch.float64, torch.float32, torch.bfloat16)
 _USUAL_PRECISIONS = (torch.float64, torch.float32)
 _PATCHES = (2, 5)
-"""With one token for the whole image they are as long as a subject."""
+"""The grid of patches: with one token for the whole image they are as long as a subject."""
 Make = Callable[..., Any]
 
 
@@ -94,35 +94,35 @@ def component(target: str) -> tuple[str, type[Component]]:
         raise ConfigurationError(
             f"{target} is refused: there is no module {error.name}; give one that Python finds (PYTHONPATH)"
         ) from None
-    result = getattr(namespace, name, None)
-    if not isinstance(result, type):
+    defined = getattr(namespace, name, None)
+    if not isinstance(defined, type):
         classes = [known for known, value in vars(namespace).items() if isinstance(value, type)]
         raise ConfigurationError(unknown(f"{module} has no class {name}", name, classes))
     for kind, base in KINDS.items():
-        if issubclass(result, base):
-            return kind, result
+        if issubclass(defined, base):
+            return kind, defined
     raise ConfigurationError(
         f"{target} derives from none of {', '.join(base.__name__ for base in KINDS.values())} "
         "(headtohead.components.component), and laws are about those"
     )
 
 
-def options_of(kind: str, target: str, provided: Sequence[str]) -> dict[str, Any]:
+def options_of(kind: str, target: str, words: Sequence[str]) -> dict[str, Any]:
     """field=value as the configuration of the class would take them; raises ConfigurationError."""
     import yaml
 
     options = {}
-    for text in provided:
+    for text in words:
         key, sign, value = text.partition("=")
         if not sign:
-            raise ConfigurationError(f"{text} is no option of {target}: write field=value")
+            raise ConfigurationError(f"{text} is not an option of {target}: write field=value")
         options[key] = yaml.safe_load(value)
     fields = fields_of(f"model/{kind}", {"_target_": target})
     if fields is None:
         return options
     for key, value in options.items():
         if key not in fields.kinds:
-            raise ConfigurationError(unknown(f"{key} is no option of {target}", key, list(fields.kinds)))
+            raise ConfigurationError(unknown(f"{key} is not an option of {target}", key, list(fields.kinds)))
         try:
             options[key] = fields.kinds[key].read(value)
         except MismatchError as mismatch:
@@ -193,8 +193,8 @@ def _can_look(kind: str, make: Make, *, causal: bool) -> bool:
 
 
 def _subject(kind: str, make: Make, counterpart: Make | None, sizes: Sizes, *, causal: bool) -> LawSubject:
-    """Build the subject; a class that is no mixer, and has no reference of its own, uses that of the attention around
-    it."""
+    """Build the subject; a class that is not a mixer, and has no reference of its own, uses that of the attention
+    around it."""
     around: dict[str, Any] = {"d_model": sizes.d_model, "num_heads": sizes.num_heads}
     if kind == "mixer":
         slow = None if counterpart is None else alone(counterpart, causal=causal, **around)

@@ -12,8 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 from headtohead.components.component import PLAIN, Context
 from headtohead.components.fast_kernels import kernels_in_use
+from headtohead.components.initialisations import gpt2
 from headtohead.components.stack import Stack
 from headtohead.diagnostics.laws.law_subject import LawBroken, LawSubject, difference, require_equal
+from headtohead.errors import UsageError
 
 
 def shape(subject: LawSubject) -> None:
@@ -29,6 +31,20 @@ def shape(subject: LawSubject) -> None:
             )
         if not y.isfinite().all():
             raise LawBroken("outputs of finite inputs must be finite")
+
+
+def redrawn(subject: LawSubject) -> None:
+    """An initialisation draws every parameter, whatever it held before."""
+    stack = subject.build()
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.fill_(torch.nan)
+    try:
+        gpt2(stack)
+    except (NotImplementedError, UsageError) as refusal:
+        raise LawBroken(f"an initialisation must draw every parameter: {refusal}") from None
+    if kept := [name for name, parameter in stack.named_parameters() if not parameter.isfinite().all()]:
+        raise LawBroken(f"an initialisation must draw every parameter, and {kept[0]} keeps what it held")
 
 
 def stepwise(subject: LawSubject) -> None:
@@ -92,14 +108,14 @@ def slow_twin(subject: LawSubject) -> None:
     x, context = subject.inputs(fast)
     valid = torch.ones(subject.num_rows, subject.length, dtype=torch.bool)
     valid[-1, subject.length // 2 :] = False
-    for provided in (context, Context(valid=valid, memory=context.memory)):
+    for around in (context, Context(valid=valid, memory=context.memory)):
         fast.zero_grad()
         slow.zero_grad()
-        y, gradients = _with_gradients(fast, x, provided)
-        slow_y, slow_gradients = _with_gradients(slow, x, provided)
-        real = slice(None) if provided.valid is None else valid
+        y, gradients = _with_gradients(fast, x, around)
+        slow_y, slow_gradients = _with_gradients(slow, x, around)
+        real = slice(None) if around.valid is None else valid
         require_equal(y[real], slow_y[real], "the fast form must give the outputs of the slow one")
-        if provided.valid is None:
+        if around.valid is None:
             scale = max(float(gradient.abs().max()) for gradient in slow_gradients.values())
             for name, gradient in gradients.items():
                 message = f"both forms must give {name} the same gradient"
@@ -107,9 +123,9 @@ def slow_twin(subject: LawSubject) -> None:
 
 
 AUTOCAST_DRAWS = 5
-"""An odd number: what most of them show is no luck of one."""
+"""An odd number, so that a majority decides and not a single draw."""
 ROUNDINGS_OF_A_SUBLAYER = 7
-"""By how much the error of a sublayer in 16 bits may exceed that of its input rounded once."""
+"""The factor by which the error of a sublayer in 16 bits may exceed that of its input rounded once."""
 
 
 def autocast(subject: LawSubject) -> None:

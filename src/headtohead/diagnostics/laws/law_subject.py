@@ -24,7 +24,7 @@ class LawBroken(AssertionError):  # noqa: N818 - it reads as what happened
 
 @dataclass(frozen=True)
 class LawSubject:
-    """A stack under examination. Every law makes it anew, with the same seed."""
+    """A stack under examination. Every law makes it again, with the same seed."""
 
     make: Callable[[], Stack]
     make_slow: Callable[[], Stack] | None = None
@@ -88,16 +88,16 @@ def require_equal(
     if actual.shape != expected.shape:
         raise LawBroken(f"{message}: shapes {tuple(actual.shape)} and {tuple(expected.shape)} differ")
     limit = TOLERANCES[expected.dtype] if tolerance is None else tolerance
-    result = difference(actual, expected, scale)
-    if not result <= limit:
-        raise LawBroken(f"{message}: the difference is {result:.1e} of the largest value, {limit:.0e} is allowed")
+    distance = difference(actual, expected, scale)
+    if not distance <= limit:
+        raise LawBroken(f"{message}: the difference is {distance:.1e} of the largest value, {limit:.0e} is allowed")
 
 
 def require_different(actual: Tensor, expected: Tensor, message: str) -> None:
     """Different by far more than rounding."""
-    result = difference(actual, expected)
-    if not result > 1e-6:
-        raise LawBroken(f"{message}: the difference is only {result:.1e} of the largest value")
+    distance = difference(actual, expected)
+    if not distance > 1e-6:
+        raise LawBroken(f"{message}: the difference is only {distance:.1e} of the largest value")
 
 
 class BareResidual(ResidualScheme):

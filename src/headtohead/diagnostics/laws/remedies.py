@@ -15,6 +15,8 @@ _MAKING = (
 REMEDIES: Mapping[Law, str] = {
     equivalence_laws.shape: "return a tensor of the shape and type of x: cast what was computed in another precision "
     "back with .to(x.dtype), and let a length of 1 pass",
+    equivalence_laws.redrawn: "let reset_parameters() set the parameters that the class holds itself, and call it in "
+    "the constructor",
     equivalence_laws.stepwise: "let initial_state hold all that step needs of the tokens before (keys and values, a "
     "sum, the last inputs of a convolution), and let step read it exactly as forward does",
     equivalence_laws.finite_gradients: "use every parameter in forward, and keep divisions, logarithms and roots away "
@@ -46,7 +48,8 @@ REMEDIES: Mapping[Law, str] = {
 }
 _SILENT: Mapping[Law, str] = {
     equivalence_laws.slow_twin: "no reference was given (--twin PACKAGE.CLASS)",
-    attention_laws.explicit_attention: "it shows no attention: its output is no weighted sum of tokens, or it does not "
+    attention_laws.explicit_attention: "it shows no attention: its output is not a weighted sum of tokens, or it "
+    "does not "
     "derive from HasAttentionMaps",
     cost_laws.declared_state: "it cannot be causal, and only causal models decode",
     masking_laws.left_padding: "it cannot be causal, and only causal models decode",

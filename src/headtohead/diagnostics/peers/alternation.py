@@ -64,3 +64,30 @@ def _processor_seconds(work: Work, repeats: int) -> float:
     for _ in range(repeats):
         work()
     return (time.process_time() - started) / repeats
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same work by us and by the peer."""
+
+    ours: Work
+    theirs: Work
+
+
+@dataclass(frozen=True)
+class PeerComparison:
+    """One line of the page of speeds."""
+
+    group: str
+    """A word by which lines are chosen: gpt, bert, decoding ..."""
+    work: str
+    peer: str
+    target: float
+    """The ratio of the peer's time to ours that we aim at."""
+    make: Callable[[], Pair]
+    package: str = "torch"
+    """The package that the peer is imported from."""
+    measures: str = "time"
+    """`time`, or `memory`: the peak of what is allocated."""
+    remark: str = ""
+    """The bound on the ratio, where it is known."""

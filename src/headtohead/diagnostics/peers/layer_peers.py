@@ -6,18 +6,78 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtohead.components.component import Context
 from headtohead.components.feedforwards import DenseFeedForward
+from headtohead.components.mixers.attention.softmax_attention import split_heads
+from headtohead.components.mixers.linear.gated_delta import GatedDelta
+from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
+from headtohead.components.mixers.linear.linear_attention import Performer
+from headtohead.components.mixers.linear.mamba2 import Mamba2, Mamba2Selection
+from headtohead.components.mixers.linear.matrix_memory import MemoryInputs
+from headtohead.components.mixers.linear.rwkv7 import STRONGEST_DECAY, Rwkv7
 from headtohead.components.mixers.recurrent.mamba import InnerChannels, Mamba
 from headtohead.components.mixers.recurrent.torch_recurrence import Gru
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 from headtohead.components.norms import RmsNorm
-from headtohead.diagnostics.peers import mixing_forms
-from headtohead.diagnostics.peers.alternation import Work
-from headtohead.diagnostics.peers.comparison_kinds import Pair, PeerComparison
-from headtohead.diagnostics.peers.mixing_forms import D_MODEL, HEAD_WIDTH, NUM_HEADS, Form
+from headtohead.diagnostics.peers import layer_peers
+from headtohead.diagnostics.peers.alternation import Pair, PeerComparison, Work
+
+NUM_HEADS, HEAD_WIDTH = 8, 64
+D_MODEL = NUM_HEADS * HEAD_WIDTH
+Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A function of queries, keys, values [1, H, L, K] and the model's stream [1, L, D], of which gates are made."""
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    del x
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def means(mixer: KernelAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return mixer.means_before(Features(mixer.query_features(q), mixer.key_features(k)), v, Context())
+
+
+def performer() -> Form:
+    mixer = Performer(D_MODEL, num_heads=NUM_HEADS, causal=True)
+    return lambda q, k, v, _: means(mixer, q, k, v)
+
+
+def mamba2() -> Form:
+    mixer = Mamba2(D_MODEL, num_heads=NUM_HEADS, causal=True, inner=InnerChannels(state=HEAD_WIDTH, expand=1.0))
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        step = F.softplus(x[..., :NUM_HEADS] + mixer.dt_bias).mT
+        return mixer.read(Mamba2Selection(v, x, step, k, q))[0]
+
+    return form
+
+
+def gated_delta() -> Form:
+    mixer = GatedDelta(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        q, k = (F.normalize(part, dim=-1) for part in (q, k))
+        rate, step = (split_heads(x[..., part * NUM_HEADS :][..., :NUM_HEADS], 1) for part in range(2))
+        rate, log_decay = rate.sigmoid(), -F.softplus(step)
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay, rate=rate, reads=-rate * k), None)
+
+    return form
+
+
+def rwkv7() -> Form:
+    mixer = Rwkv7(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        gates = split_heads(x.sigmoid(), HEAD_WIDTH)
+        log_decay, removal = -STRONGEST_DECAY * gates, F.normalize(k, dim=-1)
+        reads, writes = -(removal * log_decay.neg().exp()), removal * gates
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay, reads=reads, writes=writes), None)
+
+    return form
+
 
 ATTENTION = "causal fused attention"
 WIDTH = 256
@@ -25,13 +85,13 @@ WIDTH = 256
 
 def comparisons() -> Iterator[PeerComparison]:
     """Yield the layers that are compared, in time and in peak memory."""
-    mixers = (("RWKV-7", mixing_forms.rwkv7, 0.9), ("performer", mixing_forms.performer, 0.75))
+    mixers = (("RWKV-7", layer_peers.rwkv7, 0.9), ("performer", layer_peers.performer, 0.75))
     for name, make, target in mixers:
         yield PeerComparison("mixers", f"{name}, T = 512", ATTENTION, target, partial(mixing, make, 512))
     memories = (
-        ("gated delta", mixing_forms.gated_delta),
-        ("Mamba-2", mixing_forms.mamba2),
-        ("RWKV-7", mixing_forms.rwkv7),
+        ("gated delta", layer_peers.gated_delta),
+        ("Mamba-2", layer_peers.mamba2),
+        ("RWKV-7", layer_peers.rwkv7),
     )
     for name, make in memories:
         for length in (2048, 8192):
@@ -67,7 +127,7 @@ def mixing(make: Callable[[], Form], length: int) -> Pair:
     form = make()
     inputs = [torch.randn(1, NUM_HEADS, length, HEAD_WIDTH, requires_grad=True) for _ in range(3)]
     inputs.append(torch.randn(1, length, D_MODEL, requires_grad=True))
-    return Pair(_both_ways(lambda: form(*inputs), inputs), _both_ways(lambda: mixing_forms.attention(*inputs), inputs))
+    return Pair(_both_ways(lambda: form(*inputs), inputs), _both_ways(lambda: layer_peers.attention(*inputs), inputs))
 
 
 def mamba(length: int) -> Pair:

@@ -3,24 +3,70 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Collection, Iterator
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from headtohead.components.processor import cpu_name
 from headtohead.diagnostics.peers import layer_peers, training_peers, writing_peers
-from headtohead.diagnostics.peers.allocation_counter import AllocationCounter
-from headtohead.diagnostics.peers.alternation import Quartiles, Work, alternate
-from headtohead.diagnostics.peers.comparison_kinds import Pair, PeerComparison
+from headtohead.diagnostics.peers.alternation import Pair, PeerComparison, Quartiles, Work, alternate
 from headtohead.diagnostics.peers.speed_rows import SpeedRow
 from headtohead.errors import UsageError
 from headtohead.training.parallel.devices import threads
 
+
+class AllocationCounter(TorchDispatchMode):
+    """It counts the kernels called inside it, the bytes of new memory that they return, and the most bytes held at
+    once. Memory that a kernel takes and frees by itself is not seen."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kernels = self.allocated = self.held = self.peak = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        before = {tensor.untyped_storage()._cdata for tensor in _tensors((args, kwargs))}
+        result = func(*args, **(kwargs or {}))
+        made = [s for tensor in _tensors(result) if (s := tensor.untyped_storage())._cdata not in before]
+        for storage in made:
+            self._take(storage)
+        self.kernels += bool(made) or func._schema.is_mutable  # type: ignore[attr-defined]
+        return result
+
+    def _take(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._known:
+            return
+        self._known.add(key)
+        self.allocated += size
+        self.held += size
+        self.peak = max(self.peak, self.held)
+        weakref.finalize(storage, self._free, key, size)
+
+    def _free(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.held -= size
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    yield from (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
 _SECONDS = 60.0
-"""No comparison goes on for longer, whatever the rounds."""
+"""No comparison takes longer, whatever the rounds."""
 _MOST_KERNELS = 5
 
 
@@ -34,7 +80,7 @@ def chosen_comparisons(groups: Collection[str]) -> list[PeerComparison]:
     """Return the comparisons of these groups, all without any; UsageError for a group that there is not."""
     known = list(dict.fromkeys(one.group for one in all_comparisons()))
     if unknown := [group for group in groups if group not in known]:
-        raise UsageError(f"--peers {unknown[0]} is no group of comparisons: choose among {', '.join(known)}")
+        raise UsageError(f"--peers {unknown[0]} is not a group of comparisons: choose among {', '.join(known)}")
     return [one for one in all_comparisons() if not groups or one.group in groups]
 
 

@@ -1,4 +1,5 @@
-"""Lines of docs/speed.md: what was measured, what was aimed at, and on which machine; one JSON file a benchmark."""
+"""Lines of docs/speed.md, and the table of `h2h bench --peers`: what was measured, what was aimed at, and on which
+machine; one JSON file a benchmark."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from rich.table import Table
 
 from headtohead.diagnostics.peers.alternation import Quartiles
 from headtohead.files.atomic_write import replace_text
@@ -29,7 +32,7 @@ class SpeedRow:
     details: str = ""
     """The figures behind a ratio: ours 12.1 ms, nanoGPT's model 15.0 ms."""
     missing: str = ""
-    """What the time goes into where the target is missed."""
+    """The kernels that the time goes into where the target is missed."""
     machine: str = ""
 
     @property
@@ -54,3 +57,14 @@ def save_rows(name: str, rows: Iterable[SpeedRow], folder: Path = ROWS_FOLDER) -
     folder.mkdir(parents=True, exist_ok=True)
     replace_text(path, json.dumps([asdict(row) for row in by_work.values()], indent=1))
     return path
+
+
+def peer_table(rows: Iterable[SpeedRow]) -> Table:
+    """Return one line for each comparison: the ratio with its quartiles, the target, and the figures behind it."""
+    table = Table("work", "ratio", "quartiles", "target", "reached", "ours; the peer")
+    for row in rows:
+        sign = ">=" if row.better == "higher" else "<="
+        spread = f"{row.measured.lower:.2f} to {row.measured.upper:.2f}"
+        reached = "yes" if row.is_met else "no"
+        table.add_row(row.work, f"{row.measured.median:.2f}", spread, f"{sign} {row.target:.2f}", reached, row.details)
+    return table

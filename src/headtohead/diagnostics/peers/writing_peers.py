@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtohead.data.tokenizers.tokenizer_training import train_tokenizer
 from headtohead.diagnostics.peers import our_models
-from headtohead.diagnostics.peers.comparison_kinds import Pair, PeerComparison
+from headtohead.diagnostics.peers.alternation import Pair, PeerComparison
 from headtohead.diagnostics.peers.our_models import HEADS, LAYERS, WIDTH
 from headtohead.generation.decoding_loop import stream
 from headtohead.generation.decoding_strategy import DecodingStrategy

@@ -23,9 +23,9 @@ class Command:
 
     arguments: tuple[str, ...]
     log: Path
-    """Where what it says goes."""
+    """The file that its output goes to."""
     threads: int | None = None
-    """Of the processor; None leaves it to the program."""
+    """The threads of the processor; None leaves it to the program."""
     devices: int = 1
     """The most that one of its runs takes."""
 
@@ -87,7 +87,7 @@ class LocalProcesses(Launcher):
         self._gpus = gpus()
         self._waiting: list[Command] = []
         self._running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}
-        """By place: as many as run at once."""
+        """The running commands by slot, as many as run at once."""
 
     def threads(self, workers: int) -> int:
         return max(1, processors() // min(workers, self._at_once or workers))

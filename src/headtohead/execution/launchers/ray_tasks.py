@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.1
 
 
 class RayTasks(Launcher):
-    """Each command is one task, which Ray places, and begins anew elsewhere when its node is lost."""
+    """Each command is one task, which Ray places, and restarts elsewhere when its node is lost."""
 
     def __init__(
         self,

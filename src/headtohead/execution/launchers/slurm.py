@@ -52,7 +52,7 @@ class Slurm(SubmititJobs):
         self.claims = claims
         super().__init__(cpus_per_task=allocation.cpus_per_task)
         self._max_num_timeout = max_num_timeout
-        provided = {
+        parameters = {
             **allocation.parameters(),
             "slurm_comment": comment,
             "slurm_setup": list(setup) or None,
@@ -60,7 +60,7 @@ class Slurm(SubmititJobs):
             "slurm_array_parallelism": array_parallelism,
             "slurm_additional_parameters": dict(additional_parameters or {}) or None,
         }
-        self._parameters = {name: value for name, value in provided.items() if value is not None}
+        self._parameters = {name: value for name, value in parameters.items() if value is not None}
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ class SubmititCommand:
         self._pid = None
         if self._requested and os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
             # SLURM ends this job in a moment, and queues it again where that was preemption: an answer now would say
-            # that there is nothing to go on with.
+            # that there is nothing to resume.
             time.sleep(_DOOMED_SECONDS)
         return code
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from submitit import Job
 
 FOLDER = "submitit"
-"""Of submitit's own files, beside the logs of the commands."""
+"""The folder of submitit's own files, beside the logs of the commands."""
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
 
@@ -45,8 +45,8 @@ class SubmititJobs(Launcher):
 
     def needs(self, devices: int) -> dict[str, int]:
         """Return what the widest run asks for beyond the parameters: GPUs, where jobs have some."""
-        provided = self.parameters.get("gpus_per_node") or 0
-        return {"gpus_per_node": devices} if 0 < provided < devices else {}
+        gpus = self.parameters.get("gpus_per_node") or 0
+        return {"gpus_per_node": devices} if 0 < gpus < devices else {}
 
     def threads(self, workers: int) -> int:
         del workers

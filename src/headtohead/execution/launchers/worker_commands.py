@@ -1,5 +1,5 @@
-"""The command of a worker: the one that was typed, or its like for a request from Python, with what makes it a
-worker."""
+"""The command of a worker: the one that was typed, or its like for a request from Python, with the launcher that its
+overrides name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,76 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.config.compose.overrides import key_of
+from headtohead.config.errors import ConfigurationError, one_of
 from headtohead.execution.claims.choice import choose_claims
-from headtohead.execution.launchers.launcher import Command, Launcher
-from headtohead.execution.launchers.launcher_choice import launcher_choice
+from headtohead.execution.launchers.launcher import Command, Launcher, LocalProcesses, processors
 from headtohead.execution.run_spec import WorkPlan
+
+GROUP = "launcher"
+_OF_HYDRA = {
+    "basic": "local",
+    "joblib": "local",
+    "ray": "ray",
+    "submitit_local": "submitit_local",
+    "submitit_slurm": "slurm",
+}
+"""Hydra's own launchers, and what does the same here."""
+
+
+@dataclass(frozen=True)
+class LauncherChoice:
+    """Overrides sorted by what they are about."""
+
+    of_runs: tuple[str, ...]
+    of_launcher: tuple[str, ...]
+    workers: int | None = None
+    """The number of workers, where Hydra's spelling names one."""
+
+    def make(self, config_dir: str | Path | None = None) -> Launcher:
+        if not self.of_launcher:
+            return LocalProcesses()
+        from headtohead.config.compose.composition import compose_checked
+        from headtohead.config.instantiate import make
+
+        made: Launcher = make(compose_checked("launch", self.of_launcher, config_dir)[GROUP])
+        return made
+
+
+def launcher_choice(overrides: Sequence[str]) -> LauncherChoice:
+    """Raises ConfigurationError where Hydra's launcher is one that has no like here."""
+    of_runs, of_launcher, workers = [], [], None
+    for override in overrides:
+        key, _, value = override.lstrip("+~").partition("=")
+        if key_of(override).partition(".")[0] == GROUP:
+            of_launcher.append(override)
+        elif key == "hydra/launcher":
+            of_launcher.append(f"{GROUP}={_like(value)}")
+            workers = processors() if value == "joblib" and workers is None else workers
+        elif key == "hydra.launcher.n_jobs":
+            workers = _number(override, value)
+        elif key.startswith("hydra.launcher."):
+            of_launcher.append(f"{key.removeprefix('hydra.')}={value}")
+        else:
+            of_runs.append(override)
+    return LauncherChoice(tuple(of_runs), tuple(of_launcher), workers)
+
+
+def _like(launcher: str) -> str:
+    if launcher not in _OF_HYDRA:
+        raise ConfigurationError(
+            f"hydra/launcher={launcher} has no counterpart (known are {one_of(_OF_HYDRA)}): choose with launcher=NAME, "
+            "h2h list launcher shows them"
+        )
+    return _OF_HYDRA[launcher]
+
+
+def _number(override: str, value: str) -> int:
+    """joblib counts all processors as -1."""
+    if value.lstrip("-").isdigit() and int(value) != 0:
+        return int(value) if int(value) > 0 else max(1, processors() + 1 + int(value))
+    raise ConfigurationError(f"{override} is refused: give a number of runs at once, as --workers does")
+
 
 PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 
@@ -25,7 +91,7 @@ class Workers:
     launcher: Launcher
     number: int
     threads: int
-    """Of the processor, for each run."""
+    """The threads of the processor for each run."""
     config_dir: str | Path | None = None
     trust: Sequence[str] = ()
 

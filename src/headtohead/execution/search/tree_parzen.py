@@ -1,5 +1,5 @@
 """Optuna's tree-structured Parzen estimator: each suggestion follows from the trials before it and from its number,
-so that a search that was interrupted goes on as if it had not been (https://arxiv.org/abs/2304.11127).
+so that a search that was interrupted resumes as if it had not been (https://arxiv.org/abs/2304.11127).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _next(tuning: Tuning, tried: Sequence[Trial]) -> Setting:
 
 
 def _suggestion(tuning: Tuning, tried: Sequence[Trial], attempt: int) -> Setting:
-    """Asked of a study that is made anew of what was tried."""
+    """Asked of a study that is made again from what was tried."""
     import numpy as np
 
     optuna = import_optuna()
@@ -91,7 +91,7 @@ def _quiet(optuna: Any) -> Iterator[None]:
 
 
 def import_optuna() -> Any:
-    """Return an extra, said how to get where it is missing."""
+    """Return an extra, and how to get it where it is missing."""
     try:
         import optuna
     except ImportError:

@@ -22,16 +22,16 @@ class Tuning:
 
     search: Literal["grid", "random", "optuna"]
     trials: int
-    """Of each arm."""
+    """The number of trials of each arm."""
     space: Space = field(default_factory=dict)
-    """By field; empty: learning rates around the arm's own."""
+    """The space by field; empty means learning rates around the arm's own."""
     seed: int = 1000
-    """Of every trial, and of the search; none of the study's own."""
+    """The seed of every trial, and of the search; none of the study's own."""
     metric: str | None = None
-    """On validation; None: the study's metric there."""
+    """The metric on validation; None means the study's metric there."""
     direction: Literal["min", "max"] | None = None
     steps: int | None = None
-    """Of one trial; None: those of the arm's runs."""
+    """The steps of one trial; None means those of the arm's runs."""
 
     @property
     def words(self) -> str:

@@ -34,9 +34,9 @@ class Bm25:
         self.numbers: dict[str, int] = {}
         words, holders, counts, lengths = [], [], [], np.zeros(len(texts))
         for index, text in enumerate(texts):
-            result = Counter(words_of(text))
-            lengths[index] = result.total()
-            for word, count in result.items():
+            occurrences = Counter(words_of(text))
+            lengths[index] = occurrences.total()
+            for word, count in occurrences.items():
                 words.append(self.numbers.setdefault(word, len(self.numbers)))
                 holders.append(index)
                 counts.append(count)

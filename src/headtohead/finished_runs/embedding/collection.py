@@ -51,7 +51,7 @@ class ReadOptions:
     unit: Unit | None = None
     """One document per file, paragraph or line; None: files of a folder whole, a file by itself line by line."""
     text_columns: tuple[str, ...] = ()
-    """Of a table; several are joined by a blank. None named: `text`, or the only column."""
+    """The text columns of a table; several are joined by a blank. If none is named: `text`, or the only column."""
     id_column: str | None = None
 
     def __post_init__(self) -> None:
@@ -70,13 +70,13 @@ def digest_of(texts: Sequence[str]) -> str:
 
 def read_collection(path: str, reading: ReadOptions) -> Collection:
     """Raises DataError where there is no text, or two documents have one id."""
-    result = existing_path(path, "PATH", "a folder of .txt or .md files, or a .csv, .tsv, .json or .jsonl file")
-    is_table = result.is_file() and result.suffix.lower() in _TABLES
+    root = existing_path(path, "PATH", "a folder of .txt or .md files, or a .csv, .tsv, .json or .jsonl file")
+    is_table = root.is_file() and root.suffix.lower() in _TABLES
     if is_table and reading.unit is not None:
         raise DataError(f"--unit {reading.unit} has no effect on {path}, whose rows are the documents: leave it out")
     if not is_table and (reading.text_columns or reading.id_column):
         raise DataError(f"--text-column and --id-column name columns of a table, and {path} is not one: leave them out")
-    documents = list(table_rows(result, reading) if is_table else _texts(result, reading.unit))
+    documents = list(table_rows(root, reading) if is_table else _texts(root, reading.unit))
     if not documents:
         raise DataError(f"{path} holds no text: give a folder with .txt or .md files, or a file that is not empty")
     ids, texts = zip(*documents, strict=True)
@@ -99,7 +99,7 @@ def table_rows(file: Path, reading: ReadOptions) -> Iterator[tuple[str, str]]:
         parts = [columns.columns[name][index] for name in texts]
         wrong = next((part for part in parts if part is not None and not isinstance(part, str | int | float)), None)
         if wrong is not None:
-            raise DataError(f"{file}, row {number}: {wrong!r} is no text; name another --text-column")
+            raise DataError(f"{file}, row {number}: {wrong!r} is not text; name another --text-column")
         text = " ".join(str(part) for part in parts if part is not None and str(part).strip())
         if text:
             yield str(number if ids is None else columns.columns[ids][index]), text
@@ -127,7 +127,7 @@ def _known(name: str, names: Sequence[str], file: Path, option: str) -> str:
 def _texts(path: Path, unit: Unit | None) -> Iterator[tuple[str, str]]:
     """Ids are paths below the folder, with the line where a part begins."""
     if path.is_file() and path.suffix.lower() not in TEXTS:
-        raise DataError(f"{path} is no kind of file that is read: give {', '.join((*TEXTS, *_TABLES))}, or a folder")
+        raise DataError(f"{path} is not a kind of file that is read: give {', '.join((*TEXTS, *_TABLES))}, or a folder")
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix.lower() in TEXTS)
     for file in files:
         if not file.is_file():

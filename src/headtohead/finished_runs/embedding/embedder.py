@@ -170,8 +170,8 @@ class TextRowMaker:
         is_source = "pairs_of_text" in task.data_kinds or isinstance(run.model, EncoderDecoder)
         self.has_start = not is_source
         self.has_end = not is_source and task.head != "language_model"
-        provided = RunConfig(run.config).max_length
-        self.max_length = int(provided) if provided else run.data.spec().max_length
+        limit = RunConfig(run.config).max_length
+        self.max_length = int(limit) if limit else run.data.spec().max_length
 
     def rows(self, texts: Sequence[str]) -> TextRows:
         for number, text in enumerate(texts):

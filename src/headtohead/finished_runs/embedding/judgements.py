@@ -12,9 +12,9 @@ from headtohead.data.sources.local_files import decoded, existing_path
 from headtohead.finished_runs.embedding.collection import Collection, ReadOptions, digest_of, table_rows
 
 _HEADS = ("query-id", "query_id", "qid", "query")
-"""What a first line begins with that names columns (https://huggingface.co/datasets/BeIR/scifact-qrels)."""
+"""The beginnings of a first line that names columns (https://huggingface.co/datasets/BeIR/scifact-qrels)."""
 Grades = Mapping[int, float]
-"""Of the relevant documents of a query, by number; all above 0."""
+"""The grades of the relevant documents of a query, by number; all above 0."""
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,11 @@ def measures_of(ranking: DocumentRanking, grades: Grades, cutoffs: Sequence[int]
     one."""
     gains = np.array([grades.get(int(document), 0.0) for document in ranking.documents])
     ideal = np.sort(list(grades.values()))[::-1]
-    result = np.flatnonzero(gains > 0)
+    hits = np.flatnonzero(gains > 0)
     data = {}
     for k in cutoffs:
         data[f"{RECALL.name}@{k}"] = float((gains[:k] > 0).sum() / len(grades))
-        data[f"{MRR.name}@{k}"] = float(1 / (result[0] + 1)) if len(result) and result[0] < k else 0.0
+        data[f"{MRR.name}@{k}"] = float(1 / (hits[0] + 1)) if len(hits) and hits[0] < k else 0.0
         data[f"{NDCG.name}@{k}"] = _discounted(gains[:k]) / _discounted(ideal[:k])
     return data
 

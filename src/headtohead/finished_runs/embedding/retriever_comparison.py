@@ -41,12 +41,12 @@ class RetrieverResult:
     run: str | None
     """Id of the run that it belongs to."""
     values: dict[str, np.ndarray]
-    """Of each query, in their order."""
+    """The values of each query, in their order."""
     milliseconds: float
-    """For one query by itself, from its text to its ranking: the median."""
+    """The milliseconds for one query by itself, from its text to its ranking: the median."""
     num_bytes: int
     differences: dict[str, BootstrapInterval] = field(default_factory=dict)
-    """From the one that it is compared with, with 95 % intervals over queries."""
+    """The differences from the retriever that it is compared with, with 95 % intervals over queries."""
 
     @property
     def means(self) -> dict[str, float]:
@@ -61,7 +61,7 @@ class RetrieverComparison:
     queries: int
     cutoffs: tuple[int, ...]
     digest: str
-    """Of documents, queries and what is relevant: the same where results may be compared."""
+    """The digest of documents, queries and what is relevant: the same where results may be compared."""
     against: str
     chance: dict[str, float]
     retrievers: tuple[RetrieverResult, ...]
@@ -85,7 +85,7 @@ def compare_retrievers(
     chosen = tuple(sorted(set(cutoffs)))
     names = [retriever.name for retriever in retrievers]
     if against is not None and against not in names:
-        raise ConfigurationError(unknown(f"--against {against} is none of the retrievers", against, names))
+        raise ConfigurationError(unknown(f"--against {against} is not one of the retrievers", against, names))
     measured = [_measured(retriever, judged, chosen) for retriever in retrievers]
     base = measured[names.index(against) if against is not None else 0]
     return RetrieverComparison(

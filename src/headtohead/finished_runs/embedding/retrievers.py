@@ -1,5 +1,5 @@
 """Rank documents for queries, by BM25, by a run's vectors, or by BM25 with re-ranking by a run; and read from the
-command's options which of these are asked for."""
+command's options which of these are requested."""
 
 from __future__ import annotations
 

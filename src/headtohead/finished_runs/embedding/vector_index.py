@@ -105,7 +105,7 @@ _MANIFEST, _SUFFIX = "manifest.json", ".npy"
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """Arrays by name, mapped: nothing is read before it is asked for."""
+    """Arrays by name, mapped: nothing is read before it is requested."""
 
     folder: Path
     arrays: Mapping[str, np.ndarray]
@@ -160,7 +160,7 @@ def _read(folder: Path, was_there: bool) -> StoredIndex:
         files = {name: folder / f"{name}{_SUFFIX}" for name in manifest["arrays"]}
         for name, size in manifest["arrays"].items():
             if files[name].stat().st_size != size:
-                raise UsageError(f"{files[name].name} has not the length that was written")
+                raise UsageError(f"{files[name].name} does not have the length that was written")
         arrays = {name: np.load(file, mmap_mode="r") for name, file in files.items()}
         return StoredIndex(folder, arrays, manifest["facts"], was_there)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""A finished run's selected weights, measured on what is asked for."""
+"""A finished run's selected weights, measured on what is requested."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headtohead.finished_runs.evaluation.evaluation_request import (
 from headtohead.finished_runs.evaluation.evaluation_results import Evaluation, EvaluationPoint, LossByPosition
 from headtohead.finished_runs.finished_run import FinishedRun, device_for
 from headtohead.metrics.labels import ACCURACY
-from headtohead.metrics.metric_table import MetricTable
+from headtohead.metrics.metric import MetricTable
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Task, spec_as_read
 from headtohead.tasks.vocabulary_loss import vocabulary_head
@@ -56,7 +56,7 @@ def evaluate(run: FinishedRun, question: EvaluationRequest) -> Evaluation:
             for length in lengths
             for number in shots
         )
-    result = Evaluation(
+    evaluation = Evaluation(
         run=run.record.id,
         name=run.record.name,
         split=question.split,
@@ -69,7 +69,7 @@ def evaluate(run: FinishedRun, question: EvaluationRequest) -> Evaluation:
         monitor=run.record.selection.metric,
         points=points,
     )
-    return replace(result, path=str(result.write(run.folder)))
+    return replace(evaluation, path=str(evaluation.write(run.folder)))
 
 
 class EvaluationPass:

@@ -153,7 +153,7 @@ def _check_classes(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, 
 
 
 def _check_class_names(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
-    """Classes go by their numbers: where names are alike, so must the numbers be; other names are told."""
+    """Classes go by their numbers: where names are alike, so must the numbers be; other names are reported."""
     trained, names = list(run.record.data.get("classes") or ()), list(spec.class_names)
     if not trained or not names or trained == names:
         return
@@ -191,7 +191,7 @@ def check_reach(
     if kind != "language" and "max_length" in RunConfig(config).data and longest:
         way = f"cut its rows to what the model reads, data.max_length={longest}"
     raise ConfigurationError(
-        f"{reason}: {way}, or train with positions that go on (model/position=alibi, rotary, sinusoidal)"
+        f"{reason}: {way}, or train with positions that extrapolate (model/position=alibi, rotary, sinusoidal)"
     )
 
 

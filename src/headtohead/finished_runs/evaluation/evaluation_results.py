@@ -32,7 +32,7 @@ class EvaluationPoint:
     """Tokens that the model reads at once; None where the data decides."""
     metrics: dict[str, float]
     baseline: dict[str, float]
-    """What a model that learned nothing would get."""
+    """The score of a model that learned nothing."""
     samples: int
     """Rows, or windows."""
     scored: int
@@ -47,11 +47,12 @@ class EvaluationPoint:
     shots: int | None = None
     """Examples in the prompts of a language model that is asked for classes."""
     intervals: dict[str, list[float]] = field(default_factory=dict)
-    """Of shares of rows: where they lie, with 95 % certainty, for rows like these (Clopper and Pearson 1934)."""
+    """The intervals of shares of rows: where they lie, with 95 % certainty, for rows like these (Clopper and Pearson
+    1934)."""
     per_class: list[dict[str, Any]] = field(default_factory=list)
     """Precision, recall and F1 of each class, and of how many rows it is true."""
     files: Mapping[str, Any] = field(default_factory=dict, metadata={"stored": False})
-    """What was said to each sample, by the name of a file of its own."""
+    """The answers to each sample, by the name of a file of its own."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Evaluation:
     name: str
     split: SplitName
     stride: int | None
-    """How many tokens windows are apart; None where rows do not overlap."""
+    """The number of tokens that windows are apart; None where rows do not overlap."""
     trained_length: int | None
     """Tokens that the model read at once in training."""
     overrides: tuple[str, ...]
@@ -72,7 +73,7 @@ class Evaluation:
     monitor: str
     points: tuple[EvaluationPoint, ...]
     path: str = field(default="", metadata={"stored": False})
-    """Where it is on disk."""
+    """The path on disk."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, as JSON can hold them."""

@@ -135,16 +135,16 @@ def _how(evaluation: Evaluation, point: EvaluationPoint) -> str:
 
 def _many(evaluations: Sequence[Evaluation]) -> FittedTable:
     """One line for each run and length; the length of training is marked."""
-    metrics = dict.fromkeys(name for result in evaluations for point in result.points for name in point.metrics)
-    strides = {result.stride for result in evaluations} - {None}
+    metrics = dict.fromkeys(name for evaluation in evaluations for point in evaluation.points for name in point.metrics)
+    strides = {evaluation.stride for evaluation in evaluations} - {None}
     title = f"{evaluations[0].split}{f', windows {strides.pop()} apart' if len(strides) == 1 else ''}"
     columns: dict[str, Cell] = {
         "in sight": lambda _, point: "" if point.mean_context is None else f"{point.mean_context:.1f}",
         "targets": lambda _, point: f"{point.scored:,}",
         **{name: _measured(name) for name in metrics},
-        "chance": lambda result, point: _number(point.baseline.get(result.monitor)),
+        "chance": lambda evaluation, point: _number(point.baseline.get(evaluation.monitor)),
     }
-    first = {"in sight", "targets", "chance", *(result.monitor for result in evaluations)}
+    first = {"in sight", "targets", "chance", *(evaluation.monitor for evaluation in evaluations)}
     return _fitted(evaluations, title, ("length", _length), columns, first, "* the length of training")
 
 

@@ -30,7 +30,8 @@ class LmEvalResults:
 def evaluate_with_lm_eval(
     run: FinishedRun, tasks: Sequence[str], *, folder: str | None = None, shots: int | None = None
 ) -> LmEvalResults:
-    """`folder` has task files of one's own; raises ConfigurationError without the extra, or for a task that is none."""
+    """`folder` has task files of the user's own; raises ConfigurationError without the extra, or for a task that is
+    none."""
     try:
         import lm_eval
         from lm_eval.tasks import TaskManager
@@ -67,7 +68,7 @@ def evaluate_with_lm_eval(
 
 
 _ERROR = "_stderr"
-"""How the harness names the standard error of a metric: acc_stderr,none."""
+"""The suffix by which the harness names the standard error of a metric: acc_stderr,none."""
 
 
 def show_lm_eval(evaluations: Sequence[LmEvalResults]) -> Table:

@@ -119,8 +119,8 @@ _COLUMNS = {
 
 def show_attention(attention: Attention) -> Table:
     """Only statistics that some head has."""
-    result = attention.statistics
-    columns = [name for name in _COLUMNS if any(name in own for own in result.values())]
+    statistics = attention.statistics
+    columns = [name for name in _COLUMNS if any(name in own for own in statistics.values())]
     table = Table(
         title="heads: entropy in nats, mean distance in tokens, shares of weight",
         title_justify="left",
@@ -129,7 +129,7 @@ def show_attention(attention: Attention) -> Table:
     table.add_column("map", no_wrap=True)
     for name in ("head", *(_COLUMNS[column] for column in columns)):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, own in result.items():
+    for name, own in statistics.items():
         for head in range(len(own["entropy"])):
             table.add_row("" if head else name, str(head), *(_figure(own, column, head) for column in columns))
         table.add_section()

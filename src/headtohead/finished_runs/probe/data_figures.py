@@ -19,7 +19,7 @@ _COLOUR = "#3651c9"
 _COLUMNS, _GAP, _LINE = 8, 6, 20
 """Images in a line, and pixels around and below each."""
 _SIZES = (13, 11, 9)
-"""Of the letters of labels: the largest that fits."""
+"""The sizes of the letters of labels: the largest that fits is taken."""
 _MOST_NAMED = 24
 """Classes whose names fit below their bars."""
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
 from headtohead.data.augmentation.images.colour_operations import PixelScale
-from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import SPLIT_NAMES, DataSource, DataSpec, SplitName
@@ -25,9 +25,9 @@ from headtohead.training.loop.seeds import EVALUATION_SEED, seeds_of
 
 Change = Literal["masked", "replaced", "kept"]
 _SHOWN_SHARE = 0.005
-"""Of a mixed class: less is rounded to nothing."""
+"""The share of a mixed class from which on it is shown: less is rounded to nothing."""
 MOST_ROWS = 4096
-"""Of each split, for lengths and shares."""
+"""The most rows of each split that are read for lengths and shares."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class TokenSeen:
     special: bool = False
     padding: bool = False
     target: str | None = None
-    """What is to be said here, where it counts."""
+    """The token that is to be predicted here, where it counts."""
     change: Change | None = None
-    """What masked language modelling did to it; the target says what it was."""
+    """The change that masked language modelling made to it; the target is the original."""
     document: int | None = None
     sentence: int | None = None
     answer: bool = False
@@ -56,7 +56,7 @@ class SampleSeen:
     label: str | None = None
     """Its class, or the shares of several that are mixed."""
     image: Tensor | None = None
-    """From -1 to 1, whatever the model reads."""
+    """The image from -1 to 1, whatever the model reads."""
     original: SampleSeen | None = None
     """The same row as it is without augmentation, where there is some."""
 
@@ -69,7 +69,7 @@ class SplitSeen:
     rows: int
     looked_at: int
     lengths: Mapping[str, np.ndarray]
-    """Of real tokens, by what is counted: rows, the target side, documents within rows."""
+    """The numbers of real tokens, by what is counted: rows, the target side, documents within rows."""
     padding: float | None
     """Share of all places that are padding."""
     scored: float | None
@@ -77,7 +77,7 @@ class SplitSeen:
     unknown: float | None
     """Share of real tokens that the tokenizer does not know."""
     classes: np.ndarray | None
-    """How often each class occurs."""
+    """The frequency of each class."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class DataSeen:
     spaced: bool
     """Whether tokens are words of their own, rather than pieces of a text with its own spaces."""
     augmented_by: tuple[str, ...] = ()
-    """What changes the rows, in this order; only those for training."""
+    """The augmentations that change the rows, in this order; only those for training."""
 
 
 def see(

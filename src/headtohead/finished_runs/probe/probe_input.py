@@ -169,8 +169,8 @@ class _Reader:
         )
 
     def _longest(self, field: str) -> int:
-        provided = RunConfig(self.run.config).model.get(field)
-        return int(provided) if provided else self.spec.max_length
+        limit = RunConfig(self.run.config).model.get(field)
+        return int(limit) if limit else self.spec.max_length
 
 
 def of_image(run: FinishedRun, file: Path) -> ProbeInput:
@@ -184,7 +184,7 @@ def of_image(run: FinishedRun, file: Path) -> ProbeInput:
     try:
         with open_regular(file) as content, Image.open(content) as opened:
             fitted = opened.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BOX)
-            provided = f"{opened.width} x {opened.height}"
+            size = f"{opened.width} x {opened.height}"
     except FileNotFoundError:
         raise DataError(f"--image {file} does not exist: correct the path") from None
     except DamagedFile as damage:
@@ -192,9 +192,7 @@ def of_image(run: FinishedRun, file: Path) -> ProbeInput:
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"--image {file} cannot be read as an image ({error})") from None
     pixels = torch.from_numpy(np.asarray(fitted, dtype=np.float32)).reshape(height, width, channels).permute(2, 0, 1)
-    remarks = (
-        () if provided == f"{width} x {height}" else (f"{file.name} ({provided}) is resized to {width} x {height}",)
-    )
+    remarks = () if size == f"{width} x {height}" else (f"{file.name} ({size}) is resized to {width} x {height}",)
     batch = Batch(rows=torch.zeros(1, dtype=torch.long), images=PixelScale.of(spec).images(pixels[None]))
     return ProbeInput(batch, (file.name,), remarks)
 
@@ -205,6 +203,6 @@ def shorter(text: str) -> str:
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def _refuse(option: str, provided: str | None, reason: str) -> None:
-    if provided is not None:
-        raise DataError(f"{option} has no place here: {reason}")
+def _refuse(option: str, value: str | None, reason: str) -> None:
+    if value is not None:
+        raise DataError(f"{option} cannot be used here: {reason}")

@@ -18,9 +18,9 @@ class FileState(NamedTuple):
     inode: int
     size: int
     modified: int
-    """In nanoseconds; anybody can set it back."""
+    """The modification time in nanoseconds; anybody can set it back."""
     changed: int
-    """When the file, its name or its times were last changed, in nanoseconds: nobody can set it back."""
+    """The time at which the file, its name or its times were last changed, in nanoseconds: nobody can set it back."""
     is_link: bool
 
 

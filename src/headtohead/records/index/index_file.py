@@ -55,11 +55,11 @@ class StoredRow(NamedTuple):
     status: str
     summary: str
     record: str = ""
-    """Empty where it was not asked for."""
+    """Empty where it was not requested."""
 
 
 class IndexFile:
-    """The rows of one index; an error of SQLite is never the caller's: rows that cannot be had are not there."""
+    """The rows of one index; an error of SQLite is never the caller's: rows that cannot be read are not there."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -122,7 +122,7 @@ class IndexFile:
         self._write(remove)
 
     def note_use(self, root: str, now: float) -> None:
-        """Remember that somebody asked for this folder; once a day, forget what nobody asks for."""
+        """Remember that somebody requested this folder; once a day, forget what nobody asks for."""
         day, own = int(now // _DAY), os.fsencode(root)
         if self._select("SELECT 1 FROM root WHERE path = ? AND day = ?", (own, day)):
             return
@@ -171,7 +171,7 @@ class IndexFile:
             return None
 
     def _throw_away(self) -> None:
-        """Go on with an empty index: a new file, or memory where no file can be written."""
+        """Continue with an empty index: a new file, or memory where no file can be written."""
         self._connection.close()
         _remove(self.path)
         self._connection = self._opened()
@@ -251,6 +251,6 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _bounds(root: str) -> tuple[bytes, bytes]:
-    """Return the range of the paths below a folder: those that go on with a slash, which 0 follows."""
+    """Return the range of the paths below a folder: those that continue with a slash, which 0 follows."""
     below = os.fsencode(root).rstrip(b"/")
     return below + b"/", below + b"0"

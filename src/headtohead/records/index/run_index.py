@@ -18,7 +18,6 @@ from typing import TypeVar
 from headtohead.errors import UsageError
 from headtohead.records.index.folder_walk import FileState, record_files, state_of
 from headtohead.records.index.index_file import IndexFile, StoredRow, index_path
-from headtohead.records.index.run_tails import RunTail, RunTails
 from headtohead.records.index.stored_run import (
     ParsedRun,
     SectionCache,
@@ -28,6 +27,7 @@ from headtohead.records.index.stored_run import (
     restore_summary,
     store_problem,
 )
+from headtohead.records.metrics_tail import RunTail, RunTails
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import DIED, RunFolder
 from headtohead.records.run_summary import UNREADABLE, RunSummary

@@ -41,7 +41,7 @@ _OWN = {
     "wandb": WandbLink,
 }
 _ELSEWHERE = ("path", "latest", "sections")
-"""What a summary has that is stored elsewhere."""
+"""The parts of a summary that are stored elsewhere."""
 _BYTES = 16
 
 
@@ -50,7 +50,7 @@ class StoredRun:
     """One record as text; the hashes in it are those of `sections`."""
 
     status: str
-    """As written in the record; `unreadable` for a record that cannot be read, which is then a sentence."""
+    """The status as written in the record; `unreadable` for a record that cannot be read, which is then a sentence."""
     summary: str
     record: str
     sections: Mapping[str, str]
@@ -111,7 +111,7 @@ class ParsedRun:
         self.summary: dict[str, Any] = json.loads(summary)
         self.record: Any = json.loads(record) if record else None
         self.hashes: list[str] = self.summary["sections"]
-        """Those of the sections that the summary needs, and the record where it was asked for."""
+        """Those of the sections that the summary needs, and the record where it was requested."""
         if isinstance(self.record, dict):
             self.hashes = [*self.hashes, *(self.record[name] for name in SHARED)]
 

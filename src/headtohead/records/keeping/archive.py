@@ -81,7 +81,7 @@ def check_archive(run: Path) -> None:
     except DamagedFile:
         raise
     except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
-        raise DamagedFile(file, f"is no whole archive ({error})") from None
+        raise DamagedFile(file, f"is not a whole archive ({error})") from None
     if actual != expected:
         wrong = sorted(name for name in {*actual, *expected} if actual.get(name) != expected.get(name))
         raise DamagedFile(file, f"does not hold what was put in: {', '.join(wrong[:5])}")

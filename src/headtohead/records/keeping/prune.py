@@ -18,7 +18,7 @@ _FOLDER = "checkpoints"
 
 @dataclass(frozen=True)
 class PrunePolicy:
-    """A policy says which checkpoints stay; a run that did not finish keeps all of its own, since it may go on."""
+    """A policy says which checkpoints stay; a run that did not finish keeps all of its own, since it may be resumed."""
 
     keep: CheckpointKind = "best"
     top: int | None = None

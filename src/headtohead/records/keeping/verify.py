@@ -23,7 +23,7 @@ _ZIPPED = (".ckpt", ".npz", ".pt")
 _YOUNG_SECONDS = 3600.0
 """A file that was not finished in this time never will be."""
 _SIGNS = (CONFIG, METRICS, "leases", "checkpoints")
-"""What a folder that was to be a run holds, before its record or after it was lost."""
+"""The files of a folder that was to be a run, before its record was written or after it was lost."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _damage_of_zip(file: Path) -> str | None:
         with zipfile.ZipFile(file) as bundle:
             bad = bundle.testzip()
     except (OSError, EOFError, zipfile.BadZipFile, NotImplementedError, zlib.error) as error:
-        return f"is no whole file ({error})"
+        return f"is not a whole file ({error})"
     return None if bad is None else f"is damaged: the checksum of {bad} in it is wrong"
 
 

@@ -15,7 +15,7 @@ from headtohead.studies.definition.fractional_designs import balanced_fraction, 
 Design = Literal["one_factor", "factorial", "fractional"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
 Levels = Mapping[str, str]
-"""By factor, the level that one arm has of it."""
+"""The levels of one arm, by factor."""
 BASE = "base"
 MOST = 2000
 """Combinations that a design is chosen from: more would be no study anyway."""
@@ -27,13 +27,14 @@ class Ablation:
 
     kind: Design
     factors: Mapping[str, Mapping[str, tuple[str, ...]]]
-    """By factor and level the overrides that make it."""
+    """The overrides by factor and level."""
     base: Levels = field(default_factory=dict)
-    """What everything is compared with; the first level of each factor it does not name."""
+    """The levels that everything is compared with; the first level of each factor it does not name."""
     resolution: int | None = None
-    """Of a fraction of two-level factors: at 4 no main effect hides behind an interaction of two, at 5 nor do these."""
+    """The resolution of a fraction of two-level factors: at 4 no main effect hides behind an interaction of two, at 5
+    nor do these."""
     combinations: int | None = None
-    """How many a fraction runs where factors have more levels than two."""
+    """The number of combinations that a fraction runs where factors have more levels than two."""
 
     def __post_init__(self) -> None:
         for sentence in _faults(self):
@@ -101,14 +102,14 @@ def _faults(ablation: Ablation) -> Iterator[str]:
             yield f"the factor {factor} has the levels {show(list(levels))}: give two or more"
     for factor, level in ablation.base.items():
         if factor not in factors:
-            yield unknown(f"base names {factor}, which is no factor", factor, list(factors))
+            yield unknown(f"base names {factor}, which is not a factor", factor, list(factors))
         if level not in factors[factor]:
-            yield unknown(f"base.{factor}={level} is no level of {factor}", level, list(factors[factor]))
+            yield unknown(f"base.{factor}={level} is not a level of {factor}", level, list(factors[factor]))
     if math.prod(map(len, factors.values())) > MOST and ablation.kind != "one_factor":
-        yield f"the factors have more than {MOST} combinations: take factors or levels out, or set kind: one_factor"
+        yield f"the factors have more than {MOST} combinations: remove factors or levels, or set kind: one_factor"
     for name in ("resolution", "combinations"):
         if getattr(ablation, name) is not None and not fractional:
-            yield f"{name}={getattr(ablation, name)} is of fractional designs, and kind={ablation.kind}: take it out"
+            yield f"{name}={getattr(ablation, name)} is of fractional designs, and kind={ablation.kind}: remove it"
     if fractional:
         yield from _fraction_faults(ablation)
 
@@ -128,7 +129,7 @@ def _fraction_faults(ablation: Ablation) -> Iterator[str]:
             yield f"resolution={ablation.resolution} is refused: it must be 3, 4 or 5"
         return
     if ablation.resolution is not None:
-        yield "resolution and combinations exclude each other: take one out"
+        yield "resolution and combinations exclude each other: remove one"
     fewest = 1 + sum(counts) - len(counts)
     if not fewest <= ablation.combinations <= math.prod(counts):
         yield (
@@ -146,7 +147,7 @@ def with_its_arms(values: Mapping[str, Any], ablation: Ablation) -> dict[str, An
     own, made = values.get("arms", {}), ablation.arms()
     for arm in own:
         if arm in made:
-            raise ConfigurationError(f"arms has {arm}, which the ablation makes: take it out, or name it differently")
+            raise ConfigurationError(f"arms has {arm}, which the ablation makes: remove it, or name it differently")
     return {"baseline": ablation.baseline, **values, "arms": {**made, **own}}
 
 
@@ -194,23 +195,23 @@ _PARTS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class AblationField(Kind):
-    """Every key known; what is wrong is told with the key that holds it."""
+    """Every key known; what is wrong is reported with the key that holds it."""
 
     def read(self, value: Any) -> Ablation:
         if not isinstance(value, dict):
             raise self.refuse()
         for key in value:
             if key not in _PARTS:
-                raise ConfigurationError(unknown(f"{key} is no field of ablation", str(key), list(_PARTS)))
+                raise ConfigurationError(unknown(f"{key} is not a field of ablation", str(key), list(_PARTS)))
         for key in _REQUIRED:
             if key not in value:
                 raise ConfigurationError(f"ablation has no {key}: it needs {' and '.join(_REQUIRED)}")
-        provided = {key: _read(key, entry) for key, entry in value.items()}
+        parts = {key: _read(key, entry) for key, entry in value.items()}
         factors = {
             factor: {level: tuple(overrides) for level, overrides in levels.items()}
-            for factor, levels in provided.pop("factors").items()
+            for factor, levels in parts.pop("factors").items()
         }
-        return Ablation(factors=factors, **provided)
+        return Ablation(factors=factors, **parts)
 
     def wants(self) -> str:
         return "a mapping of kind, factors, base, resolution and combinations"

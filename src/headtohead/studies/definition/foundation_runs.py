@@ -1,4 +1,4 @@
-"""Runs that arms start from: made before the runs that count, one for every seed, so that their chance is told too.
+"""Runs that arms start from: made before the runs that count, one for every seed, so that their randomness counts too.
 
 Where arms are tuned, the seed of the trials has one as well; foundations themselves are not tuned.
 """
@@ -31,8 +31,8 @@ class FoundationRun:
 
 def foundation_of(study: Study, arm: str) -> str | None:
     """The foundation that an arm starts from; None where it starts from nothing of the study."""
-    provided = [override for override in (*study.base, *study.arms[arm]) if key_of(override) == FIELD]
-    value = provided[-1].partition("=")[2] if provided else ""
+    starts = [override for override in (*study.base, *study.arms[arm]) if key_of(override) == FIELD]
+    value = starts[-1].partition("=")[2] if starts else ""
     return value.removeprefix(PREFIX) if value.startswith(PREFIX) else None
 
 

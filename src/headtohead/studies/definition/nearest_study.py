@@ -15,7 +15,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _SAME_BEGINNING = 5
 """Letters that words of one stem share: length and lengths, extrapolate and extrapolation."""
 _IN_THE_NAME, _IN_THE_QUESTION = 1.0, 1.0
-"""How much more a word tells there than elsewhere in the file."""
+"""The factors by which a word counts more there than elsewhere in the file."""
 
 
 @dataclass(frozen=True)

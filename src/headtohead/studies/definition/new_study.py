@@ -70,7 +70,7 @@ CONTESTS: Mapping[str, Contest] = {
         "test/f1", "max", 0.02,
     ),
 }  # fmt: skip
-"""By task; the first arm is the baseline."""
+"""The contests by task; the first arm is the baseline."""
 
 
 @dataclass(frozen=True)

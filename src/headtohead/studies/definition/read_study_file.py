@@ -48,8 +48,8 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
         raise ConfigurationError(str(damage)) from None
     _refuse_duplicates(name, yaml.compose(text, Loader=yaml.SafeLoader))
     own = [override for override in overrides if key_of(override) in FIELDS]
-    provided = {key_of(override): _read_value(override) for override in own}
-    study = study_from(name, {**written, **provided} if isinstance(written, dict) else written)
+    by_key = {key_of(override): _read_value(override) for override in own}
+    study = study_from(name, {**written, **by_key} if isinstance(written, dict) else written)
     others = tuple(override for override in overrides if override not in own)
     for override in taken(others):
         raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
@@ -59,7 +59,7 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
 def _known_file(name: str, config_dir: str | Path | None) -> Path:
     known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
     if name not in known:
-        raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
+        raise ConfigurationError(unknown(f"{name} is not a study", name, list(known)))
     refuse_unasked(STUDY, name, config_folders(config_dir))
     return known[name]
 
@@ -70,7 +70,7 @@ def study_from(name: str, written: Any) -> Study:
         raise ConfigurationError(f"study {name} holds no fields: it needs {', '.join(_REQUIRED)}")
     for key in written:
         if key not in KINDS:
-            raise ConfigurationError(unknown(f"{key} is no field of study {name}", str(key), FIELDS))
+            raise ConfigurationError(unknown(f"{key} is not a field of study {name}", str(key), FIELDS))
     made = MADE if written.get("ablation") else ()
     missing = [key for key in _REQUIRED if key not in written and key not in made]
     if missing:
@@ -150,30 +150,30 @@ _ASKS = {
     "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
     "trainer.max_steps", "trainer.max_epochs", "trainer.accumulate", "init_from",
 }  # fmt: skip
-"""What a run does, and not where it is done or how it is watched."""
+"""The fields that say what a run does, and not where it is done or how it is watched."""
 _CHOICE = re.compile(r"(?P<group>\w+)=(?P<name>[\w.-]+)")
 
 
-def with_user_changes(study: Study, provided: Sequence[str], config_dir: str | Path | None = None) -> Study:
-    """Return the study with these overrides in all its arms. A group that is chosen anew takes the study's fields of
+def with_user_changes(study: Study, overrides: Sequence[str], config_dir: str | Path | None = None) -> Study:
+    """Return the study with these overrides in all its arms. A group that is chosen again takes the study's fields of
     the old choice with it where the new one has no such fields; a question that is no longer the file's has no
     expectations, and says so."""
-    changes = [override for override in provided if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]
+    changes = [override for override in overrides if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]
     if not changes:
-        return replace(study, base=(*study.base, *provided))
-    lost = [override for override in study.base if _is_lost(override, provided, config_dir)]
+        return replace(study, base=(*study.base, *overrides))
+    lost = [override for override in study.base if _is_lost(override, overrides, config_dir)]
     sentences = [f"run with {' '.join(changes)}, which is no longer the question of study {study.name}"]
     if study.expected:
         sentences[0] += ": the file's expectations no longer apply"
     if lost:
         sentences.append(f"dropped, since the new choice has no such field: {' '.join(lost)}")
     base = tuple(override for override in study.base if override not in lost)
-    return replace(study, base=(*base, *provided), expected={}, departures=tuple(sentences))
+    return replace(study, base=(*base, *overrides), expected={}, departures=tuple(sentences))
 
 
-def _is_lost(override: str, provided: Sequence[str], config_dir: str | Path | None) -> bool:
+def _is_lost(override: str, overrides: Sequence[str], config_dir: str | Path | None) -> bool:
     group, dot, field = key_of(override).partition(".")
-    names = [match["name"] for one in provided if (match := _CHOICE.fullmatch(one)) and match["group"] == group]
+    names = [match["name"] for one in overrides if (match := _CHOICE.fullmatch(one)) and match["group"] == group]
     if not dot or not names or group not in groups(config_dir):
         return False
     fields = fields_of(group, compose("train", [f"{group}={names[-1]}"], config_dir)[group])

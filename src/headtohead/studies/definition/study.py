@@ -47,12 +47,12 @@ class Study:
     question: str
     hypothesis: str
     tuning: str | Tuning
-    """How much tuning the numbers receive: in words, or done before the runs."""
+    """The amount of tuning that the numbers receive: in words, or done before the runs."""
     arms: Mapping[str, tuple[str, ...]]
-    """What sets each contestant apart: overrides, applied after those of the base."""
+    """The overrides that set each contestant apart, applied after those of the base."""
     seeds: tuple[int, ...]
     metric: str
-    """As records have it: test/loss."""
+    """The metric as records have it: test/loss."""
     direction: Literal["min", "max"]
     baseline: str
     first_seed: int = 0
@@ -85,16 +85,16 @@ class Study:
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Added to the seeds of an arm: makes A against A a comparison of different runs."""
     vary: tuple[str, ...] = ()
-    """What each seed draws beside its first weights, order and dropout: split, the rows of all splits."""
+    """The things that each seed draws beside its first weights, order and dropout: split, the rows of all splits."""
     alpha: float = 0.05
     best: float | None = None
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""
     solved_at: float | None = None
     """The value from which on a run counts as solved: then arms are always compared by solve rates."""
     rounds: SeedRounds | None = None
-    """How seeds are added until contrasts are decided; seeds are then all there may be."""
+    """The rule by which seeds are added until contrasts are decided; seeds are then all there may be."""
     departures: tuple[str, ...] = ()
-    """How it is asked otherwise than its file says."""
+    """The ways in which it is asked otherwise than its file says."""
 
     @property
     def budget_name(self) -> str | None:
@@ -107,7 +107,7 @@ class Study:
 
     @property
     def families(self) -> dict[str, tuple[str, ...]]:
-        """The arms of each family that a scaling law is fitted to; empty where no law is asked for."""
+        """The arms of each family that a scaling law is fitted to; empty where no law is requested."""
         if self.scaling is None:
             return {}
         families = self.scaling.families
@@ -143,14 +143,14 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ScalingField(Kind):
-    """Every key known; what is wrong is told with the key that holds it."""
+    """Every key known; what is wrong is reported with the key that holds it."""
 
     def read(self, value: Any) -> Scaling:
         if not isinstance(value, dict):
             raise self.refuse()
         for key in value:
             if key not in _PARTS:
-                raise ConfigurationError(unknown(f"{key} is no field of scaling", str(key), list(_PARTS)))
+                raise ConfigurationError(unknown(f"{key} is not a field of scaling", str(key), list(_PARTS)))
         if "families" not in value:
             raise ConfigurationError("scaling has no families: name a factor of the ablation, or {family: [arms]}")
         families = _read("families", value["families"])

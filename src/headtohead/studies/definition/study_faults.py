@@ -16,7 +16,7 @@ from headtohead.records.metrics_file import multiple_of
 from headtohead.studies.definition.foundation_runs import foundation_faults
 from headtohead.studies.definition.study import SET_BY_THE_STUDY, SPLIT_FIELD, Study
 
-INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
+INSTEAD = "remove it (seeds=5 gives five seeds, seeds=[0,1] those two)"
 _NAME = re.compile(r"\w[\w.+-]*", re.ASCII)
 _NO_NAME = "new"
 _MOST_ROUNDS = 100
@@ -30,7 +30,7 @@ def faults(study: Study) -> Iterator[str]:
     if len(arms) < 2:
         yield f"arms={show(arms)} is not a comparison: give two or more"
     if study.name == _NO_NAME:
-        yield f"{_NO_NAME} is no name of a study, since h2h study {_NO_NAME} writes one: choose another"
+        yield f"{_NO_NAME} is not a name of a study, since h2h study {_NO_NAME} writes one: choose another"
     for arm in arms:
         if not _NAME.fullmatch(arm):
             yield f"an arm is named {arm!r}: use letters from a to z, digits, dots, dashes, plus signs and underscores"
@@ -61,10 +61,10 @@ def taken(overrides: Sequence[str]) -> list[str]:
 
 
 def _split_given(study: Study) -> Iterator[str]:
-    provided = [*study.base, *(override for arm in study.arms.values() for override in arm)]
-    for override in provided if "split" in study.vary else ():
+    overrides = [*study.base, *(override for arm in study.arms.values() for override in arm)]
+    for override in overrides if "split" in study.vary else ():
         if key_of(override) == SPLIT_FIELD:
-            yield f"vary=[split] draws the splits by the seeds, and {override} fixes them: take one out"
+            yield f"vary=[split] draws the splits by the seeds, and {override} fixes them: remove one"
 
 
 def _axes(study: Study) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _rounds(study: Study, rounds: SeedRounds) -> Iterator[str]:
     if not 2 <= rounds.start <= rounds.most <= _MOST_ROUNDS:
         yield f"{written} is refused: give start from 2 on, and most from there to {_MOST_ROUNDS}"
     elif study.looks:
-        yield f"{written} looks after every seed, and looks={show(study.looks)} at some: take looks out"
+        yield f"{written} looks after every seed, and looks={show(study.looks)} at some: remove looks"
     elif study.ablation is not None or len(study.shares) > 1:
         key = "shares" if study.ablation is None else "ablation"
         yield f"{written} does not go with {key}, whose tests need a fixed number of seeds: give one, or take {key} out"
@@ -106,7 +106,7 @@ def _unknown_arms(study: Study) -> Iterator[str]:
     for key, names in named.items():
         for arm in names:
             if arm not in study.arms:
-                yield unknown(f"{key} names {arm}, which is no arm", arm, list(study.arms))
+                yield unknown(f"{key} names {arm}, which is not an arm", arm, list(study.arms))
     for arm, other in study.contrasts:
         if arm == other:
             yield f"the contrast [{arm}, {other}] compares an arm with itself: name two"
@@ -123,8 +123,8 @@ def _unknown_arms(study: Study) -> Iterator[str]:
 
 def _taken_fields(study: Study) -> Iterator[str]:
     tuned = [f"{key}=..." for key in study.tuning.space] if isinstance(study.tuning, Tuning) else []
-    arms = [(f"arm {arm}", provided) for arm, provided in study.arms.items()]
-    arms += [(f"foundation {name}", provided) for name, provided in study.foundations.items()]
+    arms = [(f"arm {arm}", choices) for arm, choices in study.arms.items()]
+    arms += [(f"foundation {name}", choices) for name, choices in study.foundations.items()]
     for index, overrides in (("base", study.base), ("tuning.space", tuned), *arms):
         for override in taken(overrides):
             yield f"{index} holds {override}, which the study sets itself: {INSTEAD}"
@@ -140,11 +140,11 @@ def _scaling(study: Study) -> Iterator[str]:
     if isinstance(families, str):
         factors = list(study.ablation.factors) if study.ablation is not None else []
         if families not in factors:
-            yield unknown(f"scaling.families={families} is no factor of the ablation", families, factors)
+            yield unknown(f"scaling.families={families} is not a factor of the ablation", families, factors)
     else:
         for family, arms in families.items():
             for arm in arms:
                 if arm not in study.arms:
-                    yield unknown(f"scaling.families.{family} names {arm}, which is no arm", arm, list(study.arms))
+                    yield unknown(f"scaling.families.{family} names {arm}, which is not an arm", arm, list(study.arms))
     if study.direction == "max":
         yield f"scaling fits laws to losses, which fall, and metric={study.metric} should rise: remove scaling"

@@ -56,8 +56,8 @@ class RoundsField(FieldsOf):
     """Seeds that are added until it is decided."""
 
     def read(self, value: Any) -> Any:
-        provided = super().read(value)
-        return SeedRounds(provided["start"], provided["most"])
+        arms = super().read(value)
+        return SeedRounds(arms["start"], arms["most"])
 
     def wants(self) -> str:
         return "a mapping {start: 3, most: 20, until: decided}"

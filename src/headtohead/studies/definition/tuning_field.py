@@ -25,7 +25,7 @@ from headtohead.execution.search.tuning import LEARNING_RATE, Tuning
 
 _FEWEST = 2
 _NARROWEST = 1.5
-"""On a log scale."""
+"""The narrowest ratio of the two ends of a log scale."""
 
 
 class NumberField(Kind):
@@ -70,11 +70,11 @@ class TuningKind(Kind):
             raise self.refuse()
         _check_keys(value, _KINDS, "a mapping")
         space = {key: _dimension(key, entry) for key, entry in _mapping(value.get("space", {})).items()}
-        provided = {key: _read(key, entry, _KINDS) for key, entry in value.items() if key != "space"}
-        if "search" not in provided:
+        fields = {key: _read(key, entry, _KINDS) for key, entry in value.items() if key != "space"}
+        if "search" not in fields:
             raise MismatchError("a mapping with search: grid, random or optuna")
-        provided.setdefault("trials", len(on_grid(space)) if provided["search"] == "grid" and _is_gridded(space) else 0)
-        return _checked(Tuning(**provided, space=space))
+        fields.setdefault("trials", len(on_grid(space)) if fields["search"] == "grid" and _is_gridded(space) else 0)
+        return _checked(Tuning(**fields, space=space))
 
     def wants(self) -> str:
         return "text, or a mapping such as {search: grid, trials: 8}"
@@ -136,11 +136,11 @@ def _dimension(key: str, entry: Any) -> Dimension:
             f"a mapping in which space.{key} is a list of values or has low and high, not {show(entry)}"
         )
     _check_keys(entry, _KINDS_OF_RANGES, f"a mapping in which space.{key}")
-    provided = {name: _read(f"space.{key}.{name}", value, _KINDS_OF_RANGES, name) for name, value in entry.items()}
-    if not {"low", "high"} <= provided.keys():
+    entries = {name: _read(f"space.{key}.{name}", value, _KINDS_OF_RANGES, name) for name, value in entry.items()}
+    if not {"low", "high"} <= entries.keys():
         raise MismatchError(f"a mapping in which space.{key} has low and high")
     scale = "log" if key == LEARNING_RATE else "linear"
-    return _checked_range(key, ValueRange(**{"scale": scale, **provided}))
+    return _checked_range(key, ValueRange(**{"scale": scale, **entries}))
 
 
 def _checked_range(key: str, range_: ValueRange) -> ValueRange:
@@ -161,8 +161,8 @@ def _mapping(space: Any) -> dict[str, Any]:
     return {str(key): entry for key, entry in space.items()}
 
 
-def _check_keys(provided: Mapping[Any, Any], known: Mapping[str, Kind], what: str) -> None:
-    for key in provided:
+def _check_keys(keys: Mapping[Any, Any], known: Mapping[str, Kind], what: str) -> None:
+    for key in keys:
         if key not in known:
             guess = nearest(str(key), known)
             hint = f"did you mean {guess}?" if guess else f"choose from {', '.join(known)}"

@@ -17,7 +17,8 @@ from headtohead.studies.matching.size_axes import CannotResizeError, Setting, ax
 
 COARSE_TO_FINE: tuple[SizeAxisName, ...] = ("depth", "width", "head_size", "feedforward", "steps")
 OUTER_SETTINGS = 5
-"""Of the coarser of two moves: those nearest to the target, so that the finer one has little left to do."""
+"""The number of settings of the coarser of two moves that are tried: those nearest to the target, so that the finer one
+has little left to do."""
 
 
 @dataclass(frozen=True)
@@ -76,22 +77,22 @@ class ShapeSearch:
                     self.has_pairs = True
                     yield from self._turned(fine, shape.setting)[:1]
 
-    def _turned(self, move: SizeAxisName, provided: Setting) -> list[ArmShape]:
+    def _turned(self, move: SizeAxisName, setting: Setting) -> list[ArmShape]:
         """The settings of one move on top of what is given, the nearest first."""
         try:
-            axis = axis_of(move, with_setting(self._run.config, provided))
+            axis = axis_of(move, with_setting(self._run.config, setting))
         except CannotResizeError as error:
             self.cannot[move] = str(error)
             return []
 
         def value(index: int) -> float | None:
-            return self._value({**provided, **axis.at(index)})
+            return self._value({**setting, **axis.at(index)})
 
         shapes = []
         for index in ranked(value, self._target, count=axis.count, start=axis.start):
             result = value(index)
             assert result is not None, "only what can be built is ranked"
-            shapes.append(ArmShape({**provided, **axis.at(index)}, result))
+            shapes.append(ArmShape({**setting, **axis.at(index)}, result))
         return shapes
 
     def _value(self, setting: Setting) -> float | None:
@@ -108,7 +109,7 @@ class ShapeSearch:
 
 
 GROWTH = 1.6
-"""Of the place of a probe against the one before it: some twenty reach from 1 to 10,000."""
+"""The growth from one probe to the next: some twenty reach from 1 to 10,000."""
 NEIGHBOURS = 3
 FAR = 4.0
 """Times the target: twice in a row beyond it, and larger settings are not looked at."""
@@ -151,8 +152,8 @@ def _probe(evaluate: Value, target: float, *, count: int, start: int) -> None:
     evaluate(start)
     beyond = 0
     for index in _spread(count):
-        result = evaluate(index)
-        beyond = beyond + 1 if result is not None and result > FAR * target else 0
+        cost = evaluate(index)
+        beyond = beyond + 1 if cost is not None and cost > FAR * target else 0
         if beyond == 2:
             return
 

@@ -12,7 +12,7 @@ from headtohead.estimates.run_cost import CostedRun, Figure
 from headtohead.ranges import Count, Share
 
 SizeAxisName = Literal["width", "head_size", "depth", "feedforward", "steps"]
-"""What a solver may change: the width with heads of the size they have, the width with as many heads as there are, the
+"""The moves of a solver: the width with heads of the size they have, the width with as many heads as there are, the
 number of layers, the inner width of the feed-forward layers, the length of the run."""
 SIZE_AXES: tuple[SizeAxisName, ...] = ("width", "head_size", "depth", "feedforward", "steps")
 SHAPE: tuple[SizeAxisName, ...] = ("width", "head_size", "feedforward")
@@ -31,9 +31,9 @@ class Budget(ABC):
     """Share of the baseline's figure."""
 
     changed_by: ClassVar[tuple[SizeAxisName, ...]]
-    """What moves this figure at all."""
+    """The moves that change this figure at all."""
     usual: ClassVar[tuple[SizeAxisName, ...]]
-    """What may move unless an arm says otherwise, the first first."""
+    """The moves that are allowed unless an arm says otherwise, the first first."""
 
     @property
     @abstractmethod

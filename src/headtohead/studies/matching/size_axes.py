@@ -154,9 +154,9 @@ def _takes(config: Mapping[str, Any], name: str) -> bool:
 def _feedforwards(model: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield those in force: a side's own, else the one that sides share."""
     own = {f"model.{side}": model[side] for side in SIDES if isinstance(model.get(side), Mapping)}
-    provided = {f"{path}.feedforward": node["feedforward"] for path, node in own.items() if node.get("feedforward")}
-    shared = {} if own and len(provided) == len(own) else {"model.feedforward": model.get("feedforward") or {}}
-    for path, node in {**shared, **provided}.items():
+    nodes = {f"{path}.feedforward": node["feedforward"] for path, node in own.items() if node.get("feedforward")}
+    shared = {} if own and len(nodes) == len(own) else {"model.feedforward": model.get("feedforward") or {}}
+    for path, node in {**shared, **nodes}.items():
         if "multiple" in node:
             yield path, node
 

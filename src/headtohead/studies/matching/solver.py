@@ -79,12 +79,12 @@ def _moves_by_arm(
     arms: Mapping[str, object], baseline: str, budget: Budget, movable: Movable
 ) -> dict[str, tuple[SizeAxisName, ...]]:
     if baseline not in arms:
-        raise ConfigurationError(unknown(f"baseline={baseline} is no arm", baseline, list(arms)))
+        raise ConfigurationError(unknown(f"baseline={baseline} is not an arm", baseline, list(arms)))
     if len(arms) < 2:
         raise ConfigurationError(f"{baseline} is the only arm, and there is nothing to match it with: give two or more")
     for name in movable:
         if name not in arms:
-            raise ConfigurationError(unknown(f"{name} may move and is no arm", name, list(arms)))
+            raise ConfigurationError(unknown(f"{name} may move and is not an arm", name, list(arms)))
     if movable.get(baseline):
         raise ConfigurationError(
             f"{baseline} is the baseline, which stays as it is written: let the other arms move, or choose another "

@@ -3,9 +3,11 @@ calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from math import log
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +20,7 @@ from headtohead.execution.single_run import DONE, record_of
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.foundation_runs import used
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.study_rounds import fewest_rounds
+from headtohead.studies.planning.study_progress import fewest_rounds
 
 if TYPE_CHECKING:
     from headtohead.estimates.run_cost import CostedRun, RunCosts
@@ -34,10 +36,10 @@ class ArmEstimate:
     runs: int
     """Those not known yet among them."""
     trials: int
-    """Of these, the trials of the tuning."""
+    """The trials of the tuning among these."""
     missing: int
     missing_share: float
-    """What is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
+    """The share that is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
     parameters: float
     state: float
     tokens: float
@@ -45,15 +47,15 @@ class ArmEstimate:
     """Return None where rows are learned from at once, nobody knows how often."""
     seconds: float | None
     """Return None where nothing could tell."""
-    source: Literal["finished runs", "calibration"] | None
+    source: Literal["finished runs", "calibration", "its FLOPs"] | None
     takes_steps: bool
-    """False where rows are learned from at once."""
+    """Whether it trains by steps; otherwise rows are learned from at once."""
     fewest_missing: int
     """Runs that are missing even where all contrasts are decided as early as they can be."""
     bytes_kept: float
-    """On disk, of one whole run."""
+    """The bytes on disk of one whole run."""
     bytes_missing: float
-    """Of all that is missing."""
+    """The bytes of all that is missing."""
     bytes_passing: float
     """The checkpoints of one run while it trains."""
 
@@ -116,7 +118,7 @@ def _part(arm: ArmEstimate) -> float:
 
 
 Timer = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, float]]
-"""From the arms' configurations to seconds of training of one run."""
+"""A function from the arms' configurations to seconds of training of one run."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class _Left:
 
     runs: int
     whole: float
-    """As a number of whole runs."""
+    """The same as a number of whole runs."""
     bytes: float
 
 
@@ -141,9 +143,17 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
     timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if data[arm] is None}
     untimed = [arm for arm in costed if left[arm].runs and data[arm] is None and arm not in timed]
     unknown = {arm: plan.drafts[arm] for arm in untimed if ConfigView(plan.drafts[arm]).takes_steps}
-    timed |= (timer or (lambda configs: _calibrated(configs, threads)))(unknown) if unknown else {}
+    flops = {arm: costed[arm].figures()["training_flops"] for arm in unknown}
+    by_size = {arm: unknown[arm] for arm in _ends_first(sorted(flops, key=lambda arm: flops[arm]))}
+    timed |= (timer or (lambda configs: _calibrated(configs, threads)))(by_size) if by_size else {}
+    inferred = _by_flops(flops, timed)
 
     fewest = fewest_rounds(plan.study)
+
+    def source_of(arm: str) -> Literal["finished runs", "calibration", "its FLOPs"] | None:
+        if arm in timed or arm in inferred:
+            return "calibration" if arm in timed else "its FLOPs"
+        return None if data[arm] is None else "finished runs"
 
     def of_arm(arm: str, run: CostedRun) -> ArmEstimate:
         parameters, draft = run.figure("parameters"), plan.drafts[arm]
@@ -158,8 +168,8 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
             state=run.figure("state_elements"),
             tokens=run.figure("tokens"),
             flops=run.figures().get("training_flops"),
-            seconds=timed.get(arm, data[arm]),
-            source="calibration" if arm in timed else "finished runs" if data[arm] is not None else None,
+            seconds=timed.get(arm, inferred.get(arm, data[arm])),
+            source=source_of(arm),
             takes_steps=ConfigView(draft).takes_steps,
             fewest_missing=max(0, left[arm].runs - plan.num_runs_of(arm) + plan.num_runs_of(arm, fewest)),
             bytes_kept=retained_bytes(draft, parameters),
@@ -168,6 +178,30 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
         )
 
     return CostEstimate(tuple(of_arm(arm, run) for arm, run in costed.items()))
+
+
+def _ends_first(names: Sequence[str]) -> Iterator[str]:
+    """Return the first, the last, the one in the middle, those in the middle of the halves ...: whenever one stops,
+    what was reached is spread over all."""
+    yield from dict.fromkeys((*names[:1], *names[-1:]))
+    spans = deque([(0, len(names) - 1)])
+    while spans:
+        low, high = spans.popleft()
+        if high - low > 1:
+            yield names[middle := (low + high) // 2]
+            spans += ((low, middle), (middle, high))
+
+
+def _by_flops(flops: Mapping[str, float], timed: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of the arms that were not timed, at the FLOPs per second of the timed one nearest in FLOPs."""
+    known = sorted((flops[arm], seconds / flops[arm]) for arm, seconds in timed.items() if flops.get(arm))
+    if not known:
+        return {}
+    return {
+        arm: number * min(known, key=lambda one: abs(log(one[0] / number)))[1]
+        for arm, number in flops.items()
+        if arm not in timed and number
+    }
 
 
 def _left(plan: StudyPlan, arm: str, records: Records, parameters: float) -> _Left:
@@ -227,8 +261,8 @@ def _of_finished(plan: StudyPlan, arm: str, records: Records) -> float | None:
             continue
         if (span := _span(record)) is not None:
             spans[run.counts].append(span / _share(RunConfig(run.config).max_steps, whole))
-    result = spans[True] or spans[False]
-    return fmean(result) if result else None
+    known = spans[True] or spans[False]
+    return fmean(known) if known else None
 
 
 def _span(record: RunRecord) -> float | None:

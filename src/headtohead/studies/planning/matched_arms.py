@@ -16,8 +16,7 @@ from headtohead.studies.definition.study import Study
 
 if TYPE_CHECKING:
     from headtohead.studies.matching.budgets import Budget
-    from headtohead.studies.matching.matching import Matching
-    from headtohead.studies.matching.saved_matchings import SavedMatching
+    from headtohead.studies.matching.matching import Matching, SavedMatching
 
 Config = Mapping[str, Any]
 Report = Callable[[str], None]
@@ -41,7 +40,7 @@ def matched(
         return None
     from headtohead.config.compose.composition import compose_checked
     from headtohead.studies.matching.budgets import budget_of
-    from headtohead.studies.matching.saved_matchings import SavedMatchings
+    from headtohead.studies.matching.matching import SavedMatchings
     from headtohead.studies.matching.solver import match_composed
 
     budget = budget_of(compose_checked("match", study.budget.overrides, config_dir))
@@ -56,15 +55,15 @@ def matched(
     if 0 < len(known) < len(keys):
         refuse_elsewhere(study, _joined(study, budget, known), drafts, folder, threads)
     try:
-        result = saved.completed(keys, solve)
+        matchings = saved.completed(keys, solve)
     except ConfigurationError as error:
         raise ConfigurationError(f"study {study.name}: {error}") from None
     except (RuntimeError, MemoryError) as error:
         raise ConfigurationError(
             f"study {study.name}: the arms could not be matched to budget={study.budget.name}, since one of them "
-            f"cannot run here ({' '.join(str(error).split())}): take it out, or choose a budget that is counted"
+            f"cannot run here ({' '.join(str(error).split())}): remove it, or choose a budget that is counted"
         ) from None
-    return _joined(study, budget, result)
+    return _joined(study, budget, matchings)
 
 
 def _joined(study: Study, budget: Budget, matchings: Mapping[str, SavedMatching]) -> Matching:
@@ -94,7 +93,7 @@ def keys_of(study: Study, drafts: Mapping[str, Config]) -> dict[str, str]:
 def refuse_unmatched(study: Study, drafts: Mapping[str, Config], folder: Path) -> None:
     """Refuse unmatched arms before the runs are divided among machines without a shared folder: each machine would
     measure times of its own."""
-    from headtohead.studies.matching.saved_matchings import FOLDER, SavedMatchings
+    from headtohead.studies.matching.matching import FOLDER, SavedMatchings
 
     if study.budget_name != "equal_time":
         return
@@ -110,7 +109,7 @@ def refuse_elsewhere(
     study: Study, matching: Matching, drafts: Mapping[str, Config], folder: Path, threads: int | None
 ) -> None:
     """Refuse to run on another device, or with other threads, than those on which the arms were timed."""
-    from headtohead.studies.matching.saved_matchings import FOLDER, conditions_here, timed_elsewhere
+    from headtohead.studies.matching.matching import FOLDER, conditions_here, timed_elsewhere
 
     here = conditions_here(drafts[study.baseline], threads)
     there = timed_elsewhere(matching, here)
@@ -119,8 +118,9 @@ def refuse_elsewhere(
     again = "" if there.threads in (None, here.threads) else f" (--threads {there.threads})"
     raise ConfigurationError(
         f"study {study.name}: its arms were timed {there.text}, and its runs would be made {here.text}, where the same "
-        f"steps take other times: go on under the conditions they were timed under{again}, or remove {folder / FOLDER} "
-        "to time them anew, with runs of their own"
+        f"steps take other times: continue under the conditions they were timed under{again}, or remove "
+        f"{folder / FOLDER} "
+        "to time them again, with runs of their own"
     )
 
 

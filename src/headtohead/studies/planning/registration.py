@@ -62,16 +62,16 @@ class RegisteredDesign:
     looks: tuple[int, ...] = ()
     vary: tuple[str, ...] = ()
     tuning: str | None = None
-    """Its design in words; None where it is told, not done."""
+    """Its design in words; None where it is in words, not done."""
     arms: Mapping[str, str] = field(default_factory=dict)
-    """By name a hash of what each is, its budget counted in and its seed left out."""
+    """The hash of what each arm is, by name, its budget counted in and its seed left out."""
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Those that are not 0."""
     allow_unlike: tuple[str, ...] = ()
     budget: str = "none"
     rounds: SeedRounds | None = None
     evidence: str | None = None
-    """What is looked at after every round."""
+    """The evidence that is looked at after every round."""
     tuned_by: str = "nothing"
     """The metric that chooses among trials, and its direction."""
 

@@ -26,7 +26,7 @@ class PastRegistration:
     time: str
     """ISO 8601, in UTC."""
     differences: tuple[str, ...]
-    """From the registration before it."""
+    """The differences from the registration before it."""
     is_this: bool
     """Whether it is that of what the study asks now."""
 

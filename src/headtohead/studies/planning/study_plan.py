@@ -23,7 +23,7 @@ from headtohead.execution.single_run import ended_record
 from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
-from headtohead.studies.planning.study_rounds import rounds_of
+from headtohead.studies.planning.study_progress import TuningProgress, progress_of, rounds_of
 from headtohead.studies.planning.study_runs import (
     LeftOut,
     StudyRuns,
@@ -33,7 +33,6 @@ from headtohead.studies.planning.study_runs import (
     shortened,
     without_the_impossible,
 )
-from headtohead.studies.planning.tuning_progress import TuningProgress, progress_of
 
 if TYPE_CHECKING:
     from headtohead.studies.matching.matching import Matching
@@ -56,13 +55,13 @@ class StudyPlan:
     left_out: LeftOut = ()
     """Combinations of an ablation that cannot be built."""
     matching: Matching | None = None
-    """What the budget asked of each arm."""
+    """The result of matching each arm to the budget."""
     tunings: Mapping[str, TuningProgress] = field(default_factory=dict)
-    """By arm, where arms are tuned."""
+    """The tunings by arm, where arms are tuned."""
     awaited: int = 0
     """Runs that follow once the foundations they start from are laid."""
     rounds: RoundProgress | None = None
-    """Where seeds are added until it is decided."""
+    """The progress of a study that adds seeds until it is decided."""
 
     @property
     def is_open(self) -> bool:
@@ -215,7 +214,7 @@ class StudyPlanner:
     def _tuned(self, arm: str, draft: Mapping[str, Any], foundation_runs: FoundationRuns) -> TuningProgress:
         """Trials wait for the foundation of their own seed."""
         study = self.study
-        assert isinstance(study.tuning, Tuning), "a sentence is no tuning"
+        assert isinstance(study.tuning, Tuning), "a sentence is not a tuning"
         try:
             tuning = for_arm(study.tuning, metric=study.metric, direction=study.direction, config=draft)
         except ConfigurationError as error:

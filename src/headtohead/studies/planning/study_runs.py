@@ -47,8 +47,8 @@ class StudyRuns:
     def foundation(self, name: str, seed: int) -> RunSpec:
         """Return the foundation that arms start from; they need its best weights."""
         made = (*self._study.base, *self._study.foundations[name])
-        provided = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
-        last = {key_of(override): override for override in provided}
+        made_with = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
+        last = {key_of(override): override for override in made_with}
         overrides = (*last.values(), f"name={run_name_of(name, seed)}", f"group={self._study.name}")
         config = self._composed(name, overrides)
         return RunSpec(name, seed, overrides, config, run_id(config), self._study.name, is_foundation=True)
@@ -70,8 +70,8 @@ def overrides_of(
     longer = study.lengths if trial is None else ()
     lengths = [f"evaluation.lengths=[{','.join(map(str, longer))}]"] if longer else []
     own = f"seed={seed + study.seed_offsets.get(arm, 0)}"
-    provided = (*study.base, *lengths, *study.arms[arm], *added, *split_of(study, seed), own)
-    last = {key_of(override): override for override in without_foundation(provided)}
+    overrides = (*study.base, *lengths, *study.arms[arm], *added, *split_of(study, seed), own)
+    last = {key_of(override): override for override in without_foundation(overrides)}
     return (*last.values(), f"name={run_name_of(arm, seed, trial, share)}", f"group={study.name}")
 
 
@@ -147,7 +147,7 @@ def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
         if counterpart.arm == run.arm and counterpart.seed == run.seed:
             raise ConfigurationError(
                 f"study {study.name}: the shares {counterpart.share:g} and {run.share:g} are as many steps of "
-                f"{run.arm}: take one out"
+                f"{run.arm}: remove one"
             )
         raise ConfigurationError(
             f"study {study.name}: arms {counterpart.arm} and {run.arm} are the same run (seeds {counterpart.seed} and "

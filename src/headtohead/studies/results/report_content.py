@@ -16,7 +16,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import RunRecord
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.tuning_progress import summary_of
+from headtohead.studies.planning.study_progress import summary_of
 from headtohead.studies.results.study_report import StudyReport
 from headtohead.studies.results.study_verdicts import scale_of
 
@@ -112,7 +112,7 @@ def factors_in(plan: StudyPlan) -> Factors | None:
 
 
 def scaling_in(plan: StudyPlan, report: StudyReport) -> ScalingFits | None:
-    """Return None where no law was asked for. Runs on a share of the budget are points like others."""
+    """Return None where no law was requested. Runs on a share of the budget are points like others."""
     study = plan.study
     if study.scaling is None:
         return None
@@ -140,5 +140,5 @@ def _values(plan: StudyPlan, report: StudyReport, share: float) -> Values:
 
 
 def _ended(plan: StudyPlan, report: StudyReport) -> Mapping[RunSpec, RunRecord]:
-    result = ((run, report.records[run]) for run in plan.runs if run.trial is None)
-    return {run: record for run, record in result if record is not None and record.status in ("finished", "diverged")}
+    ended = ((run, report.records[run]) for run in plan.runs if run.trial is None)
+    return {run: record for run, record in ended if record is not None and record.status in ("finished", "diverged")}

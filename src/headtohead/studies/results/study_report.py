@@ -15,8 +15,8 @@ from headtohead.comparison.arms import ArmCosts, costs_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import Times, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count
-from headtohead.comparison.verdicts.intervals import mean_interval
 from headtohead.comparison.verdicts.verdict_details import with_kernels, with_rows
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.execution.run_spec import RunSpec
@@ -88,14 +88,14 @@ class StudyReport:
     arms: tuple[ArmSummary, ...]
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
-    """What stands between the runs and a verdict, and what is not as expected."""
+    """The obstacles between the runs and a verdict, and whatever is not as expected."""
     complete: bool
     """Whether every run is done, and none follows."""
     records: Mapping[RunSpec, RunRecord | None] = field(repr=False)
     chance: float | None = None
-    """What a model that learned nothing gets, of the study's metric."""
+    """The score of a model that learned nothing, by the study's metric."""
     history: RegistrationHistory = field(default_factory=RegistrationHistory)
-    """Of the registrations in its folder."""
+    """The history of the registrations in its folder."""
     unlike: tuple[UnlikeConditions, ...] = ()
     """Conditions other than what makes the arms in which their runs differ."""
 

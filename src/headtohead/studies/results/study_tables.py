@@ -21,7 +21,7 @@ from headtohead.execution.search.tuning import Tuning
 from headtohead.records.record import RunRecord
 from headtohead.studies.planning.cost_estimate import ArmEstimate, CostEstimate
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.planning.study_rounds import fewest_rounds
+from headtohead.studies.planning.study_progress import fewest_rounds
 from headtohead.studies.results.analyses_tables import show_aliases
 from headtohead.studies.results.study_report import ArmSummary, StudyReport
 from headtohead.studies.results.study_verdicts import requested_family
@@ -58,7 +58,7 @@ def _totals(plan: StudyPlan, estimate: CostEstimate, workers: int) -> Iterator[T
 
 def _total(estimate: CostEstimate, workers: int) -> str:
     """Nobody knows beforehand how long a fit takes, nor of how many FLOPs it is: where nothing else is left to do,
-    neither is said."""
+    neither is shown."""
     left = [arm for arm in estimate.arms if arm.missing]
     text = f"{estimate.missing} of {estimate.runs} runs to do"
     if not left:
@@ -123,9 +123,9 @@ def _by_length(report: StudyReport) -> Iterator[RenderableType]:
     for run, record in report.records.items():
         if run.counts and record is not None and record.status == "finished":
             arms[run.arm].append(record)
-    result = lengths_of(arms, report.study.stage_and_name[1], report.study.alpha)
-    if result is not None:
-        yield lengths_table(result)
+    lengths = lengths_of(arms, report.study.stage_and_name[1], report.study.alpha)
+    if lengths is not None:
+        yield lengths_table(lengths)
 
 
 def duration(seconds: float) -> str:
@@ -156,7 +156,7 @@ def _planned(arm: ArmEstimate) -> dict[str, str]:
 
 
 def _troubles(report: StudyReport) -> Iterator[Text]:
-    """Trials that diverged are no trouble: rates are tried until they do."""
+    """Trials that diverged do no harm: rates are tried until they do."""
     for run in (*report.failures, *report.undone):
         if run.trial is not None and run.status == "diverged":
             continue

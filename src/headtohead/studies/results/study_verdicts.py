@@ -61,7 +61,7 @@ def requested_family(study: Study) -> ContrastFamily:
         max(1, len(study.contrasts)),
         len(study.seeds),
         alpha=study.alpha,
-        looks=study.looks,
+        interim_analyses=study.looks,
         paired=study.is_paired,
         rounds=study.rounds,
     )
@@ -94,7 +94,7 @@ def _registration(
         measured=measured,
         margin=study.margin,
         seeds=written.seeds if written else None,
-        looks=written.looks if written else (),
+        interim_analyses=written.looks if written else (),
         rounds=study.rounds,
         stops=stops,
         num_dropped=num_dropped,
@@ -119,7 +119,7 @@ _OF_RUNS = {"training_flops": "flops", "tokens": "tokens", "seconds": "seconds"}
 """Figures that a record has of its own progress, by the budgets' names for them; all others are in its ledger."""
 _FROM_FIRST_BATCHES = ("training_flops", "tokens")
 _READING_ERROR = 0.01
-"""Of figures that were planned from the first batches of a run, where rows are of many lengths."""
+"""The error of figures that were planned from the first batches of a run, where rows are of many lengths."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class RunChecks:
 
 
 def check_runs(plan: StudyPlan, finished: Mapping[RunSpec, RunRecord]) -> RunChecks:
-    """Names the odd ones out; what the study allows is said, and no objection."""
+    """Names the odd ones out; what the study allows is reported, and is not an objection."""
     allowed = plan.study.allow_unlike
     try:
         remarks = [*refuse_unlike(finished.values(), allowed=allowed, metric=plan.study.metric), *_uncertain(plan)]

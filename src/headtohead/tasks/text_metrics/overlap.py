@@ -122,13 +122,13 @@ class Rouge(TextMetric):
         return dict.fromkeys((*self.names, "rouge_texts"), ())
 
     def sums(self, written: Sequence[str], truths: Sequence[str]) -> Mapping[str, Tensor | float]:
-        result = dict.fromkeys(self.names, 0.0)
+        totals = dict.fromkeys(self.names, 0.0)
         for text, truth in zip(written, truths, strict=True):
             scores = rouge_score(text, truth, rouge_keys=_BY_TORCHMETRICS)
             for name in _BY_TORCHMETRICS:
-                result[name] += float(scores[f"{name}_fmeasure"])
-            result[ROUGE_L_SUM.name] += of_sentences(sentences(text), sentences(truth))
-        return {**result, "rouge_texts": len(truths)}
+                totals[name] += float(scores[f"{name}_fmeasure"])
+            totals[ROUGE_L_SUM.name] += of_sentences(sentences(text), sentences(truth))
+        return {**totals, "rouge_texts": len(truths)}
 
     def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
         return {name: sums[name] / sums["rouge_texts"] for name in self.names}

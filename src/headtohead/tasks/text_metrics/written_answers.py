@@ -11,9 +11,8 @@ from torch import Tensor
 
 from headtohead.data.data_source import DataSpec
 from headtohead.data.row_formats.text_templates import entities_from_text
-from headtohead.metrics.answers import ANSWER_EXACT_MATCH, ANSWER_F1
 from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENTITY_RECALL, F1_MACRO
-from headtohead.metrics.written_texts import READABLE
+from headtohead.metrics.written_texts import ANSWER_EXACT_MATCH, ANSWER_F1, READABLE
 from headtohead.tasks.bio_entities import rates
 from headtohead.tasks.span_answers import exact_match, f1
 from headtohead.tasks.text_metrics.text_metric import TextMetric
@@ -80,7 +79,7 @@ class WrittenLabels(TextMetric):
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Return the shape of the confusion matrix: true classes as rows, written ones as columns, and a column for
-        texts that are no label."""
+        texts that are not a label."""
         return {"label_counts": (len(self.words), len(self.words) + 1)}
 
     def sums(self, written: Sequence[str], truths: Sequence[str]) -> Mapping[str, Tensor | float]:

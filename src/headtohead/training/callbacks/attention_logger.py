@@ -31,7 +31,7 @@ from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import EVALUATION_SEED
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, own
-from headtohead.training.parallel.distributed import joined
+from headtohead.training.parallel.process_group import joined
 from headtohead.training.parallel.split_layers import PARTS
 from headtohead.training.run_components import ProbeSettings
 from headtohead.training.run_recorder import RunRecorder
@@ -69,7 +69,7 @@ class AttentionLogger(Callback):
                 self._draw(trainer, own(pl_module))
 
     def at_end(self, trainer: Trainer, module: TrainingModule) -> None:
-        """Look once more where that is wanted, before the last checkpoint says that the run has come so far."""
+        """Look once more where that is requested, before the last checkpoint says that the run has come so far."""
         if self._is_on and self._settings.at_end and self._drawn_at != module.state.step:
             self._draw(trainer, module)
 

@@ -17,7 +17,7 @@ from headtohead.records.row_sums import write_rows
 from headtohead.tasks.task import spec_as_read
 from headtohead.training.loop.data_module import RunData
 from headtohead.training.loop.training_module import TrainingModule
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import is_out_of_memory
 
@@ -39,7 +39,7 @@ class LongerTests:
     def __init__(self, parts: RunComponents, trainer: Trainer, module: TrainingModule, folder: Path) -> None:
         self._parts, self._trainer, self._module, self._folder = parts, trainer, module, folder
         self.baselines: dict[str, float] = {}
-        """What knowing nothing of the inputs gets there, by stage and metric."""
+        """The score of knowing nothing of the inputs there, by stage and metric."""
 
     def measure(self) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
         """Metrics by stage, and reasons by stage."""

@@ -21,7 +21,7 @@ from typing_extensions import override
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource
 from headtohead.files.atomic_write import replace_bytes, replace_text
-from headtohead.metrics.metric_table import Cell, MetricTable
+from headtohead.metrics.metric import Cell, MetricTable
 from headtohead.records.metrics_file import TEST
 from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.seeds import EVALUATION_SEED
@@ -32,7 +32,7 @@ from headtohead.training.run_recorder import RunRecorder
 from headtohead.wandb_client.media_files import TABLES, picture_name, step_folder
 
 TIMES = 10
-"""How often in a run validations are shown."""
+"""The number of times in a run that validations are shown."""
 _log = logging.getLogger(__name__)
 
 

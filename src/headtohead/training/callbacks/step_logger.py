@@ -12,7 +12,7 @@ from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, own
 from headtohead.training.memory import PeakMemory
-from headtohead.training.parallel.distributed import largest
+from headtohead.training.parallel.process_group import largest
 from headtohead.training.run_recorder import RunRecorder
 
 

@@ -1,4 +1,4 @@
-"""A model's function as compiled code, which is kept between runs; the user is told while it is made."""
+"""A model's function as compiled code, which is kept between runs; the user sees a line while it is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.data.cache.paths import cache_root
-from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.process_group import is_main_process
 
 BACKEND = "inductor"
 _FOLDER = "TORCHINDUCTOR_CACHE_DIR"
@@ -28,9 +28,9 @@ def compile_features(model: Architecture) -> None:
 
 
 def compiled_code() -> str:
-    """The folder where a run leaves its code, for later ones of the same shapes; torch is told of it."""
-    provided = os.environ.get(_FOLDER)
-    if provided is None or _is_temporary(Path(provided)):
+    """The folder where a run leaves its code, for later ones of the same shapes; torch is given its path."""
+    folder = os.environ.get(_FOLDER)
+    if folder is None or _is_temporary(Path(folder)):
         os.environ[_FOLDER] = str(cache_root() / "compiled")
     return os.environ[_FOLDER]
 

@@ -12,7 +12,7 @@ import torch
 from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
+from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import Order, evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split, SplitName
@@ -20,7 +20,7 @@ from headtohead.data.splits.sample_splits import sampled_rows, train_subset
 from headtohead.errors import UsageError
 from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import EVALUATION_SEED
-from headtohead.training.parallel.distributed import Replicas, replicas_of
+from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.run_components import TrainerSettings
 
 
@@ -39,7 +39,7 @@ class StepBatch:
         self.drawn_in = epoch if drawn_in is None else drawn_in
         self.samples = sum(part.num_samples for part in parts)
         self.rows_by_part = [Counter(part.lengths) for part in parts]
-        """How many rows there are of each lengths."""
+        """The number of rows of each length."""
         self.tokens = sum(sum(lengths) * count for rows in self.rows_by_part for lengths, count in rows.items())
         self.scored_by_part = [_num_scored(part) for part in parts]
         self.scored = sum(self.scored_by_part)
@@ -66,7 +66,7 @@ def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
 
 
 def training_rows(source: DataSource, settings: TrainerSettings, seed: int) -> Split:
-    """Return the train split, or the part of it that was asked for."""
+    """Return the train split, or the part of it that was requested."""
     return train_subset(source.split("train"), settings.train_rows, seed)
 
 

@@ -1,4 +1,4 @@
-"""The sources of chance of a run, all made from its one seed and each with a stream of its own."""
+"""The sources of randomness of a run, all made from its one seed and each with a stream of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seeds_of(seed: int) -> Seeds:
 
 
 def begin_step(parts: Sequence[ChangesWithSteps], dropout_seed: int, step: int) -> None:
-    """Tell parts of a step that begins; what they draw is alike on all devices, and in a run that goes on."""
+    """Tell parts of a step that begins; what they draw is alike on all devices, and in a resumed run."""
     if parts:
         generator = torch.Generator().manual_seed(derive(dropout_seed, "step", step))
         for part in parts:

@@ -16,7 +16,7 @@ class WorkDone:
     samples: int = 0
     tokens: int = 0
     flops: float = 0.0
-    """Of the model, by the ledger: recomputed activations do not count, nor does padding."""
+    """The FLOPs of the model, by the ledger: recomputed activations do not count, nor does padding."""
     padding: float = 0.0
     """FLOPs spent on padding."""
     seconds: float = 0.0

@@ -24,7 +24,7 @@ from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
 from headtohead.training.optim.weight_average import WeightAverage
-from headtohead.training.parallel.distributed import Replicas, replicas_of
+from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.parallel.sharded_tensors import clip_gradients, is_sharded
 from headtohead.training.parallel.split_layers import parallelise
 from headtohead.training.run_components import RunComponents
@@ -64,7 +64,7 @@ class TrainingModule(LightningModule):
         self.settings = parts.settings
         self.state = RunState()
         self.work = StepWork()
-        """Of the step just taken."""
+        """The work of the step just taken."""
         self.stop_requested = False
         self.window = LossWindow(parts.settings.log_every)
         self.average: WeightAverage | None = None
@@ -75,14 +75,14 @@ class TrainingModule(LightningModule):
         self.gradient_norms: dict[str, float] = {}
         self.update_norms: dict[str, float] = {}
         self.results: dict[str, float] = {}
-        """Of the last evaluation."""
+        """The results of the last evaluation."""
         self.test_stage = TEST
-        """Under which name the test in progress is recorded."""
+        """The stage under which the test in progress is recorded."""
         self.with_losses = dict(parts_with_losses(model))
         self._with_steps = list(parts_with_steps(model))
         """Parts that ask for a loss besides the task's, which is not in the loss that is logged."""
         self.class_names = parts.data.spec().class_names
-        """What the head's rows stand for."""
+        """The classes that the head's rows stand for."""
         self._make_optimizer = parts.optimizer
         self._parametrisation, self._finetuning = parts.parametrisation, parts.finetuning
         self._kernels: list[dict[str, Any]] = []
@@ -159,7 +159,7 @@ class TrainingModule(LightningModule):
             self.average.update(state.step)
 
     def read_losses(self) -> list[float]:
-        """Return the losses since the last logged step, waited for; the first that is no number ends the run."""
+        """Return the losses since the last logged step, waited for; the first that is not a number ends the run."""
         losses = self.window.read(self.replicas.summed)
         ago = self.window.first_bad()
         if ago is not None:

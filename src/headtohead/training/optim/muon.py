@@ -1,5 +1,5 @@
 """Muon: the momentum of a matrix, orthogonalised, so that an update moves all directions alike (Jordan 2024,
-https://kellerjordan.github.io/posts/muon/); everything that is no hidden matrix takes the steps of AdamW."""
+https://kellerjordan.github.io/posts/muon/); everything that is not a hidden matrix takes the steps of AdamW."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from headtohead.training.parallel.sharded_tensors import as_part, divided, gathe
 
 Scale = Literal["match_adamw", "original"]
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic: steep at 0, so that small singular values grow fast; large ones come to lie around 1."""
+"""The coefficients of the quintic: steep at 0, so that small singular values grow fast; large ones come to lie around
+1."""
 _EPSILON = 1e-7
 
 

@@ -27,7 +27,7 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 _ENDS = (Head, PatchEmbedding, Position, *EMBEDDINGS)
-"""What meets the data itself: images or tokens come in, logits go out."""
+"""The modules that meet the data itself: images or tokens come in, logits go out."""
 
 
 def parameter_groups(model: nn.Module, *, weight_decay: float, decay_embeddings: bool = True) -> list[dict[str, Any]]:

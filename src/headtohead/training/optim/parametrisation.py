@@ -59,16 +59,16 @@ def width_of(model: Architecture) -> int:
 
 
 Exponents = Mapping[Growth, float]
-"""By the number of dimensions that grow: the power of the width that a learning rate is multiplied by."""
+"""The exponents by the number of dimensions that grow: the power of the width that a learning rate is multiplied by."""
 _ENTRYWISE: Exponents = {2: -1.0, 1: 0.0, 0: 0.0}
-"""Of optimizers whose steps do not know how large a gradient is: Adam, AdamW (table 8), Lion (Yang and Littwin 2023,
-https://arxiv.org/abs/2308.01814)."""
+"""The exponents of optimizers whose steps do not know how large a gradient is: Adam, AdamW (table 8), Lion (Yang and
+Littwin 2023, https://arxiv.org/abs/2308.01814)."""
 _SGD: Exponents = {2: 0.0, 1: 1.0, 0: 0.0}
 _ORTHOGONAL: Exponents = {2: 0.0, 1: 0.0, 0: 0.0}
-"""Of steps whose largest singular value is that of the rate, at any width (Yang et al. 2023,
+"""The exponents of steps whose largest singular value is that of the rate, at any width (Yang et al. 2023,
 https://arxiv.org/abs/2310.17813)."""
 _ORTHOGONAL_AS_ADAMW: Exponents = {2: -0.5, 1: 0.0, 0: 0.0}
-"""Where it is the rate times the root of the width."""
+"""The exponents of steps whose largest singular value is the rate times the root of the width."""
 
 
 class Parametrisation(ABC):

@@ -14,7 +14,7 @@ from headtohead.errors import UsageError
 from headtohead.ranges import Fraction, NotNegative
 
 Schedule = Callable[[int], float]
-"""From the number of optimizer steps already taken to the factor on the peak learning rate."""
+"""A function from the number of optimizer steps already taken to the factor on the peak learning rate."""
 
 
 def constant(total_steps: int, *, warmup: NotNegative = 0.0) -> Schedule:

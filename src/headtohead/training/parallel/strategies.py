@@ -32,7 +32,7 @@ class ReplicatedStrategy(DDPStrategy):
 
 
 class ShardedStrategy(ModelParallelStrategy):
-    """A model in parts. State is put together before it is saved and divided after it was read: a run goes on with any
+    """A model in parts. State is put together before it is saved and divided after it was read: a run resumes on any
     number of devices."""
 
     @override

@@ -16,7 +16,7 @@ import { change, choose, onChange, state } from "./state.js";
 import * as studies from "./studies.js";
 
 const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
-/** What of a view decides which runs the server is asked for. */
+/** What of a view decides which runs are requested of the server. */
 const ASKED = ["q", "group", "sort", "sel"];
 let drawing = Promise.resolve();
 let requests = 0;
@@ -92,7 +92,9 @@ let touched = state.sel !== "" || state.q !== "";
 
 onRuns(async (news) => {
   note(news);
-  if (!touched && page.total) { touched = true; choose(await start()); } else await draw();
+  if (touched || !page.total) { await draw(); return; }
+  const keys = await start();
+  if (!touched) choose(keys); // whoever went elsewhere meanwhile stays there
 });
 onChange(async (keys) => {
   touched = true;

@@ -49,7 +49,7 @@ function metricOf(list, names) {
   return preferred.find((name) => names.includes(name)) ?? names[0] ?? "";
 }
 
-/** Built anew only when what they offer changed: a control that one holds must not vanish. */
+/** Built again only when what they offer changed: a control that one holds must not vanish. */
 function controls(names, metric) {
   const content = JSON.stringify([names, metric, state.x, state.logx, state.logy, state.show]);
   if (content === parts.drawnControls) return;

@@ -1,4 +1,4 @@
-// What lies in the folders of runs, asked for once and again when a run has grown.
+// What lies in the folders of runs, requested once and again when a run has grown.
 
 import { get } from "./asking.js";
 

@@ -51,7 +51,7 @@ export function show() {
   fill();
 }
 
-/** The names to group by: they are asked for when somebody is about to choose one. */
+/** The names to group by: they are requested when somebody is about to choose one. */
 async function showFields() {
   const names = await get("/api/fields", {}, []);
   byId("group-fields").replaceChildren(...names.map((name) => el("option", { value: name })));

@@ -1,4 +1,4 @@
-// The runs that the page shows, asked for again and again: of thousands, only these lines are sent, and what changed of them.
+// The runs that the page shows, requested again and again: of thousands, only these lines are sent, and what changed of them.
 
 import { get, Gone } from "./asking.js";
 import { state } from "./state.js";

@@ -37,7 +37,7 @@ export function note({ changed, gone }) {
 
 function add(id, piece) {
   let had = known.get(id);
-  if (!had || piece.anew) known.set(id, (had = Object.fromEntries(AXES.map((axis) => [axis, []]))));
+  if (!had || piece.restarted) known.set(id, (had = Object.fromEntries(AXES.map((axis) => [axis, []]))));
   Object.assign(had, { file: piece.file, offset: piece.offset, grown: false });
   piece.step.forEach((step, index) => {
     let at = had.step.length;

@@ -46,7 +46,7 @@ def _parts(results: ComparisonResults) -> Iterator[SectionPart]:
 
 
 def _at_a_glance(verdicts: Sequence[Verdict]) -> Iterator[SectionPart]:
-    """Yield a line for each; what makes all of them exploratory is told once."""
+    """Yield a line for each; what makes all of them exploratory is reported once."""
     shared = verdicts[0].reasons if len({verdict.reasons for verdict in verdicts}) == 1 else ()
     if shared:
         yield ReportText(f"All verdicts are exploratory: {'; '.join(shared)}.", "warning")

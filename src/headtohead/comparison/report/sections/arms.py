@@ -1,4 +1,4 @@
-"""All arms in one table: what came out, at what cost, over how many seeds."""
+"""All arms in one table: the results, at what cost, over how many seeds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from headtohead.comparison.report.number_format import (
     signed_between,
 )
 from headtohead.comparison.report.section_parts import ArmName, Badge, Cell, Code, Column, ReportTable, Section, Stacked
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count, memory, number
-from headtohead.comparison.verdicts.intervals import mean_interval
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
 
 
@@ -33,7 +33,7 @@ def section(results: ComparisonResults) -> Section | None:
     rows = [list(_row(results, arm, costs.values())) for arm in (*first, *others)]
     caption = (
         f"Results and costs. {metric.capitalize()} ({aim(results)}) is the mean over the seeds that "
-        f"finished, with its {level(results.alpha)} interval after Student below it; differences are arm minus "
+        f"finished, with its {level(results.alpha)} t interval below it; differences are arm minus "
         f"{results.baseline}, paired by seed where data are shared. {_of_chance(results)}{_explained(costs)}"
         "Failures are runs that diverged, ran out of memory or were interrupted."
     )

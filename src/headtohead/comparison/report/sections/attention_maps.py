@@ -13,12 +13,11 @@ from PIL import Image
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.report.section_parts import ArmName, Picture, PictureGrid, ReportText, Section, SectionPart
-from headtohead.files.array_archive import open_archive
-from headtohead.files.safe_read import DamagedFile
+from headtohead.files.safe_read import DamagedFile, open_archive
 from headtohead.interpretability.colour_table import values_to_colours
 
 _HEADS = 4
-"""Of each layer."""
+"""The most heads that are shown of each layer."""
 _LAYERS = 12
 _BY_GRADIENTS = ".receptive_field"
 """Ends the name of a map of what has no attention: the reach of outputs to inputs."""

@@ -25,7 +25,7 @@ from headtohead.records.record import RunRecord
 from headtohead.records.secrets import mask_secrets
 
 _NAMES = (*NAMES_AND_PATHS, "seed")
-"""How a run is called and where it goes; it is the same experiment whatever they are."""
+"""The fields that name a run and say where it goes; it is the same experiment whatever they are."""
 _MANY = 7
 """Arms beside the baseline from which on they have no columns of their own."""
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from headtohead.comparison.comparison_results import ComparisonResults, RunResult
 from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import metric_words
-from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
-from headtohead.records.headline import GIVEN
+from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.records.metrics_file import Curve
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.run_summary import GIVEN
 
 _SCALES = ("linear", "log")
 _FEW = 12
@@ -27,13 +26,13 @@ _Line = tuple[int, dict[str, Any]]
 
 
 def section(results: ComparisonResults) -> Section | None:
-    result = curves_of(results)
-    names = _names(results, result)
-    axes = [axis for axis in AXES if any(any(curve.along[axis]) for curve in result)]
+    logged = curves_of(results)
+    names = _names(results, logged)
+    axes = [axis for axis in AXES if any(any(curve.along[axis]) for curve in logged)]
     if not names or not axes:
         return None
-    means = [mean for name in names for arm in results.arms if (mean := mean_of(result, arm.name, name))]
-    drawn_curves = [curve for curve in (*result, *means) if curve.name in names]
+    means = [mean for name in names for arm in results.arms if (mean := mean_of(logged, arm.name, name))]
+    drawn_curves = [curve for curve in (*logged, *means) if curve.name in names]
     lines = _lines(results, drawn_curves)
     words = [metric_words(name) for name in names]
     columns: dict[str, Sequence[Any]] = {
@@ -49,7 +48,7 @@ def section(results: ComparisonResults) -> Section | None:
     of_chance = chance_words(next(iter(forms.values())), results.chance(names[0]))
     controls = [Control("show", words), Control("against", axes), Control("scale", _SCALES)]
     return Section(
-        "Learning curves", "curves", [ReportFigure(forms, _caption(results, result) + of_chance, controls, columns)]
+        "Learning curves", "curves", [ReportFigure(forms, _caption(results, logged) + of_chance, controls, columns)]
     )
 
 
@@ -121,12 +120,12 @@ class LoggedCurve:
 
     arm: str
     seed: int | None
-    """None: the mean."""
+    """The seed; None is the mean."""
     status: str
     name: str
     """validation/loss."""
     along: Mapping[str, Sequence[float]]
-    """By axis."""
+    """The values along each axis."""
     values: Sequence[float]
     thinned: bool = False
 

@@ -18,7 +18,7 @@ _ROW, _NARROW_ROW, _MANY, _AROUND = 58, 36, 12, 120
 """Pixels of a contrast, and of one among many; from how many on; pixels of the axis and legend."""
 _SEED_BELOW = 0.24
 _SPARE = 0.06
-"""Of the width, at either side."""
+"""The share of the width that is spare at either side."""
 _Traces = list[dict[str, Any]]
 
 
@@ -37,7 +37,7 @@ def section(results: ComparisonResults) -> Section | None:
 
 
 def _by_seed(results: ComparisonResults, verdict: Verdict) -> dict[int, float]:
-    """Arm minus baseline in each seed; where seeds are no pairs, minus the baseline's mean."""
+    """Arm minus baseline in each seed; where seeds are not pairs, minus the baseline's mean."""
     arm, baseline = (
         {run.seed: run.value for run in results.arm(name).runs if run.value is not None}
         for name in (verdict.arm, verdict.baseline)
@@ -140,7 +140,7 @@ def _caption(results: ComparisonResults) -> str:
 
 def _interval(results: ComparisonResults) -> str:
     by_rounds = any(verdict.seed_evidence is not None for verdict in results.verdicts)
-    return "confidence sequence, which holds at every number of seeds" if by_rounds else "interval after Student"
+    return "confidence sequence, which holds at every number of seeds" if by_rounds else "t interval"
 
 
 def _level(results: ComparisonResults) -> float:

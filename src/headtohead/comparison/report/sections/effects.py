@@ -12,7 +12,6 @@ from headtohead.comparison.analyses.effects import EffectEstimate, Effects
 from headtohead.comparison.analyses.effects_text import certainty, explained
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import INK
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import level, metric_words, signed
 from headtohead.comparison.report.section_parts import (
     Column,
@@ -22,7 +21,9 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    chance_words,
     figure,
+    with_chance,
 )
 
 _ROW = 30
@@ -108,10 +109,11 @@ def _table(effects: Effects) -> ReportTable:
         detectable = "–" if effect.detectable is None else f"±{effect.detectable:.2g}"
         rows.append([effect.name, signed(effect.difference, effect.interval), p, detectable, certainty(effect)])
     explored = (
-        ", of exploratory ones after Benjamini and Hochberg" if any(e.exploratory for e in effects.effects) else ""
+        ", of exploratory ones by Benjamini and Hochberg's" if any(e.exploratory for e in effects.effects) else ""
     )
     caption = (
-        f"Differences with their {level(effects.level)} intervals; p-values after Holm{explored}, for all estimable "
+        f"Differences with their {level(effects.level)} intervals; p-values by Holm's method{explored}, for all "
+        f"estimable "
         "effects; detectable is the smallest effect that 80 % of studies with as many seeds would find."
     )
     return ReportTable(columns, rows, caption)

@@ -8,7 +8,6 @@ from typing import Any
 from headtohead.comparison.analyses.length_curves import LengthCurve, LengthCurves, LengthPoint
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import aim, between, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
@@ -19,7 +18,9 @@ from headtohead.comparison.report.section_parts import (
     Section,
     SectionPart,
     Stacked,
+    chance_words,
     figure,
+    with_chance,
 )
 from headtohead.comparison.tables.run_table import number
 
@@ -29,13 +30,13 @@ _BAND = 0.15
 
 def section(results: ComparisonResults) -> Section | None:
     """Return None where no run was tested on longer rows."""
-    result = results.lengths
-    if result is None:
+    curves = results.lengths
+    if curves is None:
         return None
     parts: list[SectionPart] = []
-    if any(curve.measured for curve in result.curves):
-        parts.append(_curves(results, result))
-    parts.append(_table(result))
+    if any(curve.measured for curve in curves.curves):
+        parts.append(_curves(results, curves))
+    parts.append(_table(curves))
     return Section("Over length", "lengths", parts)
 
 
@@ -58,7 +59,7 @@ def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
     caption = (
         f"Test {metric_words(curves.metric)} over the length of the rows ({aim(results)}). 1x is the test split as "
         f"in training, on the right are rows so many times as long; the same rows for every arm and seed of the data. "
-        f"Lines are means over seeds, areas their {level(results.alpha)} intervals after Student; a line ends where "
+        f"Lines are means over seeds, areas their {level(results.alpha)} t intervals; a line ends where "
         f"its arm can read no further.{chance_words(form, next(iter(curves.chance.values()), None))}"
     )
     return figure(form, caption)

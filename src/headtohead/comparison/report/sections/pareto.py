@@ -9,10 +9,9 @@ from typing import Any
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
 from headtohead.comparison.report.arm_styles import MUTED, ArmStyle, faint, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import aim, level, metric_words
-from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
-from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
+from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.record import RunRecord
 
 _WIDE = 8
@@ -54,7 +53,7 @@ def section(results: ComparisonResults) -> Section | None:
     }
     caption = (
         f"Quality against cost. Large markers are arms: the mean {metric_words(results.metric)} ({aim(results)}) "
-        f"over seeds with its {level(results.alpha)} interval after Student; small dots are single seeds. The line "
+        f"over seeds with its {level(results.alpha)} t interval; small dots are single seeds. The line "
         "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
         f"their order may be chance.{f' All arms have the same {_listed(equal)}.' if equal else ''}"
         f"{chance_words(next(iter(forms.values())), chance)}"
@@ -135,14 +134,14 @@ def _traces(point: _Point, style: ArmStyle) -> Iterator[dict[str, Any]]:
 
 def _front(points: Iterable[_Point], smaller_is_better: bool) -> list[_Point]:
     sign = 1 if smaller_is_better else -1
-    provided = list(points)
+    candidates = list(points)
     return [
         point
-        for point in provided
+        for point in candidates
         if not any(
             other.cost <= point.cost
             and sign * other.quality <= sign * point.quality
             and (other.cost, other.quality) != (point.cost, point.quality)
-            for other in provided
+            for other in candidates
         )
     ]

@@ -8,7 +8,6 @@ from typing import Any
 from headtohead.comparison.analyses.budget_ranking import ArmRank, BudgetRanking
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import UNKNOWN, aim, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
@@ -19,7 +18,9 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    chance_words,
     figure,
+    with_chance,
 )
 from headtohead.comparison.tables.run_table import number
 
@@ -61,7 +62,7 @@ def _curves(results: ComparisonResults, ranking: BudgetRanking) -> ReportFigure:
     caption = (
         f"{metric_words(ranking.metric).capitalize()} ({aim(results)}) at shares of the budget, each point a run of "
         f"its "
-        f"own with its own schedule: means over seeds, with their {level(ranking.alpha)} intervals after Student."
+        f"own with its own schedule: means over seeds, with their {level(ranking.alpha)} t intervals."
     )
     form = with_chance({"data": data, "layout": layout}, results.chance())
     return figure(form, caption + chance_words(form, results.chance()))

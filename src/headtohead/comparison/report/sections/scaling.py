@@ -9,7 +9,6 @@ import numpy as np
 
 from headtohead.comparison.analyses.scaling_fits import ArmFamily, Axis, ScalingFit, ScalingFits
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import UNKNOWN, level, metric_words
 from headtohead.comparison.report.section_parts import (
     Cell,
@@ -20,6 +19,8 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    chance_words,
+    with_chance,
 )
 from headtohead.comparison.statistics.scaling_laws import FittedValue
 from headtohead.comparison.tables.run_table import count
@@ -35,7 +36,7 @@ _SHOWN_AXES = 60
 
 
 def section(results: ComparisonResults) -> Section | None:
-    """Return None where no law was asked for."""
+    """Return None where no law was requested."""
     result = results.scaling
     if result is None or not any(family.points for family in result.families):
         return None

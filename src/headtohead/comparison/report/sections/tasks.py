@@ -36,7 +36,7 @@ def _table(aggregate: TaskAggregate) -> ReportTable:
         "Scores over tasks. Means over seeds for each task; then the mean of the middle half of all scores, and the "
         f"probability that a run beats one of {aggregate.baseline} on a task drawn at random, each with its 95 % "
         f"interval "
-        "by the bootstrap, seeds drawn anew within each task. A diverged run gets the worst score of all."
+        "by the bootstrap, seeds resampled within each task. A diverged run gets the worst score of all."
     )
     return ReportTable(columns, rows, caption)
 

@@ -8,14 +8,23 @@ from typing import Any
 from headtohead.comparison.analyses.row_curves import RowsCurve, over_rows
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import aim, between, level, metric_words
-from headtohead.comparison.report.section_parts import Cell, Column, ReportFigure, ReportTable, Section, Stacked, figure
+from headtohead.comparison.report.section_parts import (
+    Cell,
+    Column,
+    ReportFigure,
+    ReportTable,
+    Section,
+    Stacked,
+    chance_words,
+    figure,
+    with_chance,
+)
 from headtohead.comparison.tables.run_table import number
 
 
 def section(results: ComparisonResults) -> Section | None:
-    """Return None where the number of rows is no question."""
+    """Return None where the number of rows does not matter."""
     curves = over_rows(results)
     if not curves:
         return None
@@ -62,7 +71,7 @@ def _figure(results: ComparisonResults, curves: Sequence[RowsCurve]) -> ReportFi
     form = with_chance({"data": data, "layout": layout}, results.chance())
     caption = (
         f"{metric_words(results.metric)} over the number of training rows ({aim(results)}): means over seeds, bars "
-        f"their {level(results.alpha)} intervals after Student. The rows of a smaller number are among those of a "
+        f"their {level(results.alpha)} t intervals. The rows of a smaller number are among those of a "
         f"larger one. Level lines: nothing was trained.{chance_words(form, results.chance())}"
     )
     return figure(form, caption[0].upper() + caption[1:])

@@ -9,7 +9,6 @@ from headtohead.comparison.analyses.trials import Trial, ValueChoices, ValueRang
 from headtohead.comparison.analyses.tuning_summary import ArmTuning, TuningSummary
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
-from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import UNKNOWN, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
@@ -23,13 +22,16 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    chance_words,
     figure,
+    with_chance,
 )
 from headtohead.comparison.tables.run_table import count, number
 
 _DECADE, _FEW_DECADES = 10, 1000
 _ABOVE, _APART = 0.1, 0.05
-"""Of the height of the values: how far off the worst one crosses are drawn, and those of different arms."""
+"""The distance, as a share of the height of the values, at which crosses are drawn off the worst one, and those of
+different arms apart."""
 
 
 def section(results: ComparisonResults) -> Section | None:

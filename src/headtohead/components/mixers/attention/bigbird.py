@@ -255,5 +255,5 @@ def mixed_bits(at: Int[Tensor, "N 1"], of: Int[Tensor, "1 N"], seed: Int[Tensor,
 
 def neighbours(pattern: Bool[Tensor, "R N N"], most: int) -> tuple[Int[Tensor, "R N S"], Bool[Tensor, "R N S"]]:
     """Return the key blocks of every query block, at most `most`, and a mask of those that exist."""
-    result = pattern.long().sort(dim=-1, descending=True, stable=True)
-    return result.indices[..., :most], result.values[..., :most].bool()
+    ordered = pattern.long().sort(dim=-1, descending=True, stable=True)
+    return ordered.indices[..., :most], ordered.values[..., :most].bool()

@@ -90,7 +90,7 @@ class Linformer(SoftmaxAttention):
         if length > self.max_length:
             raise UsageError(
                 f"a sequence of {length} tokens is longer than the max_length={self.max_length} that mixer=linformer "
-                "has weights for: set model.max_length higher and train anew, or use mixer=longformer or bigbird"
+                "has weights for: set model.max_length higher and retrain, or use mixer=longformer or bigbird"
             )
         keys = self.key_length.weight[:, :length]
         return keys, keys if self.value_length is None else self.value_length.weight[:, :length]
@@ -98,7 +98,7 @@ class Linformer(SoftmaxAttention):
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
     ) -> Float[Tensor, "B H L M"]:
-        """Return every token's effective weight, softmax(q (E k)^T) F, which is no share and may be negative."""
+        """Return every token's effective weight, softmax(q (E k)^T) F, which is not a share and may be negative."""
         q, k, _ = self.project(x, replace(context, rotation=None))  # of mixers beside it
         positions, _ = slots_of(context, x)
         document_starts = find_document_starts(context)

@@ -22,7 +22,7 @@ from headtohead.field_group import FieldGroup
 from headtohead.ranges import Positive, Width
 
 FUSED_ATTENTION = "fused attention"
-"""What `attend` runs."""
+"""The kernel that `attend` runs."""
 
 
 def attend(
@@ -95,7 +95,7 @@ class KeyValueState(State):
     keys: Float[Tensor, "B G M K"] | None = None
     values: Float[Tensor, "B G M K"] | None = None
     fused: Fused | None = None
-    """What makes queries, keys and values in one product, where that is faster."""
+    """The module that makes queries, keys and values in one product, where that is faster."""
 
     def append(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"]) -> tuple[Tensor, Tensor]:
         """Append keys and values, and return all of them."""
@@ -324,7 +324,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
 
     def saved_bytes(self, query: CostQuery) -> int:
         """Count the tokens; queries, keys, values and outputs as the kernel takes and gives them, with one number for
-        each query or with all weights; a copy of the merged heads where they are no view; and what norms save."""
+        each query or with all weights; a copy of the merged heads where they are not a view; and what norms save."""
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads
         keys, channels = self.kernel_extras(query)
         inner, wide, has_bias = heads * self.value_width, heads * (self.head_width + channels), query.biased_heads > 0

@@ -86,13 +86,13 @@ class Strided(SparseAttention):
 
     def blocks_near(self, length: int) -> TokenBlocks:
         """Return blocks of the tokens that share one remainder by the dilation."""
-        result = -(-length // self.dilation)
-        return TokenBlocks.around(result, self.window, back=self.back, ahead=0 if self.causal else self.back)
+        reach = -(-length // self.dilation)
+        return TokenBlocks.around(reach, self.window, back=self.back, ahead=0 if self.causal else self.back)
 
     def blocks_far(self, length: int) -> TokenBlocks:
         """Return one block of all tokens that share one remainder by the stride."""
-        result = -(-length // self.stride)
-        return TokenBlocks.around(result, result, back=0, ahead=0)
+        reach = -(-length // self.stride)
+        return TokenBlocks.around(reach, reach, back=0, ahead=0)
 
     def key_lists(self, length: int, device: torch.device) -> tuple[Int[Tensor, "L T"], Bool[Tensor, "L T"]]:
         """Return, for every query, the positions of its keys in the row, near ones first, and a mask of those it
@@ -169,15 +169,15 @@ class Strided(SparseAttention):
 
 def grouped(x: Float[Tensor, "B H L K"], apart: int) -> Float[Tensor, "X H A K"]:
     """Group the tokens whose positions share a remainder into rows."""
-    result = -(-x.shape[2] // apart)
-    padded = F.pad(x, (0, 0, 0, result * apart - x.shape[2]))
-    y: Tensor = padded.unflatten(2, (result, apart)).permute(0, 3, 1, 2, 4).flatten(0, 1)
+    num_groups = -(-x.shape[2] // apart)
+    padded = F.pad(x, (0, 0, 0, num_groups * apart - x.shape[2]))
+    y: Tensor = padded.unflatten(2, (num_groups, apart)).permute(0, 3, 1, 2, 4).flatten(0, 1)
     return y
 
 
 def ordered(y: Float[Tensor, "X H N C K"], length: int, apart: int) -> Float[Tensor, "B H L K"]:
     """Return blocks of grouped tokens to their original order."""
-    result = -(-length // apart)
-    rows = y.flatten(2, 3)[:, :, :result].unflatten(0, (-1, apart))
+    per_group = -(-length // apart)
+    rows = y.flatten(2, 3)[:, :, :per_group].unflatten(0, (-1, apart))
     output: Tensor = rows.permute(0, 2, 3, 1, 4).flatten(2, 3)[:, :, :length]
     return output

@@ -18,7 +18,7 @@ from headtohead.components.component import Component, CostQuery, Costs
 from headtohead.errors import UsageError
 
 WINDOW_LEFT = 1e-2
-"""What the window leaves of a filter ..."""
+"""The share of a filter that the window leaves ..."""
 FASTEST, SLOWEST = 0.3, 1.5
 """... at these shares of the reach, in the channel that fades fastest and in the one that fades slowest."""
 

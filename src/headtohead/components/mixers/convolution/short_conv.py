@@ -60,7 +60,7 @@ class ShortConvolution(Mixer, HasAttentionMaps):
             raise UsageError(f"start={start} is unknown: choose one of {', '.join(get_args(Start))}")
         self.d_model, self.kernel, self.causal, self.start = d_model, kernel, causal, start
         self.before = kernel - 1 if causal else kernel // 2
-        """How many tokens before its own each output sees."""
+        """The number of tokens before its own that each output sees."""
         self.weight = nn.Parameter(torch.empty(d_model, kernel))
         self.bias = nn.Parameter(torch.empty(d_model)) if bias else None
         self.reset_parameters()
@@ -152,7 +152,7 @@ class CausalConvolution(Component):
     def __init__(self, width: int, *, taps: int, bias: bool) -> None:
         super().__init__()
         if taps < 1:
-            raise UsageError(f"conv={taps} is no number of taps: use 1 or more")
+            raise UsageError(f"conv={taps} is not a number of taps: use 1 or more")
         self.width, self.taps = width, taps
         self.weight = nn.Parameter(torch.empty(width, 1, taps))
         self.bias = nn.Parameter(torch.empty(width)) if bias else None

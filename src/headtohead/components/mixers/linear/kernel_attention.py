@@ -158,7 +158,7 @@ class KernelAttention(Mixer, HasAttentionMaps):
         features, _ = self.project(x, context)
         causal = self.causal if causal is None else causal
         allowed = allowed_pairs(context, x.shape[1], causal=causal, explicit=True, device=x.device)
-        assert allowed is not None, "an explicit mask was asked for"
+        assert allowed is not None, "an explicit mask was requested"
         with without_autocast(features.q):
             q, k = features.weighing
             weights = (q @ k.mT) * allowed

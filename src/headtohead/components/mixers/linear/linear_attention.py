@@ -107,9 +107,9 @@ class Performer(KernelAttention, ChangesWithSteps):
         if num_features is None:  # as many as the paper's bound asks for
             num_features = max(1, round(width * math.log(width)))
         if num_features < 1:
-            raise UsageError(f"num_features={num_features} is no number of features: use null, or 1 or more")
+            raise UsageError(f"num_features={num_features} is not a number of features: use null, or 1 or more")
         if redraw_every is not None and redraw_every < 1:
-            raise UsageError(f"redraw_every={redraw_every} is no number of steps: use null for never, or 1 or more")
+            raise UsageError(f"redraw_every={redraw_every} is not a number of steps: use null for never, or 1 or more")
         super().__init__(
             d_model,
             num_heads=num_heads,

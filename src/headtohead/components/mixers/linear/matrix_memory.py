@@ -29,7 +29,7 @@ class MatrixMemoryState(State):
 
     matrix: Float[Tensor, "B H K V"] | None = None
     before: Float[Tensor, "B T E"] | None = None
-    """What the next tokens see of those just before them: a shift of tokens, or a convolution's inputs."""
+    """The inputs that the next tokens see of those just before them: a shift of tokens, or a convolution's inputs."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class MemoryInputs:
     v: Float[Tensor, "B H L V"]
     log_decay: Float[Tensor, "B H L #K"]
     rate: Float[Tensor, "B H L 1"] | None = None
-    """How much of a value is written; None means all."""
+    """The share of a value that is written; None means all."""
     reads: Float[Tensor, "B H L K"] | None = None
-    """What is read before writing, of a delta rule, and written at the token's own key or else at `writes`."""
+    """The vectors that a delta rule reads before writing, and writes at the token's own key or else at `writes`."""
     writes: Float[Tensor, "B H L K"] | None = None
     gate: Float[Tensor, "B L E"] | None = None
     """The output gate."""
     bonus: Float[Tensor, "B H L 1"] | None = None
-    """How much of its own value a token's output holds besides what it reads."""
+    """The share of its own value that a token's output holds besides what it reads."""
     seen: Float[Tensor, "B T W"] | None = None
-    """What the tokens to come see of these directly; made in decoding alone."""
+    """The state that the tokens to come see of these directly; made in decoding alone."""
 
     @property
     def values(self) -> Float[Tensor, "B H L V"]:
@@ -71,7 +71,7 @@ def share(name: str, ratio: float, width: int) -> int:
     """Return a width that is a fraction or a multiple of a head's, or raise an error if it is not whole."""
     part = round(ratio * width)
     if part < 1 or abs(part - ratio * width) > 1e-6:
-        raise UsageError(f"{name}={ratio:g} of a head {width} wide is no whole width: use 1.0, or other heads")
+        raise UsageError(f"{name}={ratio:g} of a head {width} wide is not a whole width: use 1.0, or other heads")
     return part
 
 

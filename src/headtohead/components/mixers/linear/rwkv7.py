@@ -24,7 +24,8 @@ from headtohead.ranges import Width
 STRONGEST_DECAY = math.exp(-0.5)
 """A channel keeps exp(-0.607) of itself at least."""
 SHIFTS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)
-"""How fast, from channel to channel, the six inputs start to see less of the token before: r, w, k, v, a, g."""
+"""The pace at which, from channel to channel, the six inputs start to see less of the token before: r, w, k, v, a,
+g."""
 
 
 def low_rank(d_model: int, factor: float) -> int:

@@ -38,7 +38,7 @@ class RecurrenceGates:
     """i_t."""
     value: Float[Tensor, "B L E"]
     output: Float[Tensor, "B L E"] | None = None
-    """What the states are multiplied by on their way out."""
+    """The factor by which the states are multiplied on their way out."""
 
 
 class GatedRecurrence(Mixer, HasAttentionMaps):
@@ -47,7 +47,7 @@ class GatedRecurrence(Mixer, HasAttentionMaps):
     reads_one_way = True
     sums_to_one = False
     width: int
-    """How many channels there are."""
+    """The number of channels."""
 
     @abstractmethod
     def gates(

@@ -64,7 +64,7 @@ class S4d(Mixer, HasAttentionMaps):
         super().__init__()
         del num_heads, causal, dropout
         if state < 2 or state % 2:
-            raise UsageError(f"state={state} is no number of states in conjugate pairs: use 2, 4, 6 ...")
+            raise UsageError(f"state={state} is not a number of states in conjugate pairs: use 2, 4, 6 ...")
         if start not in ("lin", "inv"):
             raise UsageError(f"start={start} is unknown: choose lin or inv")
         self.causal, self.d_model, self.state, self.start = True, d_model, state, start

@@ -17,7 +17,7 @@ from headtohead.components.sequence_ops.gru_sequence import gru_sequence
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
 
 Hidden = Tensor | tuple[Tensor, Tensor]
-"""What a kernel of torch.nn takes and gives back: h, or h and c, each [1, B, D]."""
+"""The state that a kernel of torch.nn takes and gives back: h, or h and c, each [1, B, D]."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Recurrence(Mixer):
 
     reads_one_way = True
     num_gates: ClassVar[int]
-    """How many D x D matrices meet the token, and as many the state."""
+    """The number of D x D matrices that meet the token, and as many the state."""
     kernel: nn.RNNBase
 
     def __init__(self, d_model: int, kernel: nn.RNNBase) -> None:

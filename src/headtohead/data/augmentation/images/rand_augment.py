@@ -19,7 +19,7 @@ STRONGEST = 30
 """The strongest level of the paper's scale; each change's amount there is AutoAugment's largest
 (https://arxiv.org/abs/1805.09501)."""
 GREY = 128.0
-"""What an image leaves when it moves."""
+"""The grey that an image leaves when it moves."""
 _SHEAR, _SHIFT, _TURN, _ENHANCEMENT, _FEWEST_BITS, _ALL_BITS = 0.3, 150 / 331, 30.0, 0.9, 4, 8
 
 Change = Callable[[Images, Tensor], Images]

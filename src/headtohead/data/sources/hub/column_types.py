@@ -110,7 +110,7 @@ def _fields(feature: Any) -> Mapping[str, Any] | None:
 
 
 def _inner(feature: Any) -> Any:
-    """Return the type of a list's entries; the feature itself where it is no list."""
+    """Return the type of a list's entries; the feature itself where it is not a list."""
     if isinstance(feature, list):
         return _inner(feature[0])
     inner = getattr(feature, "feature", None)

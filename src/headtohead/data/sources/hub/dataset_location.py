@@ -79,5 +79,5 @@ class DatasetLocation:
 
 def locate_dataset(published: DatasetReference) -> DatasetLocation:
     """Ask the hub at most once for each revision: the answer is remembered on this machine, and serves offline."""
-    result = listing(published)
-    return DatasetLocation(published, result, splits_of(published, result))
+    listed = listing(published)
+    return DatasetLocation(published, listed, splits_of(published, listed))

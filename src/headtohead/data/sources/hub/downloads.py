@@ -10,23 +10,22 @@ from headtohead.data.cache.paths import hub_cache, hub_endpoint, is_offline
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.dataset_location import DatasetLocation
 from headtohead.data.sources.hub.dataset_reference import DatasetReference
-from headtohead.data.sources.hub.hub_errors import hub_errors, unreachable
-from headtohead.data.sources.hub.hub_memory import remember_fetched
+from headtohead.data.sources.hub.hub_answers import hub_errors, remember_fetched, unreachable
 from headtohead.data.sources.hub.repository_listing import RepositoryFile
 
 _ABANDONED_AFTER = 60.0
 """Seconds without a byte after which a file is abandoned: the client gives up much earlier."""
 
 
-def fetch_file(result: DatasetLocation, split: str) -> list[Path]:
+def fetch_file(located: DatasetLocation, split: str) -> list[Path]:
     """Fetch the files of a split, with a progress bar for each that is not here yet; raise DataError."""
-    files, published = result.files(split)[split], result.published
+    files, published = located.files(split)[split], located.published
     if published.path is not None:
         return [published.path / file.path for file in files]
     _remove_abandoned(published)
-    paths = [_fetched(published, result.revision, file) for file in files]
+    paths = [_fetched(published, located.revision, file) for file in files]
     with hub_errors(published):
-        remember_fetched(str(published.name), published.subset, result.revision, split, paths)
+        remember_fetched(str(published.name), published.subset, located.revision, split, paths)
     return paths
 
 
@@ -52,10 +51,10 @@ def _fetched(published: DatasetReference, revision: str, file: RepositoryFile) -
 def _cached(published: DatasetReference, revision: str, path: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    result = try_to_load_from_cache(
+    cached = try_to_load_from_cache(
         str(published.name), path, cache_dir=hub_cache(), revision=revision, repo_type="dataset"
     )
-    return Path(result) if isinstance(result, str) else None
+    return Path(cached) if isinstance(cached, str) else None
 
 
 def _verified(published: DatasetReference, file: RepositoryFile, path: Path, *, is_new: bool) -> Path:

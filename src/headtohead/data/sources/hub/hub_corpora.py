@@ -66,7 +66,7 @@ class HubCorpus(HubTables):
         self.documents, self.cut = documents, None if cut is None else [float(part) for part in cut]
 
     def keep_of_train(self, rows: np.ndarray) -> None:
-        """Ignore the indices, since its documents are no rows of its files."""
+        """Ignore the indices, since its documents are not rows of its files."""
         del rows
 
     def sample_parameters(self) -> Mapping[str, Any]:

@@ -101,10 +101,10 @@ class HubTables(TableFiles):
         """Return the class names that numbers in the files stand for, even if the published names are given in another
         order or replaced; None where nothing is published: a number may then be a given name itself, else it is the
         index of one."""
-        provided, published = self.class_names, self.published_classes
-        if provided is None or published is None:
+        own, published = self.class_names, self.published_classes
+        if own is None or published is None:
             return published
-        return published if set(provided) == set(published) else provided
+        return published if set(own) == set(published) else own
 
     @property
     def form(self) -> RowFormat[Any]:

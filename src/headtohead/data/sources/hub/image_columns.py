@@ -82,7 +82,7 @@ def rows_of(file: Path, chosen: ChosenImageColumns) -> Iterator[tuple[int, bytes
                 yield number, picture_bytes(picture, f"{file}, row {number}"), label
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{file} is not a whole Parquet file ({reason}): write it anew, or fetch it again.") from error
+        raise DataError(f"{file} is not a whole Parquet file ({reason}): write it again, or fetch it again.") from error
 
 
 def picture_bytes(picture: Mapping[str, Any] | None, where: str) -> bytes:
@@ -107,7 +107,7 @@ def _holds_pictures(kind: Any) -> bool:
     }
 
 
-def _one(requested: str | None, what: str, result: Sequence[str], names: Sequence[str], where: str) -> str:
+def _one(requested: str | None, what: str, candidates: Sequence[str], names: Sequence[str], where: str) -> str:
     if requested is not None:
         if requested not in names:
             raise DataError(
@@ -116,9 +116,9 @@ def _one(requested: str | None, what: str, result: Sequence[str], names: Sequenc
                 f"them."
             )
         return requested
-    if len(result) == 1:
-        return result[0]
-    problem = f"has the columns {', '.join(result or names)}"
+    if len(candidates) == 1:
+        return candidates[0]
+    problem = f"has the columns {', '.join(candidates or names)}"
     raise DataError(f"{where} {problem}, and which is the {what} is not plain: give data.{what}_column=NAME.")
 
 
@@ -134,5 +134,5 @@ def check_schema(where: str, schema: Any, names: Sequence[str]) -> None:
 def _check_form(file: Path) -> None:
     if file.suffix.lower() != ".parquet":
         raise DataError(
-            f"{file} is no Parquet file, and sets of images are read from Parquet alone: choose another set."
+            f"{file} is not a Parquet file, and sets of images are read only from Parquet: choose another set."
         )

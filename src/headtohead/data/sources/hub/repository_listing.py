@@ -11,8 +11,7 @@ from typing import Any
 from headtohead.data.cache.paths import hub_endpoint, is_offline
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.dataset_reference import DatasetReference, is_commit
-from headtohead.data.sources.hub.hub_errors import hub_errors, unreachable
-from headtohead.data.sources.hub.hub_memory import SAVED, listing_of, recall, remember
+from headtohead.data.sources.hub.hub_answers import SAVED, hub_errors, listing_of, recall, remember, unreachable
 
 CARD = "README.md"
 _TIMEOUT = 30.0
@@ -73,9 +72,9 @@ def _listing_of_hub(published: DatasetReference) -> Listing:
         raise unreachable(published, "its answer names no commit")
     files = tuple(
         RepositoryFile(
-            result.rfilename, -1 if result.size is None else result.size, result.lfs.sha256 if result.lfs else None
+            sibling.rfilename, -1 if sibling.size is None else sibling.size, sibling.lfs.sha256 if sibling.lfs else None
         )
-        for result in info.siblings or ()
+        for sibling in info.siblings or ()
     )
     return Listing(info.sha, files, info.card_data.to_dict() if info.card_data else {})
 
@@ -83,7 +82,7 @@ def _listing_of_hub(published: DatasetReference) -> Listing:
 def _of_folder(published: DatasetReference, folder: Path) -> Listing:
     if not folder.is_dir():
         raise DataError(
-            f"data.folder={published.folder} is no folder (from {Path.cwd()}): give one that holds its files."
+            f"data.folder={published.folder} is not a folder (from {Path.cwd()}): give one that holds its files."
         )
     visible = (file for file in sorted(folder.rglob("*")) if file.is_file())
     paths = [file.relative_to(folder) for file in visible]
@@ -103,7 +102,7 @@ def _card_of(file: Path) -> Mapping[str, Any]:
     try:
         card: dict[str, Any] = DatasetCard.load(file, ignore_metadata_errors=True).data.to_dict()
     except (ValueError, OSError) as error:
-        raise DataError(f"{file} is no card that can be read ({str(error).splitlines()[0]}): correct it.") from error
+        raise DataError(f"{file} is not a card that can be read ({str(error).splitlines()[0]}): correct it.") from error
     return card
 
 
@@ -115,6 +114,6 @@ def _remembered(published: DatasetReference, revision: str) -> Listing | None:
     return Listing(known["revision"], files, known["card"])
 
 
-def _as_json(result: Listing) -> dict[str, Any]:
-    files = [[file.path, file.size, file.sha256] for file in result.files]
-    return {"revision": result.revision, "files": files, "card": result.card}
+def _as_json(listing: Listing) -> dict[str, Any]:
+    files = [[file.path, file.size, file.sha256] for file in listing.files]
+    return {"revision": listing.revision, "files": files, "card": listing.card}

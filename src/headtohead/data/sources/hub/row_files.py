@@ -13,8 +13,7 @@ from headtohead.data.sources.csv_files import CsvFiles
 from headtohead.data.sources.hub import row_files
 from headtohead.data.sources.hub.column_types import features_of_arrow, features_of_parquet
 from headtohead.data.sources.hub.dataset_location import DatasetLocation
-from headtohead.data.sources.hub.hub_errors import hub_errors
-from headtohead.data.sources.hub.hub_memory import recall, remember
+from headtohead.data.sources.hub.hub_answers import hub_errors, recall, remember
 from headtohead.data.sources.hub.repository_listing import RepositoryFile
 from headtohead.data.sources.hub.split_files import SUFFIXES
 from headtohead.data.sources.json_files import JsonFiles
@@ -72,12 +71,12 @@ class Schema:
     """The features in terms of `datasets`."""
 
 
-def schema_of(result: DatasetLocation, listed: RepositoryFile, file: Path) -> Schema:
+def schema_of(located: DatasetLocation, listed: RepositoryFile, file: Path) -> Schema:
     """Return the schema; `file` is where the listed one is on this machine."""
-    published = result.published
+    published = located.published
     if published.folder is not None or file.name.lower().endswith(".parquet"):
         return Schema(row_files.column_names(file), row_files.features_of(file))
-    name, key = str(published.name), f"columns-{result.revision}-{_short(listed.path)}"
+    name, key = str(published.name), f"columns-{located.revision}-{_short(listed.path)}"
     known = _from_json(recall(name, key))
     if known is None:
         known = Schema(row_files.column_names(file), row_files.features_of(file))

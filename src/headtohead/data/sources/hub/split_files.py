@@ -14,7 +14,7 @@ from headtohead.data.sources.image_folder import SUFFIXES as PICTURES
 from headtohead.data.sources.local_files import SPLIT_OF_NAME
 
 SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".jsonl.gz", ".json.gz")
-"""What can be read, the most exact first."""
+"""The suffixes that can be read, the most exact first."""
 _ABOUT = frozenset({"dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json"})
 """JSON files that hold no rows."""
 _PART = re.compile(r"[-_.]?\d*([-_]of[-_]\d+(-[0-9a-f]{16})?)?$")
@@ -74,15 +74,15 @@ def _as_the_card_says(
     above = str(config.get("data_dir") or "").strip("/")
     for split, patterns in _patterns(config["data_files"]):
         full_patterns = [f"{above}/{pattern}" if above else pattern.removeprefix("./") for pattern in patterns]
-        result = [file for file in readable if any(_matches(file.path, pattern) for pattern in full_patterns)]
+        matching = [file for file in readable if any(_matches(file.path, pattern) for pattern in full_patterns)]
         if split is None:
-            splits.update(_by_split_name(result, "", all_are_meant=True))
-        elif not result:
+            splits.update(_by_split_name(matching, "", all_are_meant=True))
+        elif not matching:
             raise DataError(
                 f"{published} has no file {' or '.join(full_patterns)}, which its card names for its {split} split."
             )
         else:
-            splits[split] = tuple(result)
+            splits[split] = tuple(matching)
     return splits
 
 
@@ -127,7 +127,7 @@ def _by_names(published: DatasetReference, readable: Sequence[RepositoryFile]) -
 
 
 def _subset_folder(path: str) -> str | None:
-    """Return the top-level folder that may be a subset: it is no split's, and not called data."""
+    """Return the top-level folder that may be a subset: it is not a split's, and not called data."""
     top, slash, _ = path.partition("/")
     return top if slash and top != "data" and _split_in(top) is None else None
 
@@ -147,7 +147,7 @@ def _by_split_name(files: Sequence[RepositoryFile], above: str, *, all_are_meant
     for split, file in named:
         if split is not None or all_are_meant or not has_train:
             splits.setdefault(split or "train", []).append(file)
-    return {split: tuple(result) for split, result in splits.items()}
+    return {split: tuple(paths) for split, paths in splits.items()}
 
 
 def _split_named(path: str, suffix: str) -> str | None:

@@ -29,7 +29,7 @@ half the way to sqrt(K), since queries that an encoding's bias reads add to it."
 _TOO_SMALL = 0.02
 """Scaling by 1/K, as some do, gives 1/sqrt(K): 0.06 at K = 256."""
 _ONE_HOT = 0.1
-"""Of the largest possible entropy."""
+"""The share of the largest possible entropy below which weights count as one-hot."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,12 @@ def attention(patient: Patient) -> Finding:
 
 
 def _unscaled(spread: ScoreSpread) -> Finding | None:
-    result, width = max(spread.by_head), spread.head_width
-    if not result > spread.limit:
+    deviation, width = max(spread.by_head), spread.head_width
+    if not deviation > spread.limit:
         return None
     message = (
-        f"scores of {spread.call.name} have standard deviation {result:.1f} for tokens of variance 1: 1 is expected, "
+        f"scores of {spread.call.name} have standard deviation {deviation:.1f} for tokens of variance 1: 1 is "
+        f"expected, "
         f"and without scaling by the head's width sqrt({width}) = {width**0.5:.1f}"
     )
     return Finding("fault", message, "divide scores by sqrt(head width): model.mixer.scale=null does")

@@ -96,7 +96,7 @@ def _about_images(images: Tensor, measured: dict[str, float]) -> Iterator[Compla
     if not images.isfinite().all():
         yield (
             "fault",
-            f"{float((~images.isfinite()).float().mean()):.1%} of the pixels are no numbers",
+            f"{float((~images.isfinite()).float().mean()):.1%} of the pixels are not numbers",
             "clean the images",
         )
         return
@@ -148,7 +148,7 @@ def leaks(patient: Patient) -> Finding:
     measured = {f"{name}_in_train": float(counts[name]["in_train"]) for name in ("validation", "test")}
     if (sentence := leak_sentence(counts)) is None:
         compared = f"none of {counts['validation']['rows'] + counts['test']['rows']:,} held-out {counts['unit']}"
-        return Finding("ok", repeats_sentence(counts) or f"{compared} stands in train", "", measured)
+        return Finding("ok", repeats_sentence(counts) or f"{compared} occurs in train", "", measured)
     verdict: Verdict = "fault" if leak_share(counts) >= _GRAVE else "warning"
     field = counts.get("drop_field")
     advice = f"set {field}=true, or " if field else ""

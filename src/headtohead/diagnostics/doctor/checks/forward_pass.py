@@ -85,14 +85,14 @@ def initial_loss(patient: Patient) -> Finding:
     batch = patient.batch()
     trial = LossAndGradients(patient, batch, as_started(patient))
     # In training: batch norm has no statistics to evaluate with yet.
-    result, expected = trial.loss(training=True), _of_equal_logits(patient, trial)
-    measured = {"loss": result, "loss_of_equal_logits": expected}
+    loss, expected = trial.loss(training=True), _of_equal_logits(patient, trial)
+    measured = {"loss": loss, "loss_of_equal_logits": expected}
     is_score = batch.targets is not None and batch.targets.is_floating_point()
     size = "the error of the mean score" if is_score else f"ln({math.exp(expected):.0f})"
-    excess = result - expected
+    excess = loss - expected
     if excess > min(_ABOVE, expected):
         message = (
-            f"the loss starts at {result:.2f}, {excess:.2f} above {size} = {expected:.2f}, as if logits deviated by "
+            f"the loss starts at {loss:.2f}, {excess:.2f} above {size} = {expected:.2f}, as if logits deviated by "
             f"{math.sqrt(2 * excess):.1f}"
         )
         advice = (
@@ -101,13 +101,12 @@ def initial_loss(patient: Patient) -> Finding:
         return Finding("warning" if excess < _LOST * expected else "fault", message, advice, measured)
     if -excess > _SHARE_BELOW * expected:
         message = (
-            f"the loss starts at {result:.2f}, {-excess:.2f} below {size} = {expected:.2f}: something reveals the "
-            "answers"
+            f"the loss starts at {loss:.2f}, {-excess:.2f} below {size} = {expected:.2f}: something reveals the answers"
         )
         return Finding(
             "warning", message, "check that no input contains its own target, and that targets are shifted", measured
         )
-    return Finding("ok", f"the loss starts at {result:.3f}, and {size} = {expected:.3f}", "", measured)
+    return Finding("ok", f"the loss starts at {loss:.3f}, and {size} = {expected:.3f}", "", measured)
 
 
 def _of_equal_logits(patient: Patient, trial: LossAndGradients) -> float:

@@ -17,7 +17,8 @@ from headtohead.diagnostics.doctor.training_steps import LossAndGradients, as_st
 from headtohead.training.loop.step_statistics import LayerNorms, layer_of
 
 _UNEVEN, _LOST = 1e2, 1e4
-"""By how much the gradient may differ between two layers of a stack: Adam makes up for much, rounding for nothing."""
+"""The factors by which the gradient may differ between two layers of a stack: Adam makes up for much, rounding for
+nothing."""
 
 
 def gradients(patient: Patient) -> Finding:
@@ -61,8 +62,8 @@ def _watched(model: Architecture) -> Iterator[list[tuple[str, Tensor]]]:
     outputs: list[tuple[str, Tensor]] = []
 
     def recorder(name: str) -> Any:
-        def record(part: nn.Module, provided: tuple[Any, ...], output: Tensor) -> None:
-            del part, provided
+        def record(part: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+            del part, inputs
             if output.requires_grad:
                 output.retain_grad()
                 outputs.append((name, output))

@@ -22,7 +22,7 @@ _LEFT, _LEFT_AT_END = 0.2, 1 / 3
 _LOST, _PATIENCE = 2.0, 60
 """A share of the loss that does not come back after so many steps."""
 _BLIND = 0.97
-"""Of the loss of one who knows the frequencies alone: ending above it means that nothing of the input was used."""
+"""The share of the loss of a guess by frequencies alone: ending above it means that nothing of the input was used."""
 _STILL = 0.02
 """The share by which a loss must fall, or rise, to have moved at all."""
 
@@ -97,7 +97,7 @@ def _diagnosed(patient: Patient, rate: float, overfitted: OverfittedBatch, measu
     moves = "it does not move" if overfitted.left > 1 - _STILL else "it moves, but stays above"
     if second.left < _LEFT_AT_END:
         way = "raise" if better > rate else "lower"
-        message = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {overfitted}"
+        message = f"{moves} at optimizer.lr={rate:g}, and is learned at {better:g}: {overfitted}"
         return Finding("warning", message, f"{way} optimizer.lr, to about {better:g}, or train for longer", measured)
     message = f"{moves} at optimizer.lr={rate:g} (and at {better:g}, with {second.end:.2f}): {overfitted}"
     unseen = blind(patient.few)

@@ -91,9 +91,7 @@ def rows(patient: Patient) -> Finding:
     inputs, other = patient.example, _with_others(patient)
     changes = {}
     for mode in ("evaluation", "training"):
-        one, two = (
-            patient.features(patient.exact, provided, training=mode == "training") for provided in (inputs, other)
-        )
+        one, two = (patient.features(patient.exact, batch, training=mode == "training") for batch in (inputs, other))
         changes[mode] = difference(two[0], one[0])
     measured = {f"change_in_{mode}": change for mode, change in changes.items()}
     if changes["evaluation"] > SAME or (changes["training"] > SAME and not patient.has_batch_statistics):

@@ -260,7 +260,7 @@ function showTiles() {
 
 // All together -------------------------------------------------------------------------------------------------------
 
-/** The tiles anew, or only the sign of which one is chosen, which is much quicker. */
+/** The tiles again, or only the sign of which one is chosen, which is much quicker. */
 function markTiles() {
   for (const tile of tiles.children) {
     tile.setAttribute("aria-pressed", String(Number(tile.dataset.layer) === state.layer && Number(tile.dataset.head) === state.head));

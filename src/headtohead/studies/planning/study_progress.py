@@ -1,17 +1,24 @@
-"""Follow the tuning of an arm by the records of its trials alone, so that every worker gets the same result."""
+"""A study's progress by the records of its runs alone, so that every worker gets the same answer: the tuning of
+each arm, and the rounds of a study that adds seeds until it is decided."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from headtohead.comparison.analyses.trials import Setting, Trial, best_of, trial_of
 from headtohead.comparison.analyses.tuning_summary import TuningDesign, TuningSummary, tuning_summary
+from headtohead.comparison.comparison_results import value_of
+from headtohead.comparison.contrasts import Registration
+from headtohead.comparison.verdicts.seed_rounds import EndedRun, RoundProgress, fewest_seeds, follow_rounds
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.search.search_space import on_grid, random_settings
 from headtohead.execution.search.tuning import Tuning
+from headtohead.execution.single_run import ended_record
 from headtohead.records.record import RunRecord
+from headtohead.studies.definition.study import Study
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ class TuningProgress:
     """The tuning of one arm."""
 
     tuning: Tuning
-    """As it is for this arm."""
+    """The tuning as it is for this arm."""
     runs: tuple[RunSpec, ...]
     """The trials known so far; later ones may depend on how these end."""
     tried: tuple[Trial, ...]
@@ -96,3 +103,37 @@ def proposals(tuning: Tuning, tried: Sequence[Trial]) -> list[Setting]:
 def winner(tuning: Tuning, tried: Sequence[Trial]) -> Trial | None:
     """Return the best on validation. None: nothing finished, and the arm keeps the settings that it came with."""
     return best_of(tried, larger_is_better=tuning.larger_is_better)
+
+
+RunAt = Callable[[str, int], RunSpec | None]
+"""The run of an arm and a seed that verdicts rest on; None while nobody knows what it is."""
+
+
+def rounds_of(study: Study, run_at: RunAt, folder: Path) -> RoundProgress | None:
+    """Return how far they have come; None where the number of seeds was fixed."""
+    if study.rounds is None:
+        return None
+
+    def ended(arm: str, index: int) -> EndedRun | None:
+        run = run_at(arm, study.seeds[index])
+        record = None if run is None else ended_record(folder / "runs" / run.id)
+        if record is None:
+            return None
+        return EndedRun(value_of(record, study.metric), counts=record.status in ("finished", "diverged"))
+
+    registration = Registration(
+        direction=study.direction,
+        margin=study.margin,
+        alpha=study.alpha,
+        paired=study.is_paired,
+        solved_at=study.solved_at,
+    )
+    return follow_rounds(study.rounds, list(study.arms), study.contrasts, registration, ended)
+
+
+def fewest_rounds(study: Study) -> int | None:
+    """Return the seeds of every arm with which all contrasts can be decided at the earliest; None where solve rates
+    decide, and where the number of seeds was fixed."""
+    if study.rounds is None or study.solved_at is not None:
+        return None
+    return fewest_seeds(study.alpha / max(1, len(study.contrasts)), study.rounds.start, study.rounds.most)
