@@ -100,7 +100,7 @@ def test_the_files_that_a_worker_opens_do_not_grow_with_their_number(tmp_path: P
 def test_the_simulation_finds_claims_that_are_not_safe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """What the laws above rest on, taken out piece by piece."""
+    """The laws above rest on these; each is taken out by itself."""
     if fault == "no check":
         monkeypatch.setattr(Lease, "check", lambda _: None)
         monkeypatch.setattr(RunFolder, "check_lease", lambda _: None)

@@ -15,17 +15,17 @@ from simulated_cluster.clock import Clock
 from simulated_cluster.network_files import Machine, NetworkFiles, ProcessKilled, Server
 
 Program = Generator[float, None, None]
-"""What a process does: each value is how many seconds pass before it goes on."""
+"""The actions of a process: each value is how many seconds pass before it goes on."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """What goes wrong in a cluster."""
+    """A cluster's troubles, and how often they come."""
 
     killed_per_minute: float = 0.01
-    """Of the workers, and not only killed: see `kinds`."""
+    """The share of the workers that is struck, and not only killed: see `kinds`."""
     slow_share: float = 0.002
-    """Of the operations on files."""
+    """The share of the operations on files that is slow."""
     memory_seconds: float = 30.0
     """The longest that a machine relies on names that it has seen."""
     skew_seconds: float = 600.0
@@ -33,7 +33,7 @@ class Trouble:
     duplicates: float = 0.02
     """Workers that are started a second time by mistake, as a share."""
     kinds: tuple[str, ...] = ("killed", "killed", "preempted", "asleep", "node_lost")
-    """What happens to a worker that is struck, each as likely as the others."""
+    """The accidents of a worker that is struck, each as likely as the others."""
 
 
 CALM = Trouble(0, 0, 0, 0, 0)

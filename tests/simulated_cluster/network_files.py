@@ -25,9 +25,9 @@ class Machine:
     name: str
     boot: int
     skew: float
-    """Of its wall clock, in seconds."""
+    """The difference of its wall clock, in seconds."""
     drift: float
-    """Of its monotonic clock, per second."""
+    """The drift of its monotonic clock, per second."""
     memory: float
     """Seconds for which it relies on what it saw of names and times."""
 
@@ -59,7 +59,7 @@ class Server:
         self.files: dict[Path, _File] = {}
         self.folders: dict[Path, _Folder] = {}
         self.slow_share = slow_share
-        """Of the operations, that take seconds."""
+        """The share of the operations that take seconds."""
         self.random = random.Random(seed)
         self.living: set[tuple[str, int]] = set()
         """Processes by machine and number."""

@@ -25,12 +25,12 @@ from headtohead.studies.planning.study_plan import StudyPlan
 from simulated_cluster.cluster import Cluster, Process, Program, Trouble
 
 MEAN_SECONDS = 600.0
-"""Of a run."""
+"""The mean time that a run takes."""
 _STEPS = 100
 _SAVE_EVERY = 25
 _REPLAN_SECONDS = 20.0
 OPENED = ("open", "create", "list")
-"""What opens a file or a folder, or makes one."""
+"""Operations that open a file or a folder, or make one."""
 Planner = Callable[[], StudyPlan]
 MakeClaims = Callable[[Process, StudyPlan], RunClaims]
 
@@ -54,22 +54,22 @@ def seconds_of(run: RunSpec, mean: float) -> float:
 
 @dataclass
 class Outcome:
-    """What a simulation was and came to."""
+    """An outcome is what a simulation came to."""
 
     ended: Counter[str] = field(default_factory=Counter)
-    """How often each run was trained to its end and its record written."""
+    """The number of times that each run was trained to its end and its record written."""
     steps: Counter[str] = field(default_factory=Counter)
     writers: dict[str, int] = field(default_factory=dict)
     """The number of the lease under which each run was last written."""
     overlaps: list[str] = field(default_factory=list)
     """Runs whose record appeared under a lease that another process had taken over."""
     claims: list[float] = field(default_factory=list)
-    """When each run was claimed, in simulated seconds."""
+    """The times at which runs were claimed, in simulated seconds."""
     conductor: list[tuple[float, float]] = field(default_factory=list)
     """The peak memory of a conductor in bytes, and the processor time of one look of it."""
     simulated_seconds: float = 0.0
     operations: dict[str, float] = field(default_factory=dict)
-    """On the shared disk, for each worker and minute."""
+    """The operations on the shared disk, for each worker and minute."""
     most_opened: float = 0.0
     """The most files that one process opened, created or listed for each minute of its life."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class SimulatedStudy:
         self.cluster = Cluster(seed, trouble)
         self.outcome = Outcome()
         self._finished: dict[Path, tuple[float, str]] = {}
-        """When and on which machine the record of a run became final."""
+        """The time and the machine at which the record of a run became final."""
         self._plan, self._planned = planner(), 0.0
 
     def run(self) -> Outcome:

@@ -15,7 +15,7 @@ from headtohead.execution.single_run import ended_record, record_of
 
 _POLL_SECONDS = 0.5
 _POLL_SHARE = 9
-"""Of a look's time that passes before the next: looking at ten thousand runs takes no more than a tenth of it."""
+"""The times that a look took, which pass before the next: to look at ten thousand runs takes a tenth of the time."""
 RETRIED = ("failed", "out_of_memory")
 
 

@@ -31,7 +31,7 @@ class Job:
 
 
 class RunQueue:
-    """What is left of a plan for one worker. Others may work on the same: claims say who does what."""
+    """A run queue is what is left of a plan for one worker. Others may work on the same: claims say who does what."""
 
     def __init__(
         self,

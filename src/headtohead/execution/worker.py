@@ -32,7 +32,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """The last two are how schedulers say that a job's time is almost up."""
 _POLL_SECONDS = 0.1
 _CHECK_SECONDS = 1.0
-"""Between two looks at whether another worker has taken the run over: a thousand workers ask one disk."""
+"""The time between two looks at whether another worker has taken the run over: a thousand workers ask one disk."""
 WorkerArguments = tuple[RunSpec, Path, str | None, int | None]
 Train = Callable[[RunSpec, Path, str | None, int | None], None]
 """A run, its folder, the budget it is under and the number of threads."""

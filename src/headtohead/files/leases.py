@@ -31,7 +31,7 @@ _RELEASED, _FINISHED = "given back", "done"
 _MARK = "done"
 """Ends the name of an empty file beside the leases, so that one listing shows what is done."""
 Standing = Literal["free", "done", "stale", "silent", "beating"]
-"""Of a lease: a silent holder has given no sign of life since it was first looked at, a stale one for too long."""
+"""The standing of a lease: a silent holder gave no sign of life since it was first looked at, a stale one for too long."""
 system = LeaseFiles()
 """The files, the clock and the process at hand."""
 
@@ -51,7 +51,7 @@ class Lease:
     is_lost: bool = False
     last_beat: float = field(default_factory=lambda: system.seconds())
     _mutex: AbstractContextManager[object] = field(default_factory=lambda: system.mutex())
-    """Between the thread that beats and the one that writes: the next number may be one's own."""
+    """Excludes the thread that beats and the one that writes from each other: the next number may be one's own."""
 
     def beat(self) -> None:
         """Touch the file, as long as it counts."""
@@ -138,7 +138,7 @@ class Leases:
         self._stale_seconds = stale_seconds
         self._seen: dict[Path, tuple[int, float]] = {}
         self._names: set[str] = set()
-        """Of the last listing, from which the next two follow."""
+        """The names of the last listing, from which the next two follow."""
         self._numbers: dict[str, int] = {}
         self._done: set[str] = set()
 

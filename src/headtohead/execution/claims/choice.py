@@ -1,4 +1,4 @@
-"""Which claims a plan has: its folder says so, and every worker on it reads that, however it was started."""
+"""A plan's folder says which claims it has, and every worker on it reads that, however it was started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headtohead.files.leases import Leases
 from headtohead.files.safe_read import read_text
 
 FILE = "claims"
-"""In the folder of a plan; where it is missing, claims are leases in that folder."""
+"""The file in the folder of a plan; where it is missing, claims are leases in that folder."""
 _FIRST, _OTHERS = ".1", ("gpu-", "matching")
 """Leases of runs end with the former; those that begin with the latter are of GPUs and of the matching of arms."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from headtohead.config.errors import ConfigurationError
 from headtohead.errors import UsageError
@@ -25,6 +25,8 @@ from headtohead.files.safe_read import parse_json
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+    Database: TypeAlias = Connection[tuple[object, ...]]
 
 BEAT_SECONDS = 9.0
 _SUSPECT_SECONDS = 2.5 * BEAT_SECONDS
@@ -61,7 +63,7 @@ SELECT run, token, holder FROM headtohead_claim WHERE plan = %(plan)s AND NOT is
 AND beat < clock_timestamp() - %(suspect)s * interval '1 second' ORDER BY beat LIMIT %(most)s
 """
 _OURS = "plan = %(plan)s AND run = %(run)s AND token = %(token)s AND holder IS NOT NULL"
-Connect = Callable[[], AbstractContextManager["Connection[Any]"]]
+Connect = Callable[[], AbstractContextManager["Database"]]
 
 
 class PostgresClaims(RunClaims):
@@ -88,7 +90,7 @@ class PostgresClaims(RunClaims):
                 row = connection.execute(_NEXT, self._values(excluded=excluded)).fetchone()
                 if row is None:
                     return None
-                claim = PostgresClaim(self, row[0], row[1])
+                claim = PostgresClaim(self, str(row[0]), row[1])
                 if claim.run in offered:
                     leases.keep(claim)
                     return ClaimedRun(claim.run, claim)
@@ -110,29 +112,29 @@ class PostgresClaims(RunClaims):
             rows = connection.execute(
                 "SELECT run FROM headtohead_claim WHERE plan = %(plan)s AND is_done", {"plan": self.plan}
             ).fetchall()
-        return {run for (run,) in rows}
+        return {str(run) for (run,) in rows}
 
     def forget(self, run: str) -> None:
         self.execute(
             "UPDATE headtohead_claim SET is_done = false WHERE plan = %(plan)s AND run = %(run)s", {"run": run}
         )
 
-    def execute(self, statement: str, values: dict[str, Any]) -> int:
+    def execute(self, statement: str, values: dict[str, object]) -> int:
         """Execute one statement on the plan's rows, and return how many it changed or found."""
         with self._connect() as connection:
             return int(connection.execute(statement, {"plan": self.plan, **values}).rowcount)
 
-    def _values(self, **values: Any) -> dict[str, Any]:
+    def _values(self, **values: object) -> dict[str, object]:
         holder = json.dumps(asdict(leases.system.this_process()))
         return {"plan": self.plan, "holder": holder, "stale": STALE_SECONDS, **values}
 
-    def _free_the_dead(self, connection: Connection[Any]) -> None:
+    def _free_the_dead(self, connection: Database) -> None:
         """Give back what processes of this machine held that are known to be gone."""
         suspects = connection.execute(
             _SILENT, {"plan": self.plan, "suspect": _SUSPECT_SECONDS, "most": _SUSPECTS}
         ).fetchall()
         for run, token, holder in suspects:
-            if leases.system.is_alive(Owner(**parse_json(holder, "a claim"))) is False:
+            if leases.system.is_alive(Owner(**parse_json(str(holder), "a claim"))) is False:
                 values = {"plan": self.plan, "run": run, "token": token}
                 connection.execute(f"UPDATE headtohead_claim SET holder = NULL WHERE {_OURS}", values)
 
@@ -141,14 +143,14 @@ class PostgresClaim:
     """A row that bears this worker's token, as long as no other worker takes it over."""
 
     guarded: Path | None = None
-    """None: what is written is checked by the lease in the run's own folder."""
+    """No folder: what is written is checked by the lease in the run's own folder."""
 
-    def __init__(self, claims: PostgresClaims, run: str, token: int) -> None:
+    def __init__(self, claims: PostgresClaims, run: str, token: object) -> None:
         self._claims, self.run, self._token = claims, run, token
         self._last_beat = leases.system.seconds()
         self._lost = False
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """Return what identifies the claim in statements."""
         return {"plan": self._claims.plan, "run": self.run, "token": self._token}
 
@@ -189,7 +191,7 @@ class PostgresClaim:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Connection[Any]]:
+def connected(address: str) -> Iterator[Database]:
     """Open a connection for one transaction; a server that is full or restarts is asked again for half a minute."""
     try:
         import psycopg

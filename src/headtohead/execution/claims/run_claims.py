@@ -1,4 +1,4 @@
-"""What a worker asks of claims: the next run that nobody does."""
+"""The claims to runs, of which a worker asks for the next run that nobody does."""
 
 from __future__ import annotations
 
