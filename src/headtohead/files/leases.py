@@ -31,7 +31,7 @@ _RELEASED, _FINISHED = "given back", "done"
 _MARK = "done"
 """Ends the name of an empty file beside the leases, so that one listing shows what is done."""
 Standing = Literal["free", "done", "stale", "silent", "beating"]
-"""The standing of a lease: a silent holder gave no sign of life since it was first looked at, a stale one for too long."""
+"""The standing of a lease: its holder is silent since it was first looked at, or stale once that is too long ago."""
 system = LeaseFiles()
 """The files, the clock and the process at hand."""
 
