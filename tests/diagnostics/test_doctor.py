@@ -32,7 +32,7 @@ def test_targets_that_stand_in_their_own_input_are_found(monkeypatch: pytest.Mon
     assert result.verdict == "fault" and "own input" in result.message
 
 
-@pytest.mark.parametrize(("value", "words"), [(float("nan"), "no numbers"), (255.0, "variance 1")])
+@pytest.mark.parametrize(("value", "words"), [(float("nan"), "not numbers"), (255.0, "variance 1")])
 def test_pixels_that_no_model_can_read_are_found(value: float, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sick = patient(IMAGES)
     usual = type(sick.parts.task).view

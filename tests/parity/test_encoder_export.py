@@ -174,16 +174,24 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("BERT, masked LM", "model/residual=pre", "model.residual=Pre .* form of bert, which knows Post alone"),
-        ("BERT, masked LM", "model.tie_weights=false", "model.tie_weights=False .* knows True alone"),
+        ("BERT, masked LM", "model/residual=pre", "model.residual=Pre .* form of bert, which supports only Post"),
+        ("BERT, masked LM", "model.tie_weights=false", "model.tie_weights=False .* supports only True"),
         ("BERT, masked LM", "model/mixer=linear_attention", "model.mixer=LinearAttention .* SoftmaxAttention"),
         ("RoBERTa, masked LM", "model.head_activation=relu", "model.head_activation=relu .* form of roberta"),
-        ("Longformer, classification", "model.mixer.num_global=2", "model.mixer.num_global=2 .* knows 1 alone"),
-        ("BigBird, full attention", "model.pooler=tanh", "model.pooler=tanh .* form of big_bird, which knows gelu"),
-        ("T5 v1.1", "model.scale_logits=true", "model.scale_logits=True .* knows False alone"),
-        ("T5 v1.1", "model.feedforward.activation=gelu", "model.feedforward.activation=gelu .* knows gelu_tanh alone"),
+        ("Longformer, classification", "model.mixer.num_global=2", "model.mixer.num_global=2 .* supports only 1"),
+        (
+            "BigBird, full attention",
+            "model.pooler=tanh",
+            "model.pooler=tanh .* form of big_bird, which supports only gelu",
+        ),
+        ("T5 v1.1", "model.scale_logits=true", "model.scale_logits=True .* supports only False"),
+        (
+            "T5 v1.1",
+            "model.feedforward.activation=gelu",
+            "model.feedforward.activation=gelu .* supports only gelu_tanh",
+        ),
         ("BART", "model/position@model.decoder.position=none", "model.decoder.position=NoPosition .* form of bart"),
-        ("ViT", "model.pooling=mean", "model.pooling=mean .* knows cls alone"),
+        ("ViT", "model.pooling=mean", "model.pooling=mean .* supports only cls"),
     ],
 )
 def test_what_a_form_has_no_word_for_is_refused_with_the_field(name: str, change: str, message: str) -> None:
@@ -206,7 +214,7 @@ def test_the_encoder_of_a_two_sided_model_with_a_head_of_ours_is_refused_with_it
     config = h2h.compose("train", [*TASKS[head], *family.overrides(family.complete(hub), head), *sized])
     config["init_from"] = f"hf:{tmp_path / 'from'}"
     with pytest.raises(
-        InexpressibleError, match=f"{kind}: model=EncoderOnly .* knows EncoderDecoder alone.*keep our own"
+        InexpressibleError, match=f"{kind}: model=EncoderOnly .* supports only EncoderDecoder.*keep our own"
     ):
         write_hub(make_model(config), config, tmp_path / "to")
     assert not (tmp_path / "to").exists()

@@ -223,7 +223,7 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
         (
             "scale_attn_by_inverse_layer_idx",
             True,
-            r"_layer_idx=True, and our gpt2 knows False alone",
+            r"_layer_idx=True, and our gpt2 supports only False",
         ),
         ("activation_function", "quick_gelu", r"its activation quick_gelu is not supported"),
         ("n_embd", "wide", r"has n_embd=wide, which must be a whole number above 0"),

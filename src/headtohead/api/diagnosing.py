@@ -99,8 +99,8 @@ class CheckedClass(Result):
         forms: dict[str, list[str]] = {}
         for law in self.laws:
             forms.setdefault(law.case.name, []).append(law.case.form)
-        said = {law.case.name: _first_sentence(law.case.law) for law in self.laws}
-        return [{"law": name, "says": said[name], "holds": "; ".join(held)} for name, held in forms.items()]
+        first_sentences = {law.case.name: _first_sentence(law.case.law) for law in self.laws}
+        return [{"law": name, "says": first_sentences[name], "holds": "; ".join(held)} for name, held in forms.items()]
 
 
 def _first_sentence(law: object) -> str:

@@ -88,8 +88,9 @@ class StateSpaces(ModelFamily):
         mixer = model["mixer"]
         if mixer["expand"] != int(mixer["expand"]):
             raise InexpressibleError(
-                f"model.mixer.expand={mixer['expand']} cannot be written in the form of {self.model_type}, which knows "
-                "whole numbers alone: keep our own form, or train with one"
+                f"model.mixer.expand={mixer['expand']} cannot be written in the form of {self.model_type}, which "
+                f"supports "
+                "only whole numbers: keep our own form, or train with one"
             )
         return {
             "model_type": self.model_type,

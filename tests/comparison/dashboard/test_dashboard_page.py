@@ -251,11 +251,11 @@ def test_a_real_training_is_followed_to_its_end(browser: Browser, tmp_path: Path
 def test_who_goes_elsewhere_while_the_first_runs_are_chosen_stays_there(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, answered = threading.Event(), threading.Event()
+    requested, answered = threading.Event(), threading.Event()
     start = LiveRuns.start
 
     def slow(self: LiveRuns, of: Any) -> list[str]:
-        asked.set()
+        requested.set()
         assert answered.wait(PATIENCE)
         return start(self, of)
 
@@ -263,7 +263,7 @@ def test_who_goes_elsewhere_while_the_first_runs_are_chosen_stays_there(
     written_run(tmp_path)
     with served(tmp_path) as dashboard:
         visit(browser, dashboard)
-        assert asked.wait(PATIENCE)
+        assert requested.wait(PATIENCE)
         browser.run("location.hash = 'sel=*&tab=results'")
         answered.set()
         shown(browser, "document.documentElement.dataset.drawn === 'sel=*&tab=results'")

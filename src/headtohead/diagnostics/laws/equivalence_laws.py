@@ -43,8 +43,8 @@ def redrawn(subject: LawSubject) -> None:
         gpt2(stack)
     except (NotImplementedError, UsageError) as refusal:
         raise LawBroken(f"an initialisation must draw every parameter: {refusal}") from None
-    if kept := [name for name, parameter in stack.named_parameters() if not parameter.isfinite().all()]:
-        raise LawBroken(f"an initialisation must draw every parameter, and {kept[0]} keeps what it held")
+    if undrawn := [name for name, parameter in stack.named_parameters() if not parameter.isfinite().all()]:
+        raise LawBroken(f"an initialisation must draw every parameter, and {undrawn[0]} keeps what it held")
 
 
 def stepwise(subject: LawSubject) -> None:
