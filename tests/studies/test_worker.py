@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.execution.run_queue import TRIES
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
-from headtohead.execution.worker import TRIES, Train, Worker
+from headtohead.execution.worker import Train, Worker
 from headtohead.files.leases import Leases
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan

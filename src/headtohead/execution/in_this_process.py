@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from headtohead.execution.claims.choice import claims_of
 from headtohead.execution.monitor import Monitor, RunStatus
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
 from headtohead.execution.single_run import is_done, record_of, train_run
-from headtohead.files.leases import Leases
 
 Report = Callable[[list[RunStatus]], None]
 
@@ -29,13 +29,13 @@ def run_here(again: Replan, report: Report, threads: int | None = None) -> None:
 
 def _train(plan: WorkPlan, run: RunSpec, threads: int | None) -> None:
     folder: Path = plan.run_folder(run)
-    lease = Leases(plan.folder / "leases").take(run.id)
-    if lease is None:  # a worker elsewhere has it
+    claim = claims_of(plan.folder).take(run.id)
+    if claim is None:  # a worker elsewhere has it
         return
     try:
         train_run(run, folder, plan.budget_name, threads)
     finally:
-        lease.release()
+        claim.release(is_done=is_done(folder))
     record = record_of(folder)
     if record is not None and record.status == "interrupted":
         raise KeyboardInterrupt

@@ -12,27 +12,27 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
+from headtohead.execution.claims.choice import claims_of
+from headtohead.execution.claims.run_claims import RunClaims
 from headtohead.execution.gpus import GpuPool, GpuShare
+from headtohead.execution.run_queue import Job, RunQueue, idle_seconds
 from headtohead.execution.run_spec import Replan, RunSpec, StopReason, WorkPlan
-from headtohead.execution.single_run import DISK_FULL_BEFORE_START, give_up, is_done, train_run
+from headtohead.execution.single_run import DISK_FULL_BEFORE_START, train_run
 from headtohead.files.disk_operations import OutOfDisk
-from headtohead.files.leases import Lease, Leases
+from headtohead.files.leases import Leases
 from headtohead.records.early_end import end_early
-from headtohead.records.run_folder import RunFolder
 
-TRIES = 2
-"""A process that is killed without a word may have been unlucky once."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """The last two are how schedulers say that a job's time is almost up."""
 _POLL_SECONDS = 0.1
-_WAIT_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
+"""The time between two looks at whether another worker has taken the run over: a thousand workers ask one disk."""
 WorkerArguments = tuple[RunSpec, Path, str | None, int | None]
 Train = Callable[[RunSpec, Path, str | None, int | None], None]
 """A run, its folder, the budget it is under and the number of threads."""
@@ -49,84 +49,71 @@ class Worker:
         threads: int | None = None,
         parent: int | None = None,
         train: Train = train_run,
-        leases: Leases | None = None,
+        claims: RunClaims | None = None,
         again: Replan | None = None,
         stops: StopReason | None = None,
     ) -> None:
-        self._plan, self._runs, self._threads, self._parent = plan, list(runs), threads, parent
-        self._train, self._again, self._stops = train, again, stops
-        self._leases = leases or Leases(plan.folder / "leases")
-        self._gpus = GpuPool(self._leases, shared_by=parent or os.getpid())
-        self._tries: Counter[str] = Counter()
+        self._plan, self._threads, self._parent = plan, threads, parent
+        self._train, self._stops = train, stops
+        self._queue = RunQueue(plan, runs, claims or claims_of(plan.folder), again=again)
+        self._gpus = GpuPool(Leases(plan.folder / "leases"), shared_by=parent or os.getpid())
         self._stopped = False
 
     def work(self) -> bool:
         """Work until nothing is left, and return whether that was reached rather than a stop."""
         for number in _SIGNALS:
             signal.signal(number, lambda *_: self.stop())
-        while not self._is_over() and (self._has_work() or self._planned_more()):
-            for run in self._runs:
-                if self._claim_run(run):
-                    break
-            else:
-                time.sleep(_WAIT_SECONDS)  # whoever holds them may die
-                self._planned_more()
+        idle_since: float | None = None
+        while not self._is_over() and (self._queue.has_work or self._queue.plan_more() or self._queue.awaits_more):
+            if self._do_one(is_idle=idle_since is not None):
+                idle_since = None
+                continue
+            now = time.monotonic()
+            idle_since = now if idle_since is None else idle_since
+            self._sleep(idle_seconds(idle_since, now))  # whoever holds them may die
+            self._queue.plan_more()
         return not self._stopped
-
-    def _claim_run(self, run: RunSpec) -> bool:
-        """Do the run, unless another does it or its GPUs are with others."""
-        if (share := self._gpus.take(run.config)) is None:
-            return False
-        try:
-            lease = self._leases.take(run.id)
-            if lease is not None:
-                self._do(run, lease, share)
-        finally:
-            share.release()
-        return lease is not None
 
     def stop(self) -> None:
         """The run at hand keeps a checkpoint; its next worker resumes from there."""
         self._stopped = True
 
-    def _has_work(self) -> bool:
-        self._runs = [run for run in self._runs if self._is_missing(run)]
-        return bool(self._runs)
+    def _do_one(self, *, is_idle: bool) -> bool:
+        """Do a run, unless others do all that are left, or have the GPUs that it takes."""
+        for runs in self._queue.by_devices():
+            if (share := self._gpus.take(runs[0].config)) is None:
+                continue
+            try:
+                job = self._queue.take(runs, is_idle=is_idle)
+                if job is not None:
+                    self._do(job, share)
+                    return True
+            finally:
+                share.release()
+        return False
 
-    def _planned_more(self) -> bool:
-        """Return whether finished trials have led to more runs."""
-        if self._again is None or not self._plan.is_open:
-            return False
-        self._plan, runs = self._again()
-        self._runs = list(runs)
-        return self._has_work()
+    def _sleep(self, seconds: float) -> None:
+        """Wait, unless the worker is to end."""
+        end = time.monotonic() + seconds
+        while not self._is_over() and time.monotonic() < end:
+            time.sleep(min(_POLL_SECONDS, seconds))
 
     def _is_over(self) -> bool:
         if self._parent is not None and os.getppid() != self._parent:
             self._stopped = True
         return self._stopped
 
-    def _is_missing(self, run: RunSpec) -> bool:
-        return self._tries[run.id] < TRIES and not is_done(self._plan.run_folder(run))
-
-    def _do(self, run: RunSpec, lease: Lease, share: GpuShare) -> None:
-        folder = self._plan.run_folder(run)
-        run_folder = RunFolder(folder)
-        if is_done(folder) or run_folder.written_here():  # a dead worker's run ends by itself, and soon
-            lease.release()
+    def _do(self, job: Job, share: GpuShare) -> None:
+        if not self._queue.begin(job):
             time.sleep(_POLL_SECONDS)
             return
-        run_folder.mark_abandoned()
-        self._tries[run.id] += 1
         try:
-            still_held = self._watch(run, folder, lease, share)
+            still_held = self._watch(job, share)
         except OutOfDisk:
-            lease.release()
+            job.claim.release()
             raise
         if still_held:
-            if run.trial is not None and self._tries[run.id] == TRIES and not self._stopped:
-                give_up(run, folder, f"its process was killed {TRIES} times")
-            lease.release()
+            self._queue.end(job, is_stopped=self._stopped)
 
     def _started(self, run: RunSpec, folder: Path, share: GpuShare) -> tuple[BaseProcess, Connection]:
         fork = sys.platform == "linux"  # elsewhere system libraries do not bear it
@@ -142,13 +129,16 @@ class Worker:
         theirs.close()
         return process, ours
 
-    def _watch(self, run: RunSpec, folder: Path, lease: Lease, share: GpuShare) -> bool:
-        """Watch the process, and return whether the lease is still ours when it has ended."""
+    def _watch(self, job: Job, share: GpuShare) -> bool:
+        """Watch the process, and return whether the claim is still ours when it has ended."""
+        run, folder = job.run, job.folder
         process, line = self._started(run, folder, share)
-        stop_sent, still_held = False, True
+        stop_sent, still_held, next_check = False, True, 0.0
         while process.is_alive():
             process.join(_POLL_SECONDS)
-            still_held = lease.is_held()
+            if time.monotonic() >= next_check:
+                still_held = job.claim.is_held()
+                next_check = time.monotonic() + _CHECK_SECONDS
             if not stop_sent and (self._is_over() or not still_held or self._ended_early(run, folder)):
                 process.terminate()
                 stop_sent = True
@@ -157,7 +147,7 @@ class Worker:
         process.close()
         if code == DISK_FULL_BEFORE_START:
             raise OutOfDisk(folder, ", after part of its run")
-        return still_held
+        return job.claim.is_held()
 
     def _ended_early(self, run: RunSpec, folder: Path) -> bool:
         """The process is asked to end like any other, and keeps a checkpoint."""

@@ -2,34 +2,38 @@
 
 A lease is a file, <name>.<number>, which only one process can create; the number is its token. A thread of the holder
 touches it every few seconds. Whoever finds the last one dead creates the next number, and again only one can: no lease
-is ever removed, so none is lost in between. A holder checks before every write that no higher number exists.
+is ever removed, so none is lost in between. A holder checks before every write that no higher number exists. After a
+silence in which it may have been taken for dead it takes the next number itself: a shared disk may show a new file
+late, but never creates the same one twice.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Thread
+from typing import Literal, Protocol
 
 from headtohead.errors import UsageError
-from headtohead.files import disk_operations
-from headtohead.files.disk_operations import OutOfDisk, is_full
+from headtohead.files.lease_files import LeaseFiles
 from headtohead.files.process_liveness import Owner
-from headtohead.files.safe_read import DamagedFile, parse_json, read_text
+from headtohead.files.safe_read import parse_json
 
 STALE_SECONDS = 60.0
 """A process of another machine cannot be looked up: it counts as dead after this long without a sign of life."""
 BEAT_SECONDS = 5.0
-_LOCK_SECONDS = 5.0
-"""The longest that a taker waits for the write at hand; a holder that was stopped within one is dead or asleep."""
-_POLL_SECONDS = 0.01
-_RELEASED = "given back"
+_RELEASED, _FINISHED = "given back", "done"
+_MARK = "done"
+"""Ends the name of an empty file beside the leases, so that one listing shows what is done."""
+Standing = Literal["free", "done", "stale", "silent", "beating"]
+"""The standing of a lease: its holder is silent since it was first looked at, or stale once that is too long ago."""
+system = LeaseFiles()
+"""The files, the clock and the process at hand."""
 
 
 class LeaseLostError(UsageError):
@@ -45,21 +49,28 @@ class Lease:
     guarded: Path | None = None
     """The folder in which every write checks this lease first."""
     is_lost: bool = False
+    last_beat: float = field(default_factory=lambda: system.seconds())
+    _mutex: AbstractContextManager[object] = field(default_factory=lambda: system.mutex())
+    """Excludes the thread that beats and the one that writes from each other: the next number may be one's own."""
 
     def beat(self) -> None:
         """Touch the file, as long as it counts."""
         if self.is_held():
-            os.utime(self.path)
+            started = system.seconds()
+            system.touch(self.path)
+            self.last_beat = started
 
     def is_held(self) -> bool:
         """Return False once another process has taken over."""
-        self.is_lost = self.is_lost or self._next().exists()
-        return not self.is_lost
+        with self._mutex:
+            self._renew_after_silence()
+            self.is_lost = self.is_lost or system.exists(self._next())
+            return not self.is_lost
 
     def check(self) -> None:
         """Raise LeaseLostError once another process has taken over."""
         if not self.is_held():
-            owner = _owner_of(_text(self._next()))
+            owner = _owner_of(system.read(self._next())[0])
             raise LeaseLostError(
                 f"{self.guarded or self.path} was taken over by {owner or 'another process'}: this process writes "
                 "nothing more to it and ends"
@@ -68,17 +79,36 @@ class Lease:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Let no other process take over between the check and the end of the write."""
-        with _locked(self.path):
+        self.check()
+        with system.locked(self.path):
             self.check()
             yield
+
+    def release(self, *, is_done: bool = False) -> None:
+        """Let others take it; where what it was for is done, nobody takes it again."""
+        drop(self)
+        if self.is_held():
+            system.write(self.path, _FINISHED if is_done else _RELEASED)
+            if is_done:
+                system.create(self.path.with_suffix(f".{_MARK}"), "")
 
     def _next(self) -> Path:
         return _file(self.path.parent, self.path.stem, self.number + 1)
 
-    def release(self) -> None:
-        _HELD.pop(self, None)
-        if self.is_held():
-            self.path.write_text(_RELEASED, encoding="utf-8")
+    def _renew_after_silence(self) -> None:
+        """Take the next number oneself where others may count this process as dead, which only one process can."""
+        if self.is_lost or system.seconds() - self.last_beat < STALE_SECONDS / 2:
+            return
+        started = system.seconds()
+        try:
+            is_ours = system.create(self._next(), _this_owner())
+        except FileNotFoundError:  # somebody removed the folder
+            return
+        if not is_ours:
+            self.is_lost = True
+            return
+        self.path, self.number = self._next(), self.number + 1
+        self.last_beat = started
 
 
 @dataclass(frozen=True)
@@ -93,7 +123,7 @@ class Holder:
     """The last sign of life in nanoseconds of the holder's clock: it is compared with other beats alone."""
 
     def __str__(self) -> str:
-        age = max(0.0, time.time() - self.beat / 1e9)
+        age = max(0.0, system.wall_seconds() - self.beat / 1e9)
         seen = f"{age:.0f} seconds" if age < 120 else f"{age / 60:.0f} minutes"
         return f"{self.owner or 'a process that is just starting'} (last sign of life {seen} ago)"
 
@@ -102,24 +132,53 @@ class Leases:
     """The leases in one folder, as one process sees them."""
 
     def __init__(
-        self, folder: Path, *, stale_seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+        self, folder: Path, *, stale_seconds: float | None = None, clock: Callable[[], float] | None = None
     ) -> None:
-        self.folder, self._clock = folder, clock
+        self.folder, self._clock = folder, clock or system.seconds
         self._stale_seconds = stale_seconds
         self._seen: dict[Path, tuple[int, float]] = {}
+        self._names: set[str] = set()
+        """The names of the last listing, from which the next two follow."""
+        self._numbers: dict[str, int] = {}
+        self._done: set[str] = set()
 
     def take(self, name: str, *, guarded: Path | None = None, take_over: bool = False) -> Lease | None:
         """Take a lease, or return None if another process holds it or was quicker; take_over ignores a living
         holder."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        last = self._last(name)
+        return self.take_after(name, self._last(name), guarded=guarded, take_over=take_over)
+
+    def take_after(self, name: str, last: int, *, guarded: Path | None = None, take_over: bool = False) -> Lease | None:
+        """Take a lease whose last number is known, 0 where there was none."""
         if not last:
             return self._create(name, 1, guarded)
         path = _file(self.folder, name, last)
         if not take_over and not self._is_free(path):
             return None
-        with _locked(path):  # no write of the last holder is under way
+        with system.locked(path):  # no write of the last holder is under way
             return self._create(name, last + 1, guarded)
+
+    def listing(self) -> tuple[dict[str, int], set[str]]:
+        """Return the last number of every lease and the names that are done, from one listing of the folder."""
+        names = set(system.names(self.folder))
+        if not self._names <= names:
+            self._numbers, self._done, self._names = {}, set(), set()
+        for file in names - self._names:
+            name, _, suffix = file.rpartition(".")
+            if suffix == _MARK:
+                self._done.add(name)
+            elif suffix.isdigit():
+                self._numbers[name] = max(int(suffix), self._numbers.get(name, 0))
+        self._names = names
+        return self._numbers, self._done
+
+    def unmark(self, name: str) -> None:
+        """Say no longer that a name is done."""
+        system.remove(self.folder / f"{name}.{_MARK}")
+
+    def standing(self, name: str, last: int) -> Standing:
+        """Return how the last holder of a lease stands."""
+        return self._standing(_file(self.folder, name, last))
 
     def holder(self, name: str) -> Holder | None:
         """Return the holder, or None where the lease is free: never taken, given back, or held by a process known to be
@@ -129,41 +188,37 @@ class Leases:
 
     def _create(self, name: str, number: int, guarded: Path | None) -> Lease | None:
         path = _file(self.folder, name, number)
-        try:
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        except FileExistsError:
+        if not system.create(path, _this_owner()):
             return None
-        try:
-            disk_operations.system.write(handle, json.dumps(asdict(Owner.this_process())).encode())
-        except OSError as error:
-            path.unlink(missing_ok=True)
-            if is_full(error):
-                raise OutOfDisk(path) from error
-            raise
-        finally:
-            os.close(handle)
         lease = Lease(path, number, guarded)
-        _keep(lease)
+        keep(lease)
         return lease
 
     def _last(self, name: str) -> int:
-        results = (path for path in self.folder.glob(f"{name}.*") if path.stem == name)
-        numbers = [int(path.suffix[1:]) for path in results if path.suffix[1:].isdigit()]
-        return max(numbers, default=0)
+        return self.listing()[0].get(name, 0)
 
     def _is_free(self, path: Path) -> bool:
-        holder = _holder(path)
-        return holder is None or (holder.is_alive is None and self._is_silent(path, holder.beat))
+        return self._standing(path) in ("free", "done", "stale")
 
-    def _is_silent(self, path: Path, beat: int) -> bool:
-        """Return whether no beat has come for too long by this machine's monotonic clock, counted from when it first
-        saw the last beat: other machines' clocks differ, and clocks get set."""
+    def _standing(self, path: Path) -> Standing:
+        """A holder is silent where no beat has come by this machine's monotonic clock, counted from when it first saw
+        the last beat: other machines' clocks differ, and clocks get set."""
+        holder = _holder(path)
+        if holder is None:
+            return "done" if system.read(path)[0] == _FINISHED else "free"
+        if holder.is_alive is not None:
+            return "beating"
         now = self._clock()
         known, since = self._seen.get(path, (None, now))
-        if known != beat:
-            since = now
-        self._seen[path] = (beat, since)
-        return now - since >= (STALE_SECONDS if self._stale_seconds is None else self._stale_seconds)
+        if known != holder.beat:
+            self._seen[path] = (holder.beat, now)
+            return "silent" if known is None else "beating"
+        self._seen[path] = (holder.beat, since)
+        return (
+            "stale"
+            if now - since >= (STALE_SECONDS if self._stale_seconds is None else self._stale_seconds)
+            else "silent"
+        )
 
 
 @contextmanager
@@ -179,16 +234,35 @@ def checked_write(path: Path) -> Iterator[None]:
         yield
 
 
-_HELD: dict[Lease, None] = {}
+class Beating(Protocol):
+    """A right that lasts as long as its holder gives signs of life."""
+
+    guarded: Path | None
+    """The folder in which every write checks it first."""
+
+    def beat(self) -> None:
+        """Give a sign of life."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Let no other process take over between a check and the end of a write."""
+
+
+_HELD: dict[Beating, None] = {}
 """The leases of this process; a fork holds none of them."""
 _beating: list[Thread] = []
 
 
-def _keep(lease: Lease) -> None:
+def keep(lease: Beating) -> None:
+    """Beat for a lease every few seconds from now on."""
     _HELD[lease] = None
     if not _beating:
         _beating.append(Thread(target=_beat_all, name="leases", daemon=True))
         _beating[0].start()
+
+
+def drop(lease: Beating) -> None:
+    """Beat no longer."""
+    _HELD.pop(lease, None)
 
 
 def _beat_all() -> None:
@@ -211,39 +285,17 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Exclude the holder's writes and a takeover from each other, on file systems that support locks."""
-    try:
-        file = path.open("r+b")
-    except OSError:
-        yield
-        return
-    with file:
-        end = time.monotonic() + _LOCK_SECONDS
-        while not _lock(file.fileno()) and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
-        yield
-
-
-def _lock(handle: int) -> bool:
-    """Return False while another holds the lock."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def _holder(path: Path) -> Holder | None:
-    text = _text(path)
-    if text == _RELEASED:
+    text, beat = system.read(path)
+    if text in (_RELEASED, _FINISHED):
         return None
     owner = _owner_of(text)
-    is_alive = owner.is_alive() if owner is not None else None
-    return None if is_alive is False else Holder(owner, is_alive, path.stat().st_mtime_ns)
+    is_alive = system.is_alive(owner) if owner is not None else None
+    return None if is_alive is False else Holder(owner, is_alive, beat)
+
+
+def _this_owner() -> str:
+    return json.dumps(asdict(system.this_process()))
 
 
 def _owner_of(text: str) -> Owner | None:
@@ -251,14 +303,6 @@ def _owner_of(text: str) -> Owner | None:
         return Owner(**parse_json(text, "its owner"))
     except (ValueError, TypeError):
         return None
-
-
-def _text(path: Path) -> str:
-    """Parse a lease; text that is none names no owner."""
-    try:
-        return read_text(path)
-    except DamagedFile:
-        return ""
 
 
 def _file(folder: Path, name: str, number: int) -> Path:

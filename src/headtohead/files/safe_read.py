@@ -39,7 +39,8 @@ def read_text(path: Path, *, most: int = MOST_BYTES, way_out: str = "") -> str:
     """Return the text of a regular file in UTF-8; FileNotFoundError where there is none, DamagedFile for all else."""
     try:
         with open_regular(path) as file:
-            content = file.read(most + 1)
+            is_small = os.fstat(file.fileno()).st_size <= most  # to read up to a size takes memory of that size
+            content = file.read() if is_small else file.read(most + 1)
     except FileNotFoundError:
         raise
     except DamagedFile as damage:

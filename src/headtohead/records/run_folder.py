@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
+from headtohead.files import leases
 from headtohead.files.atomic_write import remove_unfinished, replace_bytes, replace_text
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import STALE_SECONDS, Holder, Lease, Leases
@@ -130,7 +131,7 @@ class RunFolder:
                     "%s was last written by %s: waiting up to %.0f s for another one (--take-over resumes at once)",
                     self.path, holder, STALE_SECONDS,
                 )  # fmt: skip
-            time.sleep(_POLL_SECONDS)
+            leases.system.sleep(_POLL_SECONDS)
         self._lease = lease
 
     def release(self) -> None:
@@ -170,7 +171,9 @@ class RunFolder:
         holder = self._leases.holder(_LEASE)
         if holder is None or holder.is_alive is not None:
             return holder is not None
-        return abs(time.time() - holder.beat / 1e9) < STALE_SECONDS  # a clock that was set back tells nothing
+        return (
+            abs(leases.system.wall_seconds() - holder.beat / 1e9) < STALE_SECONDS
+        )  # a clock that was set back tells nothing
 
     def written_here(self) -> bool:
         """Return whether a process of this machine certainly still writes the run."""

@@ -50,6 +50,9 @@ class Launcher(ABC):
     is_parent: ClassVar[bool] = False
     """Whether commands are children of this process, and may end with it."""
 
+    claims: str | None = None
+    """The address of the PostgreSQL that holds the claims to runs; None for leases in their folder."""
+
     @abstractmethod
     def threads(self, workers: int) -> int:
         """Return the threads of the processor for each run, with so many commands at once."""
@@ -79,8 +82,8 @@ class LocalProcesses(Launcher):
 
     is_parent = True
 
-    def __init__(self, at_once: Count | None = None) -> None:
-        self._at_once = at_once
+    def __init__(self, at_once: Count | None = None, claims: str | None = None) -> None:
+        self._at_once, self.claims = at_once, claims
         self._gpus = gpus()
         self._waiting: list[Command] = []
         self._running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}

@@ -23,8 +23,15 @@ class RayTasks(Launcher):
     """Each command is one task, which Ray places, and restarts elsewhere when its node is lost."""
 
     def __init__(
-        self, *, address: str | None = None, cpus: Count = 1, gpus: NotNegative = 0, retries: Amount = 20
+        self,
+        *,
+        address: str | None = None,
+        cpus: Count = 1,
+        gpus: NotNegative = 0,
+        retries: Amount = 20,
+        claims: str | None = None,
     ) -> None:
+        self.claims = claims
         self._address, self._cpus, self._gpus, self._retries = address, cpus, gpus, retries
         self._tasks: list[tuple[Command, Any]] = []
         self._ray: Any = None

@@ -47,7 +47,9 @@ class Slurm(SubmititJobs):
         max_num_timeout: Amount = 20,
         array_parallelism: Count = 256,
         additional_parameters: Mapping[str, Any] | None = None,
+        claims: str | None = None,
     ) -> None:
+        self.claims = claims
         super().__init__(cpus_per_task=allocation.cpus_per_task)
         self._max_num_timeout = max_num_timeout
         parameters = {

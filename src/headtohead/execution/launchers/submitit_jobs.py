@@ -121,7 +121,15 @@ class SubmititLocal(SubmititJobs):
 
     cluster = "local"
 
-    def __init__(self, *, timeout_min: Amount = 240, cpus_per_task: Count = 1, gpus_per_node: Amount = 0) -> None:
+    def __init__(
+        self,
+        *,
+        timeout_min: Amount = 240,
+        cpus_per_task: Count = 1,
+        gpus_per_node: Amount = 0,
+        claims: str | None = None,
+    ) -> None:
+        self.claims = claims
         super().__init__(cpus_per_task=cpus_per_task)
         self._parameters = {"timeout_min": timeout_min, "gpus_per_node": gpus_per_node}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError, one_of
+from headtohead.execution.claims.choice import choose_claims
 from headtohead.execution.launchers.launcher import Command, Launcher, LocalProcesses, processors
 from headtohead.execution.run_spec import WorkPlan
 
@@ -99,6 +100,7 @@ class Workers:
     ) -> list[Command]:
         """Return the same command for every worker, except for its log below the plan's folder; there are no more
         workers than `most`, and no run takes more than `devices`."""
+        choose_claims(plan.folder, self.launcher.claims)
         where = ("--config-dir", str(self.config_dir)) if self.config_dir else ()
         parent = ("--parent", str(os.getpid())) if self.launcher.is_parent else ()
         trusted = (word for name in self.trust for word in ("--trust", name))

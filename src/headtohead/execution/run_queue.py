@@ -1,0 +1,131 @@
+"""The runs that one worker may still do: what is next, what was tried often enough, and what others have done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headtohead.config.run_config import RunConfig
+from headtohead.execution.claims.run_claims import Claim, RunClaims
+from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
+from headtohead.execution.single_run import give_up, is_done
+from headtohead.files import leases
+from headtohead.records.run_folder import RunFolder
+
+TRIES = 2
+"""A process that is killed without a word may have been unlucky once."""
+_WAIT_SECONDS, _MOST_WAIT_SECONDS = 1.0, 30.0
+_IDLE_SHARE = 8
+"""A worker that has been idle for long looks again after an eighth of that time."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that this worker has claimed."""
+
+    run: RunSpec
+    folder: Path
+    claim: Claim
+
+
+class RunQueue:
+    """A run queue is what is left of a plan for one worker. Others may work on the same: claims say who does what."""
+
+    def __init__(
+        self,
+        plan: WorkPlan,
+        runs: Sequence[RunSpec],
+        claims: RunClaims,
+        *,
+        again: Replan | None = None,
+        is_done: Callable[[Path], bool] = is_done,
+    ) -> None:
+        self.plan, self._claims, self._again, self._is_done = plan, claims, again, is_done
+        self._runs = {run.id: run for run in runs}
+        self._tries: Counter[str] = Counter()
+        self._ended: set[str] = set()
+        """Runs that this worker knows to be done."""
+        self._offer_removed(self._claims.look())
+        self._drop(self._claims.look())
+
+    @property
+    def has_work(self) -> bool:
+        """Return whether some run is not known to be done."""
+        return bool(self._runs)
+
+    @property
+    def awaits_more(self) -> bool:
+        """Return whether runs may follow although none is known: what has ended may not be seen here yet. Where a run
+        was tried in vain, others may wait for it for ever."""
+        return self._again is not None and self.plan.is_open and max(self._tries.values(), default=0) < TRIES
+
+    def by_devices(self) -> list[list[RunSpec]]:
+        """Return what is left in groups of runs that take as many devices, in the order of the plan."""
+        groups: dict[int, list[RunSpec]] = {}
+        for run in self._runs.values():
+            groups.setdefault(RunConfig(run.config).devices, []).append(run)
+        return list(groups.values())
+
+    def take(self, runs: Sequence[RunSpec], *, is_idle: bool = False) -> Job | None:
+        """Claim one of these runs, or return None where others hold or have done them."""
+        while (claimed := self._claims.take_next([run.id for run in runs], is_idle=is_idle)) is not None:
+            run = self._runs[claimed.run]
+            folder = self.plan.run_folder(run)
+            if not self._is_done(folder):
+                return Job(run, folder, claimed.claim)
+            claimed.claim.release(is_done=True)
+            self._drop({run.id})
+            runs = [other for other in runs if other.id != run.id]
+        self._drop(self._claims.look())
+        return None
+
+    def begin(self, job: Job) -> bool:
+        """Make the run free to be written, and return whether it is."""
+        folder = RunFolder(job.folder)
+        if folder.written_here():  # a dead worker's run ends by itself, and soon
+            job.claim.release()
+            return False
+        folder.mark_abandoned()
+        self._tries[job.run.id] += 1
+        return True
+
+    def end(self, job: Job, *, is_stopped: bool = False) -> None:
+        """Give the claim back after the run's process has ended."""
+        tried_out = self._tries[job.run.id] >= TRIES
+        if tried_out and job.run.trial is not None and not is_stopped:
+            give_up(job.run, job.folder, f"its process was killed {TRIES} times")
+        ended = self._is_done(job.folder)
+        job.claim.release(is_done=ended)
+        if ended or tried_out:
+            self._drop({job.run.id})
+
+    def plan_more(self) -> bool:
+        """Return whether what has ended has led to more runs."""
+        if self._again is None or not self.plan.is_open:
+            return False
+        self.plan, runs = self._again()
+        self._runs = {run.id: run for run in runs if run.id not in self._ended and self._tries[run.id] < TRIES}
+        self._drop(self._claims.look())
+        return self.has_work
+
+    def _drop(self, ids: set[str]) -> None:
+        self._ended |= ids & self._runs.keys()
+        self._runs = {name: run for name, run in self._runs.items() if name not in ids}
+
+    def _offer_removed(self, done: set[str]) -> None:
+        """Offer again what is done by its claim while its folder was removed: records are the truth."""
+        folders = {name: self.plan.run_folder(run) for name, run in self._runs.items() if name in done}
+        there = {parent: set(leases.system.names(parent)) for parent in {path.parent for path in folders.values()}}
+        for name, folder in folders.items():
+            if folder.name not in there[folder.parent] and (claim := self._claims.take(name)) is not None:
+                ended = self._is_done(folder)
+                if not ended:
+                    self._claims.forget(name)
+                claim.release(is_done=ended)
+
+
+def idle_seconds(idle_since: float, now: float) -> float:
+    """Return how long a worker waits that has found nothing to do since then."""
+    return min(_MOST_WAIT_SECONDS, max(_WAIT_SECONDS, (now - idle_since) / _IDLE_SHARE))

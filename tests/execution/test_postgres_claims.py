@@ -1,0 +1,157 @@
+"""Claims in PostgreSQL: Debian's server, started for the tests on 127.0.0.1 and stopped after them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtohead.errors import UsageError
+from headtohead.execution.claims import postgres_claims
+from headtohead.execution.claims.choice import choose_claims, claims_of
+from headtohead.execution.claims.folder_claims import FolderClaims
+from headtohead.execution.claims.postgres_claims import PostgresClaims, check_address
+from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.worker import Worker
+from headtohead.files.leases import Leases
+from headtohead.records.run_folder import RunFolder
+from headtohead.studies.planning.study_plan import StudyPlan
+from simulated_cluster.cluster import Process
+from simulated_cluster.study import MakeClaims
+from studies.small_studies import plan_without_models, write_run
+from waiting import PATIENCE, until
+
+pytestmark = pytest.mark.process
+FORK = multiprocessing.get_context("fork")
+
+
+@contextmanager
+def simulated_claims(address: str) -> Iterator[MakeClaims]:
+    """Yield what makes claims on a server whose clock is that of a simulated cluster: a function of a schema that
+    comes before PostgreSQL's own."""
+    import psycopg
+
+    connection = psycopg.connect(address, autocommit=True)
+    connection.execute("CREATE SCHEMA IF NOT EXISTS simulated")
+    connection.execute(
+        "CREATE OR REPLACE FUNCTION simulated.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
+        "$$ SELECT to_timestamp(current_setting('simulated.now')::float8) $$"
+    )
+    connection.execute("SET search_path = simulated, pg_catalog, public")
+
+    def make(process: Process, plan: StudyPlan) -> PostgresClaims:
+        @contextmanager
+        def connected() -> Iterator[Any]:
+            process.files.pass_by()
+            connection.execute("SELECT set_config('simulated.now', %s, false)", (str(process.cluster.clock.now),))
+            with connection.transaction():
+                yield connection
+
+        return PostgresClaims(address, str(plan.folder), connect=connected)
+
+    with connection:
+        yield make
+
+
+def trained(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    with (folder.parent / "calls").open("a") as file:
+        file.write(f"{run.id}\n")
+    write_run(folder)
+
+
+def patient(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    """A run that ends on SIGTERM as training does."""
+
+    def end(*_: object) -> None:
+        write_run(folder, "interrupted")
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    write_run(folder, "running")
+    until(lambda: False, otherwise="it is told to end")
+
+
+def started(plan: StudyPlan, train: Any) -> Any:
+    def work() -> None:
+        postgres_claims._SUSPECT_SECONDS = 0.5
+        os._exit(0 if Worker(plan, plan.runs, train=train).work() else 1)
+
+    (plan.folder / "runs").mkdir(parents=True, exist_ok=True)
+    process = FORK.Process(target=work)
+    process.start()
+    return process
+
+
+def test_several_workers_do_every_run_once(tmp_path: Path, postgres: str) -> None:
+    plan = plan_without_models(tmp_path, seeds=3)
+    choose_claims(plan.folder, postgres)
+    workers = [started(plan, trained) for _ in range(3)]
+    for worker in workers:
+        worker.join(PATIENCE)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert sorted((plan.folder / "runs" / "calls").read_text().split()) == sorted(run.id for run in plan.runs)
+
+
+def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: Path, postgres: str) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    choose_claims(plan.folder, postgres)
+    first = started(plan, patient)
+    until(lambda: any(plan.folder.glob("runs/*/record.json")))
+    first.kill()
+    first.join(PATIENCE)
+    second = started(plan, trained)
+    second.join(PATIENCE)
+    assert second.exitcode == 0
+    assert all(RunFolder.open(plan.run_folder(run)).read_record().status == "finished" for run in plan.runs)
+
+
+def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
+    tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (PostgresClaims(postgres, str(tmp_path)) for _ in range(2))
+    claimed = first.take_next(["a", "b"], is_idle=False)
+    assert claimed is not None and claimed.run == "a" and claimed.claim.is_held()
+    other = second.take_next(["a", "b"], is_idle=True)
+    assert other is not None and other.run == "b"
+    assert second.take("a") is None and second.take_next(["a", "b"], is_idle=True) is None
+    other.claim.release(is_done=True)
+    assert first.look() == {"b"} and second.take_next(["a", "b"], is_idle=True) is None
+    monkeypatch.setattr(postgres_claims, "STALE_SECONDS", 0.05)
+    monkeypatch.setattr(postgres_claims, "BEAT_SECONDS", 0.0)
+    time.sleep(0.1)
+    taken = second.take_next(["a", "b"], is_idle=False)
+    assert taken is not None and taken.run == "a" and not claimed.claim.is_held()
+    monkeypatch.setattr(postgres_claims, "STALE_SECONDS", PATIENCE)
+    claimed.claim.release()
+    assert second.take("a") is None, "who has lost a claim gives nothing back"
+
+
+def test_a_worker_of_another_share_is_not_given_our_runs(tmp_path: Path, postgres: str) -> None:
+    first, second = (PostgresClaims(postgres, str(tmp_path)) for _ in range(2))
+    assert (mine := first.take_next(["a", "b"], is_idle=False)) is not None and mine.run == "a"
+    assert (theirs := second.take_next(["c"], is_idle=False)) is not None and theirs.run == "c"
+    assert second.take_next([], is_idle=False) is None and first.take("b") is not None
+
+
+def test_a_plan_keeps_the_claims_it_began_with(tmp_path: Path, postgres: str) -> None:
+    assert isinstance(claims_of(tmp_path), FolderClaims)
+    choose_claims(tmp_path / "study", postgres)
+    assert isinstance(claims_of(tmp_path / "study"), PostgresClaims)
+    assert Leases(tmp_path / "begun" / "leases").take("a0") is not None
+    with pytest.raises(UsageError, match=r"launcher.claims=.* is refused: claims .* are leases in its folder"):
+        choose_claims(tmp_path / "begun", postgres)
+    with pytest.raises(UsageError, match="holds a password"):
+        check_address(f"{postgres} password=secret")
+
+
+def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_claims, "_PATIENCE_SECONDS", 0.0)
+    with pytest.raises(UsageError, match=r"the claims in host=127\.0\.0\.1 port=1 .* cannot be reached"):
+        check_address("host=127.0.0.1 port=1 dbname=none")
