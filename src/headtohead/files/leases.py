@@ -51,7 +51,7 @@ class Lease:
     is_lost: bool = False
     last_beat: float = field(default_factory=lambda: system.seconds())
     _mutex: AbstractContextManager[object] = field(default_factory=lambda: system.mutex())
-    """Excludes the thread that beats and the one that writes from each other: the next number may be one's own."""
+    """Excludes the thread that beats and the one that writes from each other: the next number may be its own."""
 
     def beat(self) -> None:
         """Touch the file, as long as it counts."""

@@ -54,7 +54,7 @@ def test_files_of_a_folder_are_splits(tmp_path: Path) -> None:
     [
         ("EU B-ORG\nrejects\n", {}, "line 2 has one field, and must have a word and its tag"),
         ("EU B-ORG\n", {"tag_field": 3}, "line 1 has 2 fields, and data.word_field=0 and data.tag_field=3"),
-        ("EU B-ORG\n\nis O\n", {"class_names": ["O", "B-PER"]}, "line 1 has tag 'B-ORG', which is none of"),
+        ("EU B-ORG\n\nis O\n", {"class_names": ["O", "B-PER"]}, "line 1 has tag 'B-ORG', which is not in"),
         ("\n\n", {}, "has no samples for the train split"),
     ],
 )

@@ -52,8 +52,8 @@ def split_samples(
             break
     if len(distinct) < total:
         raise DataError(
-            f"data={source} has only {len(distinct)} different samples under these settings, and {total} are asked "
-            f"for: lower data.num_train={sizes['train']}, or allow longer samples."
+            f"data={source} has only {len(distinct)} different samples under these settings, and {total} are "
+            f"requested: lower data.num_train={sizes['train']}, or allow longer samples."
         )
     rest = iter(distinct)
     assigned = {name: [next(rest) for _ in range(sizes[name])] for name in reversed(SPLIT_NAMES)}
