@@ -14,7 +14,7 @@ from headtohead.cli.options import parse, parser
 from headtohead.cli.terminal import folded, out, paint
 from headtohead.config.compose.choices import STUDY, Choice, choices, folders
 from headtohead.config.errors import ConfigurationError, show
-from headtohead.data.sources.hub.hub_answers import is_fetched
+from headtohead.data.sources.hub.hub_memory import is_fetched
 from headtohead.files.safe_read import parse_yaml
 
 DATA = "data"

@@ -23,7 +23,7 @@ from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.dataset_location import locate_dataset
 from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.downloads import fetch_file
-from headtohead.data.sources.hub.hub_answers import is_fetched
+from headtohead.data.sources.hub.hub_memory import is_fetched
 from headtohead.data.sources.hub.hub_tables import HubTables
 from hub_server import HubServer, hub_of
 from hub_server.serving import commit_of, point_at

@@ -10,7 +10,8 @@ from headtohead.data.cache.paths import hub_cache, hub_endpoint, is_offline
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.dataset_location import DatasetLocation
 from headtohead.data.sources.hub.dataset_reference import DatasetReference
-from headtohead.data.sources.hub.hub_answers import hub_errors, remember_fetched, unreachable
+from headtohead.data.sources.hub.hub_answers import hub_errors, unreachable
+from headtohead.data.sources.hub.hub_memory import remember_fetched
 from headtohead.data.sources.hub.repository_listing import RepositoryFile
 
 _ABANDONED_AFTER = 60.0

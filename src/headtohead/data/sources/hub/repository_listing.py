@@ -11,7 +11,8 @@ from typing import Any
 from headtohead.data.cache.paths import hub_endpoint, is_offline
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.dataset_reference import DatasetReference, is_commit
-from headtohead.data.sources.hub.hub_answers import SAVED, hub_errors, listing_of, recall, remember, unreachable
+from headtohead.data.sources.hub.hub_answers import hub_errors, unreachable
+from headtohead.data.sources.hub.hub_memory import SAVED, listing_of, recall, remember
 
 CARD = "README.md"
 _TIMEOUT = 30.0

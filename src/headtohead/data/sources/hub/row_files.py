@@ -13,7 +13,8 @@ from headtohead.data.sources.csv_files import CsvFiles
 from headtohead.data.sources.hub import row_files
 from headtohead.data.sources.hub.column_types import features_of_arrow, features_of_parquet
 from headtohead.data.sources.hub.dataset_location import DatasetLocation
-from headtohead.data.sources.hub.hub_answers import hub_errors, recall, remember
+from headtohead.data.sources.hub.hub_answers import hub_errors
+from headtohead.data.sources.hub.hub_memory import recall, remember
 from headtohead.data.sources.hub.repository_listing import RepositoryFile
 from headtohead.data.sources.hub.split_files import SUFFIXES
 from headtohead.data.sources.json_files import JsonFiles
