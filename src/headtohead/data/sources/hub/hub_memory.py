@@ -1,5 +1,4 @@
-"""Remember the hub's answers, so that data fetched once can be read offline; `h2h list` reads them without the libraries
-of data."""
+"""Remember the hub's answers, so that data fetched once can be read offline; `h2h list` reads them without torch."""
 
 from __future__ import annotations
 
