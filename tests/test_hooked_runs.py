@@ -35,6 +35,7 @@ RUNS = {
     "decoder": [*DECODER, "data.tokenizer=char"],
     "recurrent": [*DECODER, "model/mixer=lstm", "model/position=none"],
     "masked": ENCODER,
+    "diffused": ["task=masked_diffusion", *(word for word in ENCODER if not word.startswith("task="))],
     "next sentence": ["model=encoder_only", "task=masked_lm_next_sentence", "data.relation=next", *PAIRS[2:]],
     "classifier": [*CLASSIFIER, CHANGED_TEXT],
     "pairs": PAIRS,

@@ -254,7 +254,9 @@ def with_parts(case: TaskCase, parts: dict[str, Any]) -> Architecture:
 
 
 def cases() -> dict[str, dict[str, Case]]:
-    result: dict[str, dict[str, Case]] = {"tasks": {}, "choices": {}, "writing": {}, "runs": {}}
+    result: dict[str, dict[str, Case]] = {
+        "tasks": {}, "mixers": {}, "parts": {}, "writing": {}, "runs": {},
+    }  # fmt: skip
     for name, more in RUNS.items():
         sizes = () if name in ("model=text_cnn", "model=cnn", "model=mlp", "model=resnet") else SMALL
         rows = () if name.startswith("model=") else ROWS
@@ -266,8 +268,9 @@ def cases() -> dict[str, dict[str, Case]]:
         result["tasks"][f"{name} maps"] = partial(look, case, case.model)
     for name, task, parts in choices():
         case = TASKS[task]
-        for precision in ("32", "bf16"):
-            result["choices"][f"{name} {precision}"] = partial(learn, case, made(case, parts), precision)
+        kind = "mixers" if name.startswith("mixer") else "parts"
+        for precision in ("bf16",) if task in ("masked_lm", "seq2seq") else ("32", "bf16"):
+            result[kind][f"{name} {precision}"] = partial(learn, case, made(case, parts), precision)
         if (
             name.startswith(("mixer", "position", "cross", "local"))
             and case.family != "encoder_only"

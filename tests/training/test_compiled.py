@@ -35,28 +35,20 @@ def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict
 LATER = {
     *("model=mlp", "model=text_cnn", "model=recurrent_encoder_decoder", "task=tagging", "task=similarity"),
     *("task=seq2seq_at_once", "task=classification", "experts", "batch_norm", "checkpointing=every_k"),
+    *(name for name in CASES if name.startswith("task=") and CASES[name] in FAMILIES.values()),
 }
 """Cases whose parts others of the gate have too; `make laws-long` compiles them."""
-
-
-@pytest.fixture(scope="module")
-def graphs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
-    """The cases of the gate, or the later ones, as graphs whose forward and backward passes are run operation by
-    operation: what compiling changes of a computation happens there, and machine code takes ten times as long to
-    make."""
-    names = [name for name in CASES if (name in LATER) is request.param]
-    return found_by(tmp_path_factory.mktemp("graphs"), "aot_eager", names)
 
 
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("graphs", "case"),
-    [pytest.param(name in LATER, name, marks=pytest.mark.whole if name in LATER else ()) for name in CASES],
-    indirect=["graphs"],
+    "case", [pytest.param(name, marks=pytest.mark.whole) if name in LATER else name for name in CASES]
 )
-def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], case: str) -> None:
-    result = graphs[case]
+def test_compiled_losses_are_those_of_eager(case: str, tmp_path: Path) -> None:
+    """Graphs are compiled whose forward and backward passes are run operation by operation: what compiling changes of a
+    computation happens there, and machine code takes ten times as long to make."""
+    result = found_by(tmp_path, "aot_eager", [case])[case]
     assert result.get("compiled") == pytest.approx(result.get("eager"), rel=1e-5), result
     assert result["graphs"] > 0, "something was compiled"
 
