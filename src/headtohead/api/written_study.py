@@ -85,7 +85,7 @@ class WrittenStudy:
         return plain
 
     def checked(self) -> StudyDefinition:
-        """Return the study as it runs, or raise what its fields cannot mean."""
+        """Return the study as it runs; raise UsageError where its fields are inconsistent."""
         return study_from(self.name, self.fields())
 
     @property
@@ -138,7 +138,7 @@ assert {each.name for each in fields(WrittenStudy)} == {*FIELDS, *_NOT_OF_THE_FI
 def arm_overrides(arm: Arm) -> tuple[str, ...]:
     """Return the overrides that make an arm."""
     if isinstance(arm, str):
-        raise UsageError(f"an arm is the text {arm!r}: give a list of overrides, [{arm!r}]")
+        raise UsageError(f"an arm must be a list of overrides, not a string: give [{arm!r}]")
     if isinstance(arm, Mapping):
         return tuple(_changes(arm))
     if isinstance(arm, Sequence):
@@ -147,7 +147,7 @@ def arm_overrides(arm: Arm) -> tuple[str, ...]:
     if not callable(made) or not hasattr(made, "__name__"):
         raise UsageError(
             f"an arm is {type(arm).__name__}: give a list of overrides, a configuration, a class of nn.Module, or a "
-            "function that makes one (a module that is made already would start every seed from the same weights)"
+            "function that makes one (an instance of a module would start every seed from the same weights)"
         )
     if (chosen := own_choice(made, options)) is not None:
         return (chosen,)
@@ -184,7 +184,7 @@ def _direction(metric: str) -> str:
 
     known = metric_named(metric.partition("/")[2])
     if known is None or known.direction is None:
-        raise UsageError(f"metric={metric} does not tell which direction is better: give direction='min' or 'max'")
+        raise UsageError(f"metric={metric} has no known direction: give direction='min' or 'max'")
     return known.direction
 
 

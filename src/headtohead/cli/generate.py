@@ -100,16 +100,16 @@ def _parser() -> Parser:
         "--repetition-penalty", type=within(Positive), default=1.0, metavar="R", help="above 1: repeat less"
     )
     strategy.add_argument(
-        "--beams", type=within(Beams), default=1, metavar="N", help="search for the likeliest text among N"
+        "--beams", type=within(Beams), default=1, metavar="N", help="search for the most likely text among N"
     )
     strategy.add_argument(
-        "--length-penalty", type=within(Real), default=1.0, metavar="A", help="of beams: above 0 favours long ones"
+        "--length-penalty", type=within(Real), default=1.0, metavar="A", help="with beams: above 0 favours longer texts"
     )
     strategy.add_argument("--num-samples", type=within(Samples), default=1, metavar="N", help="texts for each prompt")
-    strategy.add_argument("--seed", type=within(Seed), default=0, help="of the draws; default 0")
+    strategy.add_argument("--seed", type=within(Seed), default=0, help="of sampling; default 0")
     end = taken.add_argument_group("where texts end")
     end.add_argument(
-        "--max-new-tokens", type=within(Length), metavar="N", help="default: 128, or as many as have positions"
+        "--max-new-tokens", type=within(Length), metavar="N", help="default: 128, or what the context length allows"
     )
     end.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help=r"stop before this text; \n is a newline"

@@ -35,7 +35,7 @@ def run_all(options: argparse.Namespace) -> int:
     if options.cfg:
         out("---\n".join(configuration_text(options, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
         return 1 if _report_refused(multirun) else 0
-    return _conducted(options, multirun, workers)
+    return _run_workers(options, multirun, workers)
 
 
 def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, Any]:
@@ -56,22 +56,22 @@ def _work(options: argparse.Namespace, multirun: Multirun) -> int:
     return 0 if ended else INTERRUPTED
 
 
-def _conducted(options: argparse.Namespace, multirun: Multirun, workers: Workers) -> int:
+def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Workers) -> int:
     from headtohead.execution.monitor import Monitor, clear_failed, run_to_the_end
     from headtohead.execution.run_spec import most_devices
 
     multirun.folder.mkdir(parents=True, exist_ok=True)
     if options.retry:
         clear_failed(multirun, multirun.jobs)
-    watch = Monitor(multirun, multirun.jobs)
-    missing = sum(not status.is_done for status in watch.update())
+    monitor = Monitor(multirun, multirun.jobs)
+    missing = sum(not status.is_done for status in monitor.update())
     runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
-    note(f"{runs}, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
+    note(f"{runs}, {missing} to run; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _report_refused(multirun)
     commands = workers.commands(_command(options), multirun, devices=most_devices(multirun.jobs), most=missing)
     try:
         with progress(len) as show_progress:
-            ended = run_to_the_end(watch, workers.launcher, commands, show_progress)
+            ended = run_to_the_end(monitor, workers.launcher, commands, show_progress)
     except KeyboardInterrupt:
         note("interrupted; the same command resumes it")
         return INTERRUPTED
@@ -96,21 +96,21 @@ def _summary(multirun: Multirun, ended: Sequence[EndedCommand]) -> int:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
     failed = {job: record for job, record in records.items() if record is None or record.status != "finished"}
     for job, record in failed.items():
-        error_line(f"{job.name} {_trouble(record)}: h2h train {shlex.join(job.overrides)}")
+        error_line(f"{job.name} {_failure(record)}: h2h train {shlex.join(job.overrides)}")
     refused = _report_refused(multirun)
     total = len(multirun.jobs) + len(multirun.refused)
     note(f"{len(records) - len(failed)} of {total} finished" + (", --retry restarts failed ones" if failed else ""))
     return 1 if failed or refused else 0
 
 
-def _trouble(record: RunRecord | None) -> str:
+def _failure(record: RunRecord | None) -> str:
     if record is None:
-        return "was not begun"
+        return "never started"
     where = "" if record.path is None else f", {os.path.relpath(record.path)}"
     return f"{record.status.replace('_', ' ')} ({record.reason}{where})"
 
 
 def _report_refused(multirun: Multirun) -> bool:
     for overrides, reason in multirun.refused.items():
-        error_line(f"no run of {overrides}: {reason}")
+        error_line(f"refused {overrides}: {reason}")
     return bool(multirun.refused)

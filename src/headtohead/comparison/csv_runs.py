@@ -192,7 +192,7 @@ def _who(column: str) -> dict[str, str]:
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-", "inf", "+inf", "-inf", "infinity", "-infinity"))
 _OVERFLOWS = 1e300
-"""Sums of numbers like it are not numbers; no run that goes well has them."""
+"""Larger values overflow where they are summed; a run with one has diverged."""
 _SEPARATORS = ",;\t"
 
 

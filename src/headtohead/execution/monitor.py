@@ -15,7 +15,7 @@ from headtohead.execution.single_run import ended_record, record_of
 
 _POLL_SECONDS = 0.5
 _POLL_SHARE = 9
-"""The times that a look took, which pass before the next: to look at ten thousand runs takes a tenth of the time."""
+"""The pause between polls as a multiple of what the last one took: polling takes a tenth of the time at most."""
 RETRIED = ("failed", "out_of_memory")
 
 
@@ -76,7 +76,7 @@ def run_to_the_end(
 
 
 def clear_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
-    """So that they restart; what is being run is left alone."""
+    """Delete failed runs, so that workers start them again; those that are running stay."""
     claims = claims_of(plan.folder)
     for run in runs:
         folder = plan.run_folder(run)

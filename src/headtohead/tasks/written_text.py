@@ -1,4 +1,4 @@
-"""A decoder continues the first half of a text with the likeliest token each time."""
+"""A decoder continues the first half of a text by greedy decoding."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 from headtohead.files.atomic_write import replace_bytes
 
 ALL_ROWS = 2**63 - 1
-"""The number up to which a server that has everything has the rows."""
+"""The number of the last row on a server that has every row."""
 _HEAD, _BLOCK = 7, 32768
 _PIECE = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
@@ -33,7 +33,7 @@ class UploadTarget:
 
 
 def address_of(file: Path) -> UploadTarget | None:
-    """Return the target that the file names, or None if a kill came before it was written."""
+    """Return the target that the file names, or None if the process was killed before writing it."""
     for record in _records(file.read_bytes()):
         message = _message(record)
         if message.HasField("run"):
@@ -44,7 +44,7 @@ def address_of(file: Path) -> UploadTarget | None:
 def artifacts_in(file: Path, *, aliases: Path) -> list[bytes]:
     """Return the records of artifacts, to be added to another file of the same run.
 
-    The client sends the paths of the files along, which would tell the home folder: links in `aliases` stand for them.
+    The client sends the paths of the files along, which would leak the home directory: links in `aliases` replace them.
     """
     records: list[bytes] = []
     for record in _records(file.read_bytes()):
@@ -69,7 +69,7 @@ def messages_of(file: Path) -> Iterator[Any]:
 
 
 def write_rest(file: Path, target: Path, *, last_on_server: int, added: Sequence[bytes] = ()) -> None:
-    """The same file without the rows up to the number that the server holds, and with records from elsewhere."""
+    """Copy the file without the rows that the server already has, and with records from elsewhere."""
     replace_bytes(target, with_records(file, added, last_on_server=last_on_server))
 
 
@@ -95,7 +95,7 @@ def _message(record: bytes) -> Any:
 
 
 def _records(content: bytes) -> Iterator[bytes]:
-    """Up to the first one that is torn: a kill can tear the last."""
+    """Yield the records up to the first that is truncated: a kill can cut the last short."""
     offset, parts = _HEAD, b""
     while offset + _PIECE.size <= len(content):
         if (room := _BLOCK - offset % _BLOCK) < _PIECE.size:

@@ -39,12 +39,10 @@ def _benjamini_hochberg(family: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(stats.false_discovery_control(family))
 
 
-# Looking before all seeds are in, at a price: alpha spent in O'Brien and Fleming's manner after Lan and DeMets.
-#
-# https://doi.org/10.1093/biomet/70.3.659. A look at few seeds may spend next to nothing: the last one keeps nearly all.
-# Boundaries of normal scores let t-tests of so few seeds err in 5.3 to 5.8 % of
-# studies: these are found by simulation of
-# the t-tests themselves (https://doi.org/10.1016/j.cct.2007.02.006). A family spends for each of its contrasts apart
+# Interim analyses spend alpha in O'Brien and Fleming's manner (Lan and DeMets, https://doi.org/10.1093/biomet/70.3.659):
+# an analysis of few seeds may spend next to nothing, and the last keeps nearly all. Boundaries of normal scores let
+# t-tests of so few seeds err in 5.3 to 5.8 % of studies, so these come from simulations of the t-tests themselves
+# (https://doi.org/10.1016/j.cct.2007.02.006). Each contrast of a family spends its own alpha
 # (https://doi.org/10.1080/19466315.2013.807748).
 
 

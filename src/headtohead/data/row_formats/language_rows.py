@@ -170,8 +170,8 @@ class LanguageFormat(RowFormat[str]):
         return StridedRows(documents, length=length, stride=stride, byte_counter=counter)
 
     def longer(self, test: Table, multiple: int) -> LanguageFormat:
-        """Return rows of more context; where documents are read separately, they must be long themselves for that to
-        help."""
+        """Return rows of more context; where documents are read separately, that only helps if most of them are longer
+        than the new length."""
         length, documents = multiple * self.context_length, ragged(test, "tokens").lengths
         enough = documents[documents > length].sum() >= _LONG_SHARE * documents.sum()
         if self.packing != "stream" and not enough:

@@ -36,11 +36,11 @@ def section(results: ComparisonResults) -> Section | None:
     layers = _layers(displayed)
     rows, left_out = _rows(displayed, layers[:_LAYERS])
     caption = (
-        f"Where each layer looks, seed {seed}. Rows of a map are queries from top to bottom, columns are keys; bright "
-        "is much, each map on a scale of its own, which stands below it; no colour: not allowed to be seen. Implicit "
-        "attention is what a mixer without softmax would have had to attend to for the same output; a receptive field, "
-        "of what has no attention at all, is how much outputs change with inputs. The first sample "
-        f"of validation, up to {_HEADS} heads of a layer, at the last step that was looked at."
+        f"Attention of each layer, seed {seed}. Rows are queries from top to bottom, columns are keys. Brighter means "
+        "a larger weight; each map has its own scale, given below it; masked pairs have no colour. Implicit attention is "
+        "what a mixer without softmax would have had to attend to for the same output; for layers without attention, "
+        "the receptive field shows how much each output changes with each input. First validation sample, up to "
+        f"{_HEADS} heads of a layer, at the last probed step."
     )
     parts: list[SectionPart] = [PictureGrid([ArmName(name) for name in displayed], rows, caption)]
     parts += [ReportText(sentence, "note") for sentence in (*left_out, *_missing(results, displayed, layers))]

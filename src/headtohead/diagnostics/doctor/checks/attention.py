@@ -1,6 +1,5 @@
-"""Check whether attention can choose: scores that are too large point at one key from the start, and those that are too
-small, or do not depend on the tokens, at all alike (scaling by 1/sqrt(K): Vaswani et al. 2017,
-https://arxiv.org/abs/1706.03762)."""
+"""Check attention scores at initialisation: too large gives one-hot weights, too small or independent of the tokens
+gives uniform weights (scaling by 1/sqrt(K): Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from headtohead.interpretability.recorded_attention import attention_maps
 _FEWEST_KEYS = 4
 _TOO_LARGE = 1.8
 """A standard deviation of scores; 1 is expected, and sqrt(K) where they are not scaled. Wide heads are given more room,
-half the way to sqrt(K), since queries that an encoding's bias reads add to it."""
+half the way to sqrt(K), because position biases that depend on the query increase the spread."""
 _TOO_SMALL = 0.02
 """Scaling by 1/K, as some do, gives 1/sqrt(K): 0.06 at K = 256."""
 _ONE_HOT = 0.1
@@ -60,7 +59,7 @@ def attention(patient: Patient) -> Finding:
         "smallest_score_deviation": min(smallest.by_head),
         "entropy_share_at_start": share,
     }
-    wrong = _unscaled(largest) or _indifferent(smallest) or _misnamed(patient) or _decided(share)
+    wrong = _unscaled(largest) or _uniform(smallest) or _weights_disagree(patient) or _saturated(share)
     if wrong is not None:
         return replace(wrong, measured=measured)
     message = (
@@ -82,21 +81,21 @@ def _unscaled(spread: ScoreSpread) -> Finding | None:
     return Finding("fault", message, "divide scores by sqrt(head width): model.mixer.scale=null does")
 
 
-def _indifferent(spread: ScoreSpread) -> Finding | None:
+def _uniform(spread: ScoreSpread) -> Finding | None:
     dead = [value for value in spread.by_head if value < _TOO_SMALL]
     if not dead:
         return None
     message = (
-        f"{len(dead)} of {len(spread.by_head)} heads of {spread.call.name} look at all tokens alike: their scores have "
-        f"standard deviation {min(dead):.0e}, and 1 is expected"
+        f"{len(dead)} of {len(spread.by_head)} heads of {spread.call.name} attend to all tokens equally: their scores "
+        f"have standard deviation {min(dead):.0e}, and 1 is expected"
     )
     return Finding(
         "fault", message, "look for queries, keys or a scale of zero: model.mixer.scale=null is 1/sqrt(width)"
     )
 
 
-def _misnamed(patient: Patient) -> Finding | None:
-    """Mixers whose forward gives something else than their weights do; a causal mask is another check's matter."""
+def _weights_disagree(patient: Patient) -> Finding | None:
+    """Return a fault where forward and attention() disagree; the causal mask is the matter of another check."""
     patient.exact.eval()
     with torch.no_grad():
         for call in part_calls(patient.exact, patient.example, (HasAttentionMaps,)):
@@ -106,17 +105,15 @@ def _misnamed(patient: Patient) -> Finding | None:
             masks = (None,) if isinstance(part, CrossMixer) else (None, True, False)
             weights = [part.attention(call.x, context, causal=causal) for causal in masks]
             if all(difference(part.mixed(own, call.x, context), y) > SAME for own in weights):
-                message = f"forward of {call.name} mixes by weights other than those of its attention()"
+                message = f"forward of {call.name} uses other weights than its attention() returns"
                 return Finding("fault", message, "look for another scale, mask or bias in one of the two")
     return None
 
 
-def _decided(share: float) -> Finding | None:
+def _saturated(share: float) -> Finding | None:
     if share >= _ONE_HOT:
         return None
-    message = (
-        f"at the start a head spends its weight on single keys: its entropy is {share:.0%} of the largest possible"
-    )
+    message = f"a head is nearly one-hot at initialisation: its entropy is {share:.0%} of the largest possible"
     return Finding("warning", message, "take a smaller initialisation, or model.mixer.qk_norm=true")
 
 
@@ -153,7 +150,7 @@ def _deviations(weights: Float[Tensor, "B H L M"]) -> list[float]:
 
 
 def _of_unit_scores(patient: Patient) -> Architecture:
-    """A copy as it starts, but for the size of queries and keys: the larger of them keep the variance of tokens.
+    """Return a copy at initialisation whose query and key maps are rescaled: the larger keep the variance of tokens.
 
     Their sizes keep their proportion, in which an initialisation may hide the scale (T5).
     """
@@ -170,7 +167,7 @@ def _of_unit_scores(patient: Patient) -> Architecture:
 
 
 def _entropy_share(patient: Patient) -> float:
-    """Return the lowest of all heads, of what is possible, at the start and on real data."""
+    """Return the least entropy of any head as a share of the largest possible, at initialisation on real data."""
     statistics = head_statistics(attention_maps(patient.model, patient.few.inputs())).values()
     shares = [share for heads in statistics for share in heads["entropy_share"] if share == share]
     return min(1.0, *shares)
