@@ -80,7 +80,7 @@ def generate(
 ) -> list[GeneratedText]:
     """Let a finished run write: `generate(record.path, "the old teacher", temperature=0.8)[0].text`.
 
-    The likeliest token each time, unless a temperature or top_p ask for draws, or beams for a search;
+    The most likely token each time, unless a temperature or top_p ask for draws, or beams for a search;
     `load_run(path).generate` takes every option.
     """
     return _loaded(run, trust).generate(

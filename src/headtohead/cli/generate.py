@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  h2h generate outputs/default/RUN --prompt "the old teacher"       the likeliest token each time
+  h2h generate outputs/default/RUN --prompt "the old teacher"       the most likely token each time
   h2h generate RUN --prompt "the old" --temperature 0.8 --top-p 0.9 --seed 3
                                                                     sampled; the same seed gives the same text
   h2h generate RUN --prompt "the" --top-k 20 --num-samples 5        several texts for a prompt
@@ -88,9 +88,12 @@ def _parser() -> Parser:
     what.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="may be given several times")
     what.add_argument("--prompts", metavar="FILE", help="a prompt per line; - is standard input")
     what.add_argument("--tokens", action="append", default=[], metavar="N,N", help="a prompt as token ids")
-    strategy = taken.add_argument_group("how tokens are chosen (default: the likeliest)")
+    strategy = taken.add_argument_group("how tokens are chosen (default: the most likely)")
     strategy.add_argument(
-        "--temperature", type=within(Temperature), metavar="T", help="sample from logits divided by T; 0: the likeliest"
+        "--temperature",
+        type=within(Temperature),
+        metavar="T",
+        help="sample from logits divided by T; 0: the most likely",
     )
     strategy.add_argument("--top-k", type=within(Vocabulary), metavar="K", help="sample from the K likeliest tokens")
     strategy.add_argument(

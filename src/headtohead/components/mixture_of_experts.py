@@ -130,7 +130,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         return self._mixed(tokens, routes, has_room, context).view_as(x)
 
     def route(self, tokens: Float[Tensor, "N D"]) -> ExpertRoutes:
-        """Return the likeliest experts of every token, weighted by their probabilities among all, or among the
+        """Return the most likely experts of every token, weighted by their probabilities among all, or among the
         chosen."""
         exact = at_least_float32(tokens.dtype)
         with without_autocast(tokens):  # small differences of scores decide

@@ -76,7 +76,7 @@ class RunTranslator:
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """Return the likeliest by a beam search; of a text longer than the model reads, its beginning."""
+        """Return the most likely by a beam search; of a text longer than the model reads, its beginning."""
         spec = self.data.spec()
         assert spec.encode is not None and spec.decode is not None, "pairs of texts have a tokenizer"
         prompts = [spec.encode(text)[: spec.max_length] for text in texts]

@@ -46,7 +46,7 @@ class LoadedRun(FinishedRun):
     ) -> list[GeneratedText]:
         """Generate texts for a prompt, or for several at once: `generate("the old teacher")[0].text`.
 
-        The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search. A
+        The most likely token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search. A
         prompt is a text, or token ids; `show(number, text)` is told what is added to a text as it is written.
         """
         strategy = DecodingStrategy(

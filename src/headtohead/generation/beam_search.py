@@ -1,4 +1,4 @@
-"""Beam search: the likeliest text, sought among the likeliest prefixes (Lowerre 1976,
+"""Beam search: the most likely text, sought among the most likely prefixes (Lowerre 1976,
 https://stacks.stanford.edu/file/druid:rq916rn6924/rq916rn6924.pdf), by log-probability per length^penalty (Wu et al.
 2016, https://arxiv.org/abs/1609.08144)."""
 
@@ -53,7 +53,7 @@ class _FinishedBeams:
 
 
 class _Beams:
-    """The state of the search: for every prompt `beams` rows of the batch, the likeliest first."""
+    """The state of the search: for every prompt `beams` rows of the batch, the most likely first."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ def with_repetition_penalty(
 
 
 def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
-    """Rule out all but the k likeliest tokens (Fan et al. 2018, https://arxiv.org/abs/1805.04833)."""
+    """Rule out all but the k most likely tokens (Fan et al. 2018, https://arxiv.org/abs/1805.04833)."""
     if k >= logits.shape[-1]:
         return logits
     least = logits.topk(k, dim=-1).values[:, -1:]
@@ -36,7 +36,7 @@ def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
 
 
 def top_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
-    """Rule out all tokens but the nucleus: the fewest tokens, likeliest first, that hold a share p of the probability
+    """Rule out all tokens but the nucleus: the fewest tokens, most likely first, that hold a share p of the probability
     (Holtzman et al. 2020, https://arxiv.org/abs/1904.09751)."""
     ordered, order = logits.sort(dim=-1, descending=True)
     shares = ordered.softmax(-1, dtype=at_least_float32(logits.dtype))
@@ -190,17 +190,17 @@ def greedy(
     bos_id: int = 1,
     eos_id: int | None = None,
 ) -> Int[Tensor, "B T"]:
-    """Return the likeliest next token, `max_length` times; a row that has ended repeats `eos_id`."""
+    """Return the most likely next token, `max_length` times; a row that has ended repeats `eos_id`."""
     with model.writing():
         logits, state = model.prefill(tokens, valid, room=max_length, bos_id=bos_id)
         written = torch.full((len(tokens), max_length), 0 if eos_id is None else eos_id, device=tokens.device)
         finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
 
-        def likeliest(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
+        def most_likely(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
             token = logits.argmax(-1)
             return token if eos_id is None else token.masked_fill(finished, eos_id)
 
-        for index, token in enumerate(steps(model, logits, state, choose=likeliest, max_new_tokens=max_length)):
+        for index, token in enumerate(steps(model, logits, state, choose=most_likely, max_new_tokens=max_length)):
             written[:, index] = token
             if eos_id is not None:
                 finished |= token == eos_id

@@ -1,4 +1,4 @@
-"""The ways in which a model writes: the likeliest token, a sampled one, or a beam search."""
+"""The ways in which a model writes: the most likely token, a sampled one, or a beam search."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class DecodingStrategyError(UsageError):
 
 @dataclass(frozen=True)
 class DecodingStrategy:
-    """The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search."""
+    """The most likely token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search."""
 
     max_new_tokens: Length = 128
     temperature: Temperature | None = None
-    """The divisor of logits before a draw; 0 is the likeliest token."""
+    """The divisor of logits before a draw; 0 is the most likely token."""
     top_k: Vocabulary | None = None
-    """Draw from so many of the likeliest tokens."""
+    """Draw from so many of the most likely tokens."""
     top_p: Share | None = None
     """Draw from the fewest tokens that hold this share of the probability."""
     repetition_penalty: Positive = 1.0
@@ -42,12 +42,12 @@ class DecodingStrategy:
     def _check_together(self) -> None:
         if self.beams > 1 and self.is_sampled:
             raise DecodingStrategyError(
-                f"beams={self.beams} search for the likeliest text, and temperature, top_k and top_p draw one: "
+                f"beams={self.beams} search for the most likely text, and temperature, top_k and top_p draw one: "
                 "leave either out"
             )
         if self.beams == 1 and self.num_samples > 1 and not self.is_sampled:
             raise DecodingStrategyError(
-                f"num_samples={self.num_samples} texts of the likeliest tokens would be the same text: "
+                f"num_samples={self.num_samples} texts of the most likely tokens would be the same text: "
                 "give a temperature, top_k or top_p to draw them, or beams"
             )
         if 1 < self.beams < self.num_samples:

@@ -26,7 +26,7 @@ def denoise(
 ) -> Int[Tensor, "B L"]:
     """Return the tokens with the hidden ones written in so many steps, of about equally many tokens each.
 
-    At temperature 0 a token is the likeliest; else it is drawn, and its own probability says how sure the model is.
+    At temperature 0 a token is the most likely; else it is drawn, and its own probability says how sure the model is.
     """
     written, hidden = tokens.masked_fill(hidden, mask_id), hidden.clone()
     totals = hidden.sum(1)

@@ -32,7 +32,7 @@ class Likelihood:
     log_likelihood: float
     """The sum over its tokens, in nats."""
     is_greedy: bool
-    """Whether each of its tokens is the likeliest one."""
+    """Whether each of its tokens is the most likely one."""
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ _LOSSES = frozenset(
 USUAL_RESULTS = (
     "loss", "val_loss", "test_loss", "accuracy", "acc", "perplexity", "score", "value", "metric", "result",
 )  # fmt: skip
-"""The usual names of the column of results in other programs, the likeliest first."""
+"""The usual names of the column of results in other programs, the most likely first."""
 
 
 def guessed(name: str) -> Metric | None:

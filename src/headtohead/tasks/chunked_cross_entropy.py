@@ -61,13 +61,13 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums over the scored rows: the loss in nats, how many targets were the likeliest token, how many rows."""
+    """Sums over the scored rows: the loss in nats, how many targets were the most likely token, how many rows."""
 
     loss: Tensor
     correct: Tensor
     count: Tensor
     predicted: Int[Tensor, " N"]
-    """The likeliest token of each row that was given."""
+    """The most likely token of each row that was given."""
     losses: Float[Tensor, " N"]
     """The loss of each row; 0 where nothing counts."""
 

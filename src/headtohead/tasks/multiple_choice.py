@@ -1,4 +1,4 @@
-"""Classify with a language model as it is: the class whose word is the likeliest after a prompt (Brown et al. 2020,
+"""Classify with a language model as it is: the class whose word is the most likely after a prompt (Brown et al. 2020,
 https://arxiv.org/abs/2005.14165, section 2.4)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROOM_FOR_OTHER_SPELLING = 8
 
 
 class MultipleChoice(Classification):
-    """Choose the likeliest class word after a prompt.
+    """Choose the most likely class word after a prompt.
 
     With trainer.max_steps=0 nothing is trained: zero-shot without examples, few-shot with them. Otherwise training
     learns the word of the true class, and metrics are those of any classifier: `loss` is that of the shares of the

@@ -97,7 +97,7 @@ class SequenceToSequenceInOneRow(SequenceToSequence):
 
 
 class SequenceToSequenceAtOnce(SequenceToSequenceInOneRow):
-    """No target token sees another, so that the likeliest text is that of the likeliest tokens, whatever the beams.
+    """No target token sees another, so that the most likely text is that of the most likely tokens, whatever the beams.
     Every row has as many masks, so that none reveals the target's length; tokens after the end token do not count."""
 
     head: ClassVar[HeadName] = "masked_language_model"

@@ -132,7 +132,7 @@ def best_of(candidates: Iterable[Candidate], count: int) -> tuple[Candidate, ...
 
 def joined_windows(windows: Iterable[SpanScores], count: int) -> list[SpanScores]:
     """Join the windows of each question, in order. A question counts as unanswerable as far as the window says so in
-    which an answer is likeliest."""
+    which an answer is most likely."""
     of: dict[int, list[SpanScores]] = {}
     for window in windows:
         of.setdefault(window.number, []).append(window)

@@ -93,7 +93,7 @@ class TokenPrediction(Task):
 
     @torch.no_grad()
     def predicted(self, model: Architecture, batch: Batch) -> Int[Tensor, "B L"]:
-        """Return the likeliest token wherever there is a target, and IGNORED elsewhere."""
+        """Return the most likely token wherever there is a target, and IGNORED elsewhere."""
         return at_target_positions(
             self.token_scores(model, model.features(**batch.inputs()), batch).predicted, targets_of(batch)
         )

@@ -37,10 +37,10 @@ def section(results: ComparisonResults) -> Section | None:
     rows, left_out = _rows(displayed, layers[:_LAYERS])
     caption = (
         f"Attention of each layer, seed {seed}. Rows are queries from top to bottom, columns are keys. Brighter means "
-        "a larger weight; each map has its own scale, given below it; masked pairs have no colour. Implicit attention is "
-        "what a mixer without softmax would have had to attend to for the same output; for layers without attention, "
-        "the receptive field shows how much each output changes with each input. First validation sample, up to "
-        f"{_HEADS} heads of a layer, at the last probed step."
+        "a larger weight; each map has its own scale, given below it; masked pairs have no colour. Implicit attention "
+        "is what a mixer without softmax would have had to attend to for the same output; for layers without "
+        "attention, the receptive field shows how much each output changes with each input. First validation sample, "
+        f"up to {_HEADS} heads of a layer, at the last probed step."
     )
     parts: list[SectionPart] = [PictureGrid([ArmName(name) for name in displayed], rows, caption)]
     parts += [ReportText(sentence, "note") for sentence in (*left_out, *_missing(results, displayed, layers))]
