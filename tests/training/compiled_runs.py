@@ -31,7 +31,9 @@ FAMILIES: dict[str, list[str]] = {
         "model.module.num_classes=2", *LABELS,
     ],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
+    "qwen3_next": ["model=qwen3_next", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent": ["model=recurrent", *LINES, *NARROW],
+    "recurrent_gemma": ["model=recurrent_gemma", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent_encoder_decoder": ["model=recurrent_encoder_decoder", "task=seq2seq", *PAIRS, *NARROW],
     "resnet": ["model=resnet", *IMAGES],
     "text_cnn": ["model=text_cnn", *LABELS, *NARROW],
@@ -42,6 +44,7 @@ TASKS: dict[str, list[str]] = {
     "classification": ["model=encoder_only", *LABELS, *SMALL],
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
+    "masked_diffusion": ["model=encoder_only", "task=masked_diffusion", *LINES, *SMALL],
     "masked_lm_next_sentence": [
         "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",
         "data.documents=line", "data.tokenizer=char", "data.batch_size=8", *SMALL,

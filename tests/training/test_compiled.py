@@ -33,7 +33,14 @@ def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict
 
 
 LATER = {
-    *("model=mlp", "model=text_cnn", "model=recurrent_encoder_decoder", "task=tagging", "task=similarity"),
+    *(
+        "model=qwen3_next",
+        "model=mlp",
+        "model=text_cnn",
+        "model=recurrent_encoder_decoder",
+        "task=tagging",
+        "task=similarity",
+    ),
     *("task=seq2seq_at_once", "task=classification", "experts", "batch_norm", "checkpointing=every_k"),
     *(name for name in CASES if name.startswith("task=") and CASES[name] in FAMILIES.values()),
 }
