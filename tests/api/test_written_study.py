@@ -63,7 +63,7 @@ def test_a_configuration_is_an_arm_that_composes_to_itself() -> None:
 
 @pytest.mark.parametrize(
     ("arm", "words"),
-    [("model/norm=rms_norm", "give a list of overrides"), (OneLayer(), "start every seed from the same weights")],
+    [("model/norm=rms_norm", "must be a list of overrides"), (OneLayer(), "start every seed from the same weights")],
 )
 def test_what_is_no_arm_is_refused_with_what_to_give(arm: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):

@@ -86,7 +86,7 @@ def test_a_failing_run_takes_no_other_along_one_that_was_killed_goes_on_and_what
     assert "finished" in shown.out
     done = {run.path / "record.json": (run.path / "record.json").stat().st_mtime_ns for run in find_runs("outputs")}
     assert main(["train", "-m", *overrides[:-1], "model.max_length=null", "--workers", "2"]) == 0
-    assert "1 run, 0 of them to do" in capfd.readouterr().err
+    assert "1 run, 0 to run" in capfd.readouterr().err
     assert done == {path: path.stat().st_mtime_ns for path in done}
 
 

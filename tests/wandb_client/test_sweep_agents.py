@@ -104,7 +104,7 @@ def test_a_sweep_of_the_server_is_begun_interrupted_and_gone_on_with_by_one_comm
     until(lambda: not still_running(tmp_path))
 
     again = ("--wandb", "--join", f"me/headtohead/{sweep.id}")
-    assert f"h2h sweep {file} seed=3 {' '.join(again)} goes on" in message(tmp_path, "h2h")
+    assert f"h2h sweep {file} seed=3 {' '.join(again)} resumes the sweep" in message(tmp_path, "h2h")
     assert started(tmp_path, server, "h2h", "sweep", str(file), "seed=3", *again).wait(PATIENCE) == 0
     assert (records(folder)[SHORT].status, sweep.state) == ("finished", "FINISHED")
     table = message(tmp_path, "h2h")
