@@ -58,7 +58,9 @@ PLANTED = [
         id="no scaling for images",
         marks=pytest.mark.slow,
     ),
-    pytest.param(DECODER, MIXER + "DividesByNothing", "attention", "(DividesByNothing) uses other weights", id="hidden scale"),
+    pytest.param(
+        DECODER, MIXER + "DividesByNothing", "attention", "(DividesByNothing) uses other weights", id="hidden scale"
+    ),
     pytest.param(DECODER, MIXER + "LooksAtAllAlike", "attention", "4 of 4 heads", id="dead heads"),
     pytest.param(DECODER, MIXER + "IsFrozen", "parameters", "25% of the weights are frozen", id="frozen layers"),
     pytest.param(DECODER, MIXER + "StopsTheGradient", "parameters", "detach()", id="detached layers"),
