@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import pytest
 
 
-def every(step: int, cases: Iterable[Any]) -> list[Any]:
-    """Return the cases as parameters, of which all but each so manieth one are `whole`."""
-    return [case if index % step == 0 else _whole(case) for index, case in enumerate(cases)]
-
-
-def diagonal(*axes: Sequence[Any], names: Any = str) -> list[Any]:
+def diagonal(*axes: Sequence[Any], names: Callable[[Any], str] = str) -> list[Any]:
     """Return all combinations of the axes as parameters; those in which every case of every axis meets one case of the
     others are of the gate, the rest is `whole`."""
     most = max(map(len, axes))
@@ -27,9 +22,3 @@ def diagonal(*axes: Sequence[Any], names: Any = str) -> list[Any]:
         )
         for numbers in product(*(range(len(axis)) for axis in axes))
     ]
-
-
-def _whole(case: Any) -> Any:
-    if hasattr(case, "marks"):
-        return pytest.param(*case.values, id=case.id, marks=(*case.marks, pytest.mark.whole))
-    return pytest.param(case, marks=pytest.mark.whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -122,9 +123,9 @@ class ReportedResults(Result):
     """Results of many runs: everything that the report shows, as objects."""
 
     @property
+    @abstractmethod
     def results(self) -> ComparisonResults:
         """Return the runs by arm, with all that the report is made of."""
-        raise NotImplementedError
 
     @property
     def sentences(self) -> Sequence[str]:
