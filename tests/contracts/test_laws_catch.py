@@ -71,6 +71,18 @@ class StopsAGradient(SoftmaxAttention):
         return super().forward(x, context).detach() + 0.0 * x
 
 
+class HasAGainThatNobodyDraws(SoftmaxAttention):
+    def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0) -> None:
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+        self.gain = nn.Parameter(torch.ones(d_model))
+
+
+class DrawsAGainFromItsOldValue(HasAGainThatNobodyDraws):
+    def reset_parameters(self) -> None:
+        with torch.no_grad():
+            self.gain.mul_(0.5)
+
+
 class Overflows(SoftmaxAttention):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         return super().forward(x, context) * 1e30 * 1e30
@@ -170,6 +182,8 @@ FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
     (equivalence_laws.kernel_named, SaysThatItIsFused, False, torch.float32),
     (equivalence_laws.stepwise, SeesTheFuture, True, torch.float64),
     (equivalence_laws.finite_gradients, StopsAGradient, True, torch.float64),
+    (equivalence_laws.redrawn, HasAGainThatNobodyDraws, True, torch.float64),
+    (equivalence_laws.redrawn, DrawsAGainFromItsOldValue, True, torch.float64),
     (equivalence_laws.finite_gradients, Overflows, True, torch.float32),
     (equivalence_laws.slow_twin, ScalesWrongly, True, torch.float64),
     (equivalence_laws.slow_twin, ScalesWrongly, False, torch.float32),
