@@ -16,7 +16,8 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.estimates.device_speed import speed_of, speeds
 from headtohead.estimates.fake_tensors import PlannedWorkspace
 from headtohead.estimates.layouts import Layout, layout_of, layouts
-from headtohead.estimates.plan import Plan, RunPlanner, parsed_devices, plan
+from headtohead.estimates.plan import Plan, cheapest_plan, parsed_devices, plan
+from headtohead.estimates.run_planner import RunPlanner
 from headtohead.estimates.step_times import TimedModel
 from headtohead.estimates.work_meter import LEFT, SAVED, TensorMeter, WorkMeter, living_tensors
 from headtohead.tasks import chunked_cross_entropy
@@ -223,3 +224,24 @@ def test_the_command_lists_devices_and_wants_some(capsys: pytest.CaptureFixture[
     assert main(["plan"]) == 2 and "--on h100x8" in capsys.readouterr().err
     assert main(["plan", "--on", "l4x2", "--price", "1", *SMALL]) == 0
     assert "the cheapest that fits" in capsys.readouterr().out
+
+
+def test_a_run_of_a_study_has_as_many_devices_as_make_it_cheapest() -> None:
+    small, alone = cheapest_plan(composed(), "h100x8", price=2.0), plan(composed(), "h100", price=2.0)
+    assert small.devices == 1 and small.best == alone.best, "messages would cost more than they save"
+    wide = cheapest_plan(composed("model.d_model=8192", "model.num_layers=24"), "h100x16", price=2.0)
+    assert 1 < wide.devices <= 16 and wide.best is not None and wide.best.price is not None
+    assert wide.best.price == pytest.approx(2.0 * wide.device_hours)
+
+
+def test_a_study_is_planned_on_devices_by_both_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    devices = ["--on", "l4x2", "--price", "1", "--json"]
+    assert main(["study", "norms_small", "--plan", *devices]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert main(["plan", "--study", "norms_small", *devices]) == 0
+    assert json.loads(capsys.readouterr().out) == planned
+    assert {arm: each["runs"] for arm, each in planned["arms"].items()} == {"layer_norm": 3, "rms_norm": 3}
+    assert main(["study", "norms_small", "--plan", *devices[:-1]]) == 0
+    shown = capsys.readouterr().out
+    assert "all runs: " in shown and "hours with runs side by side" in shown
+    assert main(["study", "norms_small", *devices]) == 2 and "--plan --on h100x8" in capsys.readouterr().err
