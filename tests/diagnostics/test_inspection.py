@@ -10,14 +10,25 @@ import pytest
 import torch
 from rich.console import Console
 
+import headtohead as h2h
+from headtohead.api.configurations import InspectedModel
 from headtohead.architectures.architecture import InputSize
 from headtohead.architectures.ledger import ledger
 from headtohead.architectures.operation_counter import counting
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.linear.retention import Retention
+from headtohead.config.compose.composition import compose_checked
 from headtohead.diagnostics.inspection import Inspection, inspect
 from headtohead.diagnostics.inspection_tables import fold, memory, number, show_inspection
+from headtohead.estimates import replayed_lengths
+from headtohead.estimates.layouts import Layout
+from headtohead.estimates.run_planner import RunPlanner
 from small_models import FAMILIES, SIZE, VOCAB_SIZE, small_model
+
+TINY = [
+    "model.d_model=16", "model.num_layers=2", "model.num_heads=2", "model.vocab_size=64", "data.num_train=400",
+    "data.num_validation=8", "data.num_test=8", "data.batch_size=2", "data.tokenizer=char",
+]  # fmt: skip
 
 
 def on_meta(family: str, size: InputSize = SIZE, **changes: object) -> Inspection:
@@ -120,3 +131,36 @@ def test_equal_layers_are_folded_and_different_ones_are_not() -> None:
 def test_numbers_are_written_for_people() -> None:
     assert [number(value) for value in (0, 999, 1234567, 2.5e12)] == ["0", "999", "1.235 M", "2.5 T"]
     assert [memory(value) for value in (12, 2048, 3 * 2**30)] == ["12 B", "2 KiB", "3 GiB"]
+
+
+@pytest.mark.parametrize("mixer", ["softmax_attention", "sliding_window model.mixer.window=32", "mamba2"])
+def test_a_long_row_is_inspected_and_planned_at_shorter_lengths(mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def seen() -> tuple[InspectedModel, float]:
+        words = [
+            *f"model/mixer={mixer}".split(),
+            "model/position=none",
+            "data.context_length=768",
+            "data.packing=stream",
+        ]
+        config = compose_checked("train", [*words, *TINY])
+        return h2h.inspect(config), RunPlanner(config, "cpu").layout_costs.memory(Layout(), 2).total
+
+    whole, planned = seen()
+    monkeypatch.setattr(replayed_lengths, "LONGEST", 767)
+    monkeypatch.setattr(replayed_lengths, "_PARABOLIC", (128, 256, 512))
+    monkeypatch.setattr(replayed_lengths, "_LINEAR", (128, 256, 512))
+    shorter, planned_shorter = seen()
+    assert shorter.stages == whole.stages and shorter.ledger == whole.ledger
+    assert shorter.elementwise_training_flops_per_token == pytest.approx(
+        whole.elementwise_training_flops_per_token, rel=1e-3
+    )
+    assert planned_shorter == pytest.approx(planned, rel=2e-2)
+
+
+def test_short_lengths_are_for_costs_that_grow_in_a_line() -> None:
+    long = InputSize(length=100_000)
+    with torch.device("meta"):
+        line, parabola = small_model("decoder_only", mixer=Retention), small_model("decoder_only")
+    assert max(replayed_lengths.replayed_lengths(line, long)) < 2048
+    assert max(replayed_lengths.replayed_lengths(parabola, long)) == 8192
+    assert replayed_lengths.replayed_lengths(line, SIZE) == (SIZE.length,)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from headtohead.architectures.ledger import Ledger, ledger
 from headtohead.architectures.operation_counter import counting
 from headtohead.components.component import Component
 from headtohead.components.fast_kernels import kernels_in_use
+from headtohead.estimates.replayed_lengths import replayed_lengths, weights_at
 
 Shape = tuple[int, ...]
 _DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
@@ -56,7 +58,45 @@ class Inspection:
 
 
 def inspect(model: Architecture, size: InputSize) -> Inspection:
-    """Runs one sample forward and backward; on the meta device that costs neither memory nor arithmetic."""
+    """Run one sample forward and backward; on the meta device that costs neither memory nor arithmetic. Of a long row
+    this is done at three shorter lengths."""
+    lengths = replayed_lengths(model, size)
+    if lengths == (size.length,):
+        return _inspected(model, size)
+    costs, weights = ledger(model, size), weights_at(size.length, lengths)
+    shorter = [_inspected(model, replace(size, length=length)) for length in lengths]
+
+    def per_token(name: str) -> float:
+        total = sum(
+            weight * one.ledger.tokens * float(getattr(one, name)) for weight, one in zip(weights, shorter, strict=True)
+        )
+        return total / costs.tokens
+
+    stages = [_lengthened(same, lengths, size.length) for same in zip(*(one.stages for one in shorter), strict=True)]
+    return replace(
+        shorter[0],
+        ledger=costs,
+        stages=tuple(stages),
+        elementwise_forward_flops_per_token=per_token("elementwise_forward_flops_per_token"),
+        elementwise_training_flops_per_token=per_token("elementwise_training_flops_per_token"),
+    )
+
+
+def _lengthened(same: tuple[Stage, ...], lengths: Sequence[int], length: int) -> Stage:
+    """Return a stage at another length: whatever grows with a row grows in a line."""
+    first, second = same[:2]
+    share = (length - lengths[0]) / (lengths[1] - lengths[0])
+
+    def at(low: Sequence[Shape], high: Sequence[Shape]) -> tuple[Shape, ...]:
+        return tuple(
+            tuple(round(a + share * (b - a)) for a, b in zip(one, other, strict=True))
+            for one, other in zip(low, high, strict=True)
+        )
+
+    return replace(first, inputs=at(first.inputs, second.inputs), outputs=at(first.outputs, second.outputs))
+
+
+def _inspected(model: Architecture, size: InputSize) -> Inspection:
     device = next(model.parameters()).device
     inputs = model.example_inputs(size, 1, device)
     stages: list[Stage] = []

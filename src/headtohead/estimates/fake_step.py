@@ -2,8 +2,7 @@
 it holds at its peak, and which operations it does.
 
 Blocks that are alike are replayed once, so that eighty layers cost no more than two. Everything is replayed for two and
-for three rows and is a line between them; rows longer than `LONGEST` are replayed at three shorter lengths and follow
-their parabola, which is exact for attention and for whatever reads a token at a time.
+for three rows and is a line between them; long rows are replayed at shorter lengths (replayed_lengths.py).
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from headtohead.estimates.fake_tensors import (
     tensors_of,
     with_gradients,
 )
+from headtohead.estimates.replayed_lengths import replayed_lengths, weights_at
 from headtohead.estimates.work_meter import (
     GRADIENTS,
     LEFT,
@@ -51,9 +51,6 @@ from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 
-LONGEST = 8192
-"""Tokens of a row that is replayed as it is."""
-_LENGTHS = (2048, 4096, 8192)
 _ROWS = (2, 3)
 _MANY_ROWS = 2**20
 _EXACT_ROWS = 8
@@ -78,11 +75,11 @@ class StepReplay:
     @cached_property
     def parts(self) -> tuple[StepPart, ...]:
         """Return the parts before the loss: the ends, then all kinds of blocks."""
-        length = self._length
-        if length <= LONGEST:
-            return self._parts_at(length)
-        weights = [_lagrange(length, own) for own in _LENGTHS]
-        at_lengths = [self._parts_at(own) for own in _LENGTHS]
+        lengths = replayed_lengths(self._model, self._costs.size)
+        if len(lengths) == 1:
+            return self._parts_at(self._length)
+        weights = weights_at(self._length, lengths)
+        at_lengths = [self._parts_at(own) for own in lengths]
         return tuple(_joined(same, weights) for same in zip(*at_lengths, strict=True))
 
     def loss_at(self, rows: int) -> Figures:
@@ -233,14 +230,6 @@ def _scored_share(batch: Batch) -> float:
     if batch.targets is None:
         return 1.0
     return float((batch.targets != IGNORED).double().mean())
-
-
-def _lagrange(length: int, own: int) -> float:
-    weight = 1.0
-    for other in _LENGTHS:
-        if other != own:
-            weight *= (length - other) / (own - other)
-    return weight
 
 
 def _joined(same: tuple[StepPart, ...], weights: list[float]) -> StepPart:
