@@ -1,6 +1,6 @@
 """Compare plans with training: bytes of tensors and time of a step, for twenty runs over 1, 2 and 4 processes.
 
-    python benchmarks/plans_checked.py
+    python benchmarks/plans_checked.py --write      # and put the table into docs/planning.md
 
 Each process has one thread. The bytes are those that a meter sees operation by operation, the time is processor time of
 the first process, which other programs on the machine do not lengthen.
@@ -15,7 +15,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -46,6 +48,8 @@ SPREAD: list[list[str]] = [
     [*WORDS, "trainer=fsdp", "trainer.devices=4", "trainer.shard_among=2"],
 ]
 CASES = [*ALONE, *SPREAD]
+PAGE = Path(__file__).parents[1] / "docs" / "planning.md"
+BEGIN, END = "<!-- benchmarks/plans_checked.py -->", "<!-- end -->"
 METERED, STEPS = 3, 12
 """Steps after the first whose bytes are metered; of the rest the time is taken."""
 QUIET = [
@@ -127,28 +131,50 @@ def main() -> None:
     options.add_argument("--case", type=int, help=argparse.SUPPRESS)
     options.add_argument("--folder", help=argparse.SUPPRESS)
     options.add_argument("--cases", help="only these numbers, with commas between them")
+    options.add_argument("--write", action="store_true", help="put the table into docs/planning.md")
     typed = options.parse_args()
     if typed.case is not None:
         measured = train_measured(typed.case, typed.folder)
         if int(os.environ.get("LOCAL_RANK", "0")) == 0:
             (Path(typed.folder) / "measured.json").write_text(json.dumps(measured))
         return
-    by_bytes, by_time, speeds = [], [], {}  # type: ignore[var-annotated]
     chosen = range(len(CASES)) if typed.cases is None else map(int, typed.cases.split(","))
+    speeds: dict[Any, Any] = {}
+    table = compared(chosen, speeds)
+    if typed.write:
+        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        after = rest.split(END, 1)[1]
+        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+
+
+def compared(chosen: Iterable[int], speeds: dict[Any, Any]) -> str:
+    """Return the table of these cases, of which each line is printed when it is known."""
+    from headtohead.components.processor import cpu_name
+
+    lines = [
+        "| run | MB planned | MB seen | ratio | ms planned | ms seen | ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    by_bytes, by_time = [], []
     for case in chosen:
         with tempfile.TemporaryDirectory() as folder:
             seen = train_measured(case, folder) if case < len(ALONE) else trained_apart(case, folder)
         plan = planned(case, speeds)
         by_bytes.append(plan["bytes"] / seen["bytes"])
         by_time.append(plan["seconds"] / seen["seconds"])
-        print(
-            f"{case:3} {' '.join(CASES[case]) or 'as it is'}: bytes {plan['bytes'] / 1e6:.2f} of "
-            f"{seen['bytes'] / 1e6:.2f} MB ({by_bytes[-1]:.3f}), step {plan['seconds'] * 1e3:.1f} of "
-            f"{seen['seconds'] * 1e3:.1f} ms ({by_time[-1]:.2f})",
-            flush=True,
+        words = " ".join("..." if word == WORDS[0] else word for word in CASES[case] if word not in WORDS[1:])
+        lines.append(
+            f"| `{words or 'as it is'}` | {plan['bytes'] / 1e6:.1f} | {seen['bytes'] / 1e6:.1f} | {by_bytes[-1]:.3f} | "
+            f"{plan['seconds'] * 1e3:.0f} | {seen['seconds'] * 1e3:.0f} | {by_time[-1]:.2f} |"
         )
+        print(lines[-1], flush=True)
     worst = max(abs(ratio - 1) for ratio in by_bytes)
-    print(f"bytes: within {worst:.1%}; time: median of {len(by_time)} ratios {median(by_time):.2f}")
+    verdict = (
+        f"Bytes within {worst:.1%}; the median of {len(by_time)} ratios of time is {median(by_time):.2f}. "
+        f"{cpu_name()}, one thread for each process, {time.strftime('%B %Y')}; `...` is `{' '.join(WORDS)}`."
+    )
+    print(verdict)
+    return "\n".join([*lines, "", *textwrap.wrap(verdict, 120)])
 
 
 if __name__ == "__main__":
