@@ -13,7 +13,7 @@ from headtohead.api.comparing import ReportedResults, verdict_rows
 from headtohead.api.progress import Report, progress_of_runs
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
-from headtohead.api.written_study import WrittenStudy
+from headtohead.api.study_definition import StudyDefinition
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.report import FILE, write_report
@@ -39,7 +39,7 @@ from headtohead.studies.results.report_content import report_data, results_from_
 from headtohead.studies.results.study_report import StudyReport, report_of, write
 
 Tell = Callable[[str], None]
-Question = str | Path | WrittenStudy
+Question = str | Path | StudyDefinition
 """A shipped study by its name, a study's file, or one that was written in Python."""
 
 
@@ -218,7 +218,7 @@ def _request(
     trust: Sequence[str],
 ) -> StudyRequest:
     many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
-    if not isinstance(question, WrittenStudy):
+    if not isinstance(question, StudyDefinition):
         known = read_study(str(question), run_overrides, config_dir)
         return StudyRequest(known, many, ("study", str(question), *run_overrides))
     if question.is_defined_here and workers > 1:
@@ -243,7 +243,7 @@ def _request(
     )
 
 
-def _saved(question: WrittenStudy) -> Path:
+def _saved(question: StudyDefinition) -> Path:
     """Write the study where workers, and whoever resumes it by a command, find it."""
     file = Path("outputs") / "studies" / question.name / f"{question.name}.yaml"
     question.to_yaml(file)
