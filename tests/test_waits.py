@@ -67,7 +67,4 @@ ALLOWED = {
     TESTS / name
     for name in ("waiting.py", "test_warm_commands.py", "slurm_cluster/commands.py", "wandb_server/serving.py")
 }
-    TESTS / name
-    for name in ("waiting.py", "test_warm_commands.py", "slurm_cluster/commands.py", "wandb_server/serving.py")
-}
 """The one that waits, the test that has to run out of patience, and stand-ins whose behaviour is in seconds."""
