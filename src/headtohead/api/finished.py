@@ -52,15 +52,24 @@ def evaluate(
     lengths: Sequence[int] = (),
     stride: int | None = None,
     shots: Sequence[int] = (),
+    by_position: bool = False,
+    config_dir: str | Path | None = None,
     trust: Sequence[str] = (),
 ) -> EvaluatedRun:
     """Measure a finished run's selected weights again: `evaluate(record.path, ["data.path=other.txt"], stride=32)`.
 
     `lengths` are tokens read at once, a pass for each; windows that start `stride` apart score every token once.
-    `shots` ask a language model for classes, with so many examples in the prompt. `trust` is as in `load_run`.
+    `shots` ask a language model for classes, with so many examples in the prompt. `by_position` adds the loss by how
+    many tokens were in sight. `config_dir` is as in `compose`, `trust` as in `load_run`.
     """
     question = EvaluationRequest(
-        split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides), shots=tuple(shots) or None
+        split=split,
+        lengths=tuple(lengths),
+        stride=stride,
+        overrides=tuple(overrides),
+        config_dir=config_dir,
+        by_position=by_position,
+        shots=tuple(shots) or None,
     )
     return upgraded(EvaluatedRun, evaluate_run(_opened(run, trust), question))
 
@@ -134,11 +143,13 @@ def probe(
     image: str | Path | None = None,
     rows: Sequence[int] = (),
     split: SplitName = "test",
+    fields: bool = False,
     trust: Sequence[str] = (),
 ) -> ProbedAttention:
     """Look inside a finished run: the attention of every head for a text, an image, or rows of a split.
 
     `second` is the other text of a pair, `target` what an encoder-decoder's decoder reads (else its own output).
+    `fields` adds the receptive field of the whole model, by gradients, to a model that has attention.
     """
     opened = _opened(run, trust)
     sources = [
@@ -152,7 +163,7 @@ def probe(
         subject = of_image(opened, Path(image))
     else:
         subject = of_rows(opened, split, list(rows) or [0])
-    return upgraded(ProbedAttention, attention_of(opened, subject))
+    return upgraded(ProbedAttention, attention_of(opened, subject, fields="always" if fields else "where_needed"))
 
 
 @speaks_python
