@@ -183,7 +183,7 @@ def _metrics() -> Iterator[str]:
     yield "# Metrics"
     yield ""
     yield "Every metric that a task computes, as its file in `headtohead/metrics/` declares it. Where chance is"
-    yield "empty, it depends on the data, and the task computes it ([scale](../verdicts.md#scale)). A tick under *texts*"
+    yield "empty, it depends on the data, and the task computes it ([scale](../verdicts.md#scale)). A tick at *texts*"
     yield "says that runs which read the same texts with different tokenizers may be compared by it."
     yield ""
     meanings: dict[str, str] = {}
