@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from headtohead.data.data_source import SplitName
     from headtohead.finished_runs.finished_run import FinishedRun
-    from headtohead.finished_runs.probe.probe_input import ProbeInput
 
 _EXAMPLES = """\
 examples:
@@ -117,15 +116,27 @@ def _rows(text: str) -> list[int]:
 
 
 def _attention(options: argparse.Namespace) -> int:
-    from headtohead.finished_runs.probe.attention_probe import attention_data, attention_of, show_attention
+    from headtohead import api
+    from headtohead.finished_runs.probe.attention_probe import attention_data, show_attention
     from headtohead.finished_runs.probe.probe_files import write_attention
 
     opened = _opened(options)
-    subject = _subject(options, opened)
-    for remark in subject.remarks:
+    split: SplitName = options.split or "test"
+    if options.text is None and options.image is None:
+        options.rows = options.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
+    attention = api.probe(
+        opened,
+        options.text,
+        second=options.second,
+        target=options.target,
+        image=options.image,
+        rows=options.rows or (),
+        split=split,
+        fields=options.fields,
+        against=options.against,
+    )
+    for remark in attention.remarks:
         note(remark)
-    against = None if options.against is None else _other_model(options.against, opened)
-    attention = attention_of(opened, subject, fields="always" if options.fields else "where_needed", against=against)
     folder = _folder(options)
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)
@@ -136,19 +147,6 @@ def _attention(options: argparse.Namespace) -> int:
     show_table(show_attention(attention))
     _report_files(files)
     return 0
-
-
-def _other_model(name: str, opened: FinishedRun) -> tuple[str, nn.Module]:
-    """Return the model that a run is compared with, and what the page calls it."""
-    from headtohead.finished_runs.finished_run import open_run
-    from headtohead.finished_runs.probe.position_encodings import fresh_model
-
-    if name != "before":
-        other = open_run(name)
-        return other.record.name or other.record.id, other.model
-    if start := opened.config.get("init_from"):
-        raise ConfigurationError(f"{opened.record.id} started from {start}: give that run to --against")
-    return "before training", fresh_model(opened.config).eval()
 
 
 def _data(options: argparse.Namespace) -> int:
@@ -205,18 +203,6 @@ def _positions(options: argparse.Namespace) -> int:
     show_table(show_positions(result))
     _report_files(files)
     return 0
-
-
-def _subject(options: argparse.Namespace, opened: FinishedRun) -> ProbeInput:
-    from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
-
-    if options.text is not None:
-        return of_text(opened, options.text, options.second, options.target)
-    if options.image is not None:
-        return of_image(opened, Path(options.image))
-    split: SplitName = options.split or "test"
-    options.rows = options.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
-    return of_rows(opened, split, options.rows)
 
 
 def _folder(options: argparse.Namespace) -> Path:

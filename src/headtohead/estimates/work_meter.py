@@ -163,6 +163,17 @@ class WorkMeter(TensorMeter):
         self.phase: Phase = "forward"
         self.work: dict[Key, float] = defaultdict(float)
         self._scored_share = scored_share
+        self._times = 1
+
+    def turns(self, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield the first turn of a loop, the second for all that are like it, and the last."""
+        alike = len(bounds) - 2
+        yield from bounds[:1]
+        if alike > 0:
+            self._times *= alike
+            yield bounds[1]
+            self._times //= alike
+        yield from bounds[1:][-1:]
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = func.overloadpacket.__name__
@@ -185,11 +196,11 @@ class WorkMeter(TensorMeter):
         flops = product_flops(func, args, kwargs, made)
         kind = OperationKind(self.phase, name, first.dtype, flops > 0)
         if func.is_view or name == "_unsafe_view":
-            self.work[VIEWS, kind] += 1
+            self.work[VIEWS, kind] += self._times
             return
-        self.work[COUNT, kind] += 1
-        self.work[FLOPS, kind] += flops
-        self.work[BYTES, kind] += sum(_moved(tensor) for tensor in (*read, *tensors_in(made)))
+        self.work[COUNT, kind] += self._times
+        self.work[FLOPS, kind] += self._times * flops
+        self.work[BYTES, kind] += self._times * sum(_moved(tensor) for tensor in (*read, *tensors_in(made)))
 
 
 def _moved(tensor: Tensor) -> int:

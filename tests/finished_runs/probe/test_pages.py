@@ -16,7 +16,7 @@ from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.attention_page import attention_content
 from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
 from headtohead.finished_runs.probe.data_seen import see
-from headtohead.finished_runs.probe.position_encodings import position_encodings
+from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
 from headtohead.finished_runs.probe.probe_files import page, write_attention, write_data, write_page, write_positions
 from headtohead.finished_runs.probe.probe_input import of_rows, of_text
 
