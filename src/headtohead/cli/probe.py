@@ -30,6 +30,8 @@ examples:
   h2h probe RUN --image digit.png                             a vision transformer
   h2h probe RUN                                               rows 0, 1, 2 of the test split
   h2h probe RUN --rows 4,17 --split validation                other rows
+  h2h probe RUN --against before                              its maps before and after training, and the difference
+  h2h probe RUN --against OTHER                               the difference of two runs on the same input
   h2h probe RUN --fields                                      what each output of the model depends on, by gradients
   h2h probe RUN --data                                        the rows that training read, masks and targets visible
   h2h probe --data task=masked_lm model=encoder_only          the same before any training
@@ -64,6 +66,9 @@ def run(arguments: Sequence[str]) -> int:
     what.add_argument("--data", action="store_true", help="what the model really sees")
     what.add_argument("--positions", action="store_true", help="its positional encoding")
     taken.add_argument("--fields", action="store_true", help="the receptive field of the whole model too, by gradients")
+    taken.add_argument(
+        "--against", metavar="RUN", help="compare its maps with those of another run, or with `before` training"
+    )
     taken.add_argument("--out", metavar="DIR", help="where the folder of files goes")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="figures and files as JSON")
@@ -96,6 +101,8 @@ def _check(options: argparse.Namespace) -> None:
     sources = [name for name in ("text", "image", "rows") if getattr(options, name) is not None]
     if len(sources) > 1:
         raise ConfigurationError(f"give one of --{' and --'.join(sources)}, not both")
+    if options.against is not None and (options.data or options.positions):
+        raise ConfigurationError("--against compares attention maps: leave --data and --positions out")
     for name in ("second", "target"):
         if getattr(options, name) is not None and options.text is None:
             raise ConfigurationError(f"--{name} goes with --text, and there is none")
@@ -126,6 +133,7 @@ def _attention(options: argparse.Namespace) -> int:
         rows=options.rows or (),
         split=split,
         fields=options.fields,
+        against=options.against,
     )
     for remark in attention.remarks:
         note(remark)
