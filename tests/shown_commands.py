@@ -19,6 +19,7 @@ from unittest.mock import patch
 from documents import ROOT
 from headtohead.cli import COMMANDS
 from headtohead.cli.completion import INSTALL, SHOW
+from headtohead.cli.listing import PRETRAINED
 from headtohead.config.compose.choices import choice_names, groups
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import key_of, override_combinations
@@ -159,7 +160,8 @@ def _list(provided: argparse.Namespace) -> None:
     if "where" in provided:  # h2h list runs
         return
     for group in provided.groups:
-        choice_names(group)
+        if group != PRETRAINED:  # families of published weights, which are no files of conf/
+            choice_names(group)
 
 
 def _plan(provided: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 PUBLIC: dict[str, str] = {
-    "Study": "written_study",
+    "Study": "study_definition",
     "bench": "diagnosing",
     "build_model": "configurations",
     "build_parts": "configurations",
@@ -35,11 +35,11 @@ PUBLIC: dict[str, str] = {
     "train": "training",
 }
 """The public names, and the module of each: torch and Lightning cost seconds, and a name costs what it needs."""
-_OTHER_NAMES = {"Study": "WrittenStudy"}
+OTHER_NAMES = {"Study": "StudyDefinition"}
 
 
 def __getattr__(name: str) -> Any:
     """Return a public name, imported now."""
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{PUBLIC[name]}"), _OTHER_NAMES.get(name, name))
+    return getattr(import_module(f"{__name__}.{PUBLIC[name]}"), OTHER_NAMES.get(name, name))

@@ -26,6 +26,7 @@ examples:
   h2h study norms_small --plan --on h100x8 --price 2.5
                                                    what its runs would take on other devices, arm by arm
   h2h study norms_small                            run or resume it, and report the results
+  h2h study norms_small --watch                    how far it is, arm by seed, from another terminal
   h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
                                                    share the folder, by the same command
   h2h study norms_small --workers 8 launcher=slurm launcher.partition=gpu
@@ -55,6 +56,10 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     if "=" in options.name:
         raise ConfigurationError(f"h2h study needs a study before {options.name}: h2h list study shows them")
+    if options.watch:
+        from headtohead.cli.study_board import watch
+
+        return watch(options.name)
     from headtohead.studies.definition.read_study_file import read_study
 
     if (options.on or options.price) and not (options.plan and options.on):
@@ -83,6 +88,7 @@ def _parser() -> Parser:
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="a field of the study, or of every run"
     )
     taken.add_argument("--plan", action="store_true", help="show the plan and stop")
+    taken.add_argument("--watch", action="store_true", help="show how far its runs are, arm by seed, and run nothing")
     add_devices(taken)
     add_workers(taken)
     taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -106,7 +105,8 @@ class PatchEmbedding(Component):
                 f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
             )
         size = self.patch_size
-        y: Tensor = self.projection(rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=size, q=size))
+        grid = images.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # B C rows size columns size
+        y: Tensor = self.projection(grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2).flatten(2))
         return y
 
     def costs(self, query: CostQuery) -> Costs:

@@ -26,7 +26,6 @@ PACKAGES = (
     "torchmetrics",
     "datasets",
     "tokenizers",
-    "einops",
     "numpy",
     "scikit-learn",
     "transformers",

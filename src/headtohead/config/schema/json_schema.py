@@ -74,7 +74,7 @@ def _node(group: str) -> Schema:
     known = groups()
     for choice in choices(group):
         fields = fields_of(group, {"_target_": choice.target}) if choice.target else None
-        comments = _comments(choice.path)
+        comments = comments_of(choice.path)
         for name, kind in (fields.kinds if fields is not None else {}).items():
             below = f"{group}/{name}"
             one = _ref(below) if below in known and _takes_part(kind) else schema_of(kind)
@@ -108,7 +108,7 @@ def _by_class() -> list[Schema]:
     return list(conditions.values())
 
 
-def _comments(file: Path) -> dict[str, str]:
+def comments_of(file: Path) -> dict[str, str]:
     """Return what the lines of a choice's file say of its fields, `state: 16  # states of each channel`."""
     lines = (line.partition("#") for line in file.read_text(encoding="utf-8").splitlines() if line[:1].isalpha())
     return {before.partition(":")[0]: comment.strip() for before, _, comment in lines if comment}

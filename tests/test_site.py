@@ -1,0 +1,78 @@
+"""The documentation site is built without a warning, loads nothing from elsewhere, and shows all that ships."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headtohead.api import PUBLIC
+from headtohead.cli import COMMANDS
+from headtohead.config.compose.choices import STUDY, choice_names, groups
+from headtohead.config.schema.key_checks import fields_of
+from headtohead.metrics import metrics
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "docs" / "site" / "build_site.py"
+_LOADED = re.compile(
+    r"""<(?:script|img|iframe|link rel="(?:stylesheet|preload|icon)")[^>]*?(?:src|href)="(https?:)?//"""
+)
+_STYLED = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site once for this file; Sphinx makes an error of every warning."""
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run([sys.executable, str(PROGRAM), str(folder)], capture_output=True, text=True, check=False)
+    assert not built.returncode, built.stdout + built.stderr
+    return folder / "html"
+
+
+@pytest.mark.process
+def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    pages, styles = list(site.rglob("*.html")), list(site.rglob("*.css"))
+    assert len(pages) > 60 and styles
+    assert not [page.name for page in pages if _LOADED.search(page.read_text(encoding="utf-8"))]
+    assert not [style.name for style in styles if _STYLED.search(style.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.process
+def test_the_site_shows_every_study_command_function_metric_and_field(site: Path) -> None:
+    def text(name: str) -> str:
+        return re.sub(r"<[^>]+>", "", (site / f"{name}.html").read_text(encoding="utf-8"))
+
+    shown = {name: text(name) for name in ("gallery", "reference/commands", "reference/api", "reference/metrics")}
+    assert not [name for name in choice_names(STUDY) if f"h2h study {name} " not in shown["gallery"]]
+    assert not [name for name in COMMANDS if f"usage: h2h {name}" not in shown["reference/commands"]]
+    assert not [name for name in PUBLIC if f"h2h.{name}" not in shown["reference/api"]]
+    assert not [name for name in metrics() if name not in shown["reference/metrics"]]
+    page, known = text("reference/trainer"), fields_of("trainer", {"_target_": _TRAINER})
+    assert known is not None and not [name for name in known.kinds if name not in page]
+    assert not [name for name in groups() if not _has_page(site, name)]
+
+
+_TRAINER = "headtohead.training.run_components.TrainerSettings"
+
+
+def _has_page(site: Path, group: str) -> bool:
+    name = "experiments" if group == "experiment" else group.replace("/", "_")
+    return (site / "reference" / f"{name}.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '<script async src="https://cdn.example/x.js">',
+        '<link rel="stylesheet" type="text/css" href="//fonts.example/a.css">',
+        '<img alt="x" src="http://example/a.png">',
+    ],
+)
+def test_what_comes_from_elsewhere_is_recognised(line: str) -> None:
+    assert _LOADED.search(line) and not _LOADED.search(
+        line.replace("https:", "").replace("http:", "").replace("//", "a/")
+    )
+    assert _STYLED.search("src: url('https://fonts.example/a.woff')") and not _STYLED.search("url(a.png)")
