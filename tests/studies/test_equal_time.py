@@ -49,6 +49,25 @@ def test_arms_take_turns_and_their_medians_count() -> None:
     assert len(timings["lstm"].turns) == 3
 
 
+@pytest.mark.parametrize("trainer", ["ddp", "fsdp"])
+def test_a_run_over_several_devices_is_timed_by_one_share_and_its_messages(
+    trainer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over_two = config_of(f"trainer={trainer}", "trainer.devices=2", "trainer.accelerator=cpu", "trainer.threads=1")
+    trainee = TimedModel(over_two)
+    assert trainee.messages > 0 == TimedModel(config_of()).messages
+    assert trainee._batches[0].parts[0].num_samples == 2, "its share of four rows"
+    monkeypatch.setattr(step_times, "message_seconds", lambda *_: 0.5)
+    ticks = accumulate(cycle([2.0, 0.0]), initial=0.0)
+    timings = measure_step_times({"both": over_two}, rounds=3, turn_steps=2, clock=lambda: next(ticks))
+    assert timings["both"].step_seconds == 1.5
+
+
+def test_layers_divided_among_devices_cannot_be_timed() -> None:
+    with pytest.raises(ConfigurationError, match=r"tensor_parallel=2 divides layers.*trainer=ddp"):
+        TimedModel(config_of("trainer=tensor_parallel", "trainer.devices=2", "trainer.accelerator=cpu"))
+
+
 @pytest.mark.parametrize("overrides", [[], ["precision=bf16-mixed", "trainer.accumulate=2"], ["model/feedforward=moe"]])
 def test_timed_steps_train_every_weight(overrides: list[str]) -> None:
     trainee = TimedModel(config_of(*overrides))

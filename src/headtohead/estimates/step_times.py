@@ -21,6 +21,7 @@ from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.row_order import order_of
+from headtohead.estimates.message_times import message_seconds
 from headtohead.estimates.run_cost import StepTiming
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
@@ -37,7 +38,10 @@ _OF_A_STEP = (
     "data", "task", "augmentation", "model", "parametrisation", "finetuning", "precision", "checkpointing",
     "init_from", "resume_from",
 )  # fmt: skip
-_OF_THE_TRAINER = ("accelerator", "devices", "num_nodes", "accumulate", "gradient_clip", "compile", "threads")
+_OF_THE_TRAINER = (
+    "accelerator", "devices", "num_nodes", "strategy", "tensor_parallel", "shard_among", "reshard", "accumulate",
+    "gradient_clip", "compile", "threads",
+)  # fmt: skip
 
 
 def measure_step_times(
@@ -60,7 +64,7 @@ def measure_step_times(
             for name, trainee in trainees.items():
                 before = clock()
                 trainee.train(turn_steps)
-                turns[name].append((clock() - before) / turn_steps)
+                turns[name].append((clock() - before) / turn_steps + trainee.messages)
         return {name: trainee.timing(turns[name]) for name, trainee in trainees.items()}
 
 
@@ -93,14 +97,14 @@ def _step_seconds(trainee: TimedModel, share: float, clock: Callable[[], float])
     started = clock()
     trainee.train(1)
     if (first := clock() - started) >= share:
-        return first
+        return first + trainee.messages
     trainee.train(WARM_UP - 1)
     turns: list[float] = []
     while not turns or (len(turns) < _MOST_STEPS and clock() - started < share):
         before = clock()
         trainee.train(1)
         turns.append(clock() - before)
-    return median(turns)
+    return median(turns) + trainee.messages
 
 
 def _shape_of(config: Mapping[str, Any]) -> str:
@@ -120,14 +124,18 @@ def _threads_of_all(configs: Mapping[str, Mapping[str, Any]]) -> int | None:
 
 
 class TimedModel:
-    """A model, its optimizer and its batches, ready to train on."""
+    """A model, its optimizer and its batches, ready to train on.
+
+    Of a run over several devices this is what the first one reads and computes, with the whole optimizer; `messages`
+    are planned.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         parts = build_parts(config)
-        if parts.settings.devices * parts.settings.num_nodes > 1:
+        if parts.settings.tensor_parallel > 1:
             raise ConfigurationError(
-                f"trainer.devices={parts.settings.devices} cannot be timed in one process: set trainer.devices=1, or "
-                "budget=equal_flops"
+                f"trainer.tensor_parallel={parts.settings.tensor_parallel} divides layers, which cannot be timed in "
+                "one process: choose trainer=ddp or trainer=fsdp, or budget=equal_flops"
             )
         self._settings, seeds = parts.settings, seeds_of(parts.identity.seed)
         self.device = device_of(parts.settings)
@@ -148,9 +156,11 @@ class TimedModel:
             augmentation=parts.augmentation,
             seed=seeds.data_order,
             rank=0,
-            world_size=1,
+            world_size=parts.settings.num_replicas,
             accumulate=parts.settings.accumulate,
         )
+        self.messages = message_seconds(config, self.device) if parts.settings.num_replicas > 1 else 0.0
+        """The seconds of a step in which devices wait for each other."""
         self._step = 0
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision.name == "16-mixed")
 
