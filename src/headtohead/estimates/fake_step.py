@@ -1,8 +1,8 @@
 """Replay the parts of a training step with fake tensors, which have shapes and no numbers: what each part saves, what
 it holds at its peak, and which operations it does.
 
-Blocks that are alike are replayed once, so that eighty layers cost no more than two. Everything is replayed for two and
-for three rows and is a line between them; long rows are replayed at shorter lengths (replayed_lengths.py).
+Blocks that are alike are replayed once, so that eighty layers cost no more than two. Everything is replayed for two
+numbers of rows and is a line between them; long rows are replayed at shorter lengths (replayed_lengths.py).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 
-_ROWS = (2, 3)
+_TOKENS = 4096
+"""Tokens of the fewer rows that are replayed: of much fewer, a block's peak is that of its weights' gradients."""
 _MANY_ROWS = 2**20
 _EXACT_ROWS = 8
 _CPU = torch.device("cpu")
@@ -122,19 +123,21 @@ class StepReplay:
         return self._batch.tokens.shape[1] if self._batch.tokens is not None else 0
 
     def _parts_at(self, length: int) -> tuple[StepPart, ...]:
-        two, three = (self._captured(rows, length) for rows in _ROWS)
-        parts = [StepPart(self._model, ("",), two.ends, three.ends)]
+        few = max(2, min(self._batch.num_samples // 2, _TOKENS // max(1, length)))
+        rows = (few, 2 * few if few > 2 else 3)
+        fewer, more = (self._captured(number, length) for number in rows)
+        parts = [StepPart(self._model, ("",), rows, fewer.ends, more.ends)]
         alike: dict[object, list[str]] = defaultdict(list)
-        for path in two.blocks:
-            alike[self._signature(path, two)].append(path)
+        for path in fewer.blocks:
+            alike[self._signature(path, fewer)].append(path)
         for same in alike.values():
             block = self._model.get_submodule(same[0])
             replays = [
-                [self._block(block, one.blocks[same[0]], recompute_mixers=again) for one in (two, three)]
+                [self._block(block, one.blocks[same[0]], recompute_mixers=again) for one in (fewer, more)]
                 for again in (False, True)
             ]
             once, again = replays
-            parts.append(StepPart(block, tuple(same), once[0], once[1], (again[0], again[1])))
+            parts.append(StepPart(block, tuple(same), rows, once[0], once[1], (again[0], again[1])))
         return tuple(parts)
 
     def _signature(self, path: str, capture: _Capture) -> object:
@@ -242,7 +245,7 @@ def _joined(same: tuple[StepPart, ...], weights: list[float]) -> StepPart:
     recomputed = None
     if first.recomputed is not None:
         again = [part.recomputed for part in same if part.recomputed is not None]
-        recomputed = (at([two for two, _ in again]), at([three for _, three in again]))
+        recomputed = (at([fewer for fewer, _ in again]), at([more for _, more in again]))
     return replace(
-        first, two=at([part.two for part in same]), three=at([part.three for part in same]), recomputed=recomputed
+        first, fewer=at([part.fewer for part in same]), more=at([part.more for part in same]), recomputed=recomputed
     )

@@ -183,7 +183,7 @@ class LayoutCosts:
         """Return the share of a block's activations that lies within what is divided, beyond what each reads."""
         rows = [row for row in self._costs.rows if row.path.startswith(f"{part.paths[0]}.")]
         divided = {name for name, module in part.module.named_children() if _divides(module)}
-        stream = part.two.of(OUTPUT) / 2
+        stream = part.at(1).of(OUTPUT)
         inner = sum(max(0.0, row.costs.activation_bytes - stream) for row in rows if row.kind in divided)
         return inner / max(1, sum(row.costs.activation_bytes for row in rows))
 

@@ -71,15 +71,19 @@ class StepPart:
     module: nn.Module
     paths: tuple[str, ...]
     """The paths of these blocks in the model."""
-    two: Figures
-    three: Figures
+    rows: tuple[int, int]
+    """Two numbers of rows."""
+    fewer: Figures
+    more: Figures
+    """The figures for so many rows."""
     recomputed: tuple[Figures, Figures] | None = None
     """The same where mixers are recomputed; of blocks alone."""
 
     def at(self, rows: float, *, recompute_mixers: bool = False) -> Figures:
         """Return the figures of one of them for so many rows."""
-        two, three = self.recomputed if recompute_mixers and self.recomputed is not None else (self.two, self.three)
-        return combined([(3 - rows, two), (rows - 2, three)])
+        fewer, more = self.recomputed if recompute_mixers and self.recomputed is not None else (self.fewer, self.more)
+        share = (rows - self.rows[0]) / (self.rows[1] - self.rows[0])
+        return combined([(1 - share, fewer), (share, more)])
 
 
 ASKS_ONLY = frozenset({"device", "is_pinned"})
