@@ -36,6 +36,7 @@ CASES = {
     "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
     "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],
     "masked": ["model=encoder_only", "task=masked_lm"],
+    "short rows": ["data.context_length=8", "data.batch_size=64", "model.d_model=128", "checkpointing=full"],
     "in 16 bits": ["precision=bf16-mixed"],
     "in 16 bits, recomputed": ["precision=bf16-mixed", "checkpointing=full", "model.d_model=128"],
 }
