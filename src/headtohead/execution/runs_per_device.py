@@ -59,7 +59,8 @@ def _largest(runs: Sequence[RunSpec]) -> RunSpec:
 
     def size(run: RunSpec) -> float:
         totals = costs.of(run.config).model.totals
-        return 16.0 * totals.parameters + totals.activation_bytes * run.config["data"].get("batch_size", 1)
+        rows: int = run.config["data"].get("batch_size", 1)
+        return 16.0 * totals.parameters + float(totals.activation_bytes) * rows
 
     return max(by_arm.values(), key=size)
 
