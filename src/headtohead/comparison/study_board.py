@@ -17,6 +17,8 @@ from headtohead.records.run_summary import RunSummary
 
 MISSING = "missing"
 """The status of a cell whose run has not been started."""
+NOT_STARTED = "not started"
+"""What their number is called."""
 _DONE = ("finished", "diverged")
 _WAITING = (MISSING, "running")
 
@@ -48,7 +50,7 @@ class StudyBoard:
         counts = Counter(cell.status for cell in self.cells.values())
         done = sum(counts[status] for status in _DONE)
         failed = sum(number for status, number in counts.items() if status not in (*_DONE, *_WAITING))
-        return {"done": done, "running": counts["running"], "failed": failed, MISSING: counts[MISSING]}
+        return {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
 
     @property
     def seconds_left(self) -> float | None:

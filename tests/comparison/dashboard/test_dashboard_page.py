@@ -318,7 +318,7 @@ def test_a_study_is_a_board_of_arms_and_seeds(browser: Browser, tmp_path: Path) 
         shown(browser, "document.querySelectorAll('.cell').length === 6")
         cells = browser.run("[...document.querySelectorAll('.cell')].map((cell) => cell.innerText).join(' ')")
         assert cells == "✓ ✗ 25 % · · ·"
-        assert "1 done, 1 running, 1 failed, 3 missing of 6" in browser.run(
+        assert "1 of 6 done, 1 running, 1 failed, 3 not started" in browser.run(
             "document.querySelector('.board').innerText"
         )
         assert_quiet(browser, dashboard)
