@@ -1,4 +1,4 @@
-"""How far a study is: a cell for each arm and seed, what is running, what failed, and about how long the rest takes."""
+"""The progress of a study: a cell for each arm and seed, and about how long the rest takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headtohead.records.run_summary import RunSummary
 MISSING = "missing"
 """The status of a cell whose run has not been started."""
 NOT_STARTED = "not started"
-"""What their number is called."""
+"""The name of their number."""
 _DONE = ("finished", "diverged")
 _WAITING = (MISSING, "running")
 
@@ -29,7 +29,7 @@ class BoardCell:
 
     status: str
     share: float = 0.0
-    """How far it is, from 0 to 1."""
+    """The share of its steps that are done, from 0 to 1."""
     path: str = ""
     seconds_left: float | None = None
 
@@ -42,7 +42,7 @@ class StudyBoard:
     seeds: tuple[int, ...]
     cells: Mapping[tuple[str, int], BoardCell]
     trials: Mapping[str, int]
-    """How many runs of tunings, foundations and parts of the budget there are, by status."""
+    """The number of runs of tunings, foundations and parts of the budget, by status."""
 
     @property
     def counts(self) -> dict[str, int]:

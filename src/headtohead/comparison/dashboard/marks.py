@@ -16,7 +16,7 @@ LONGEST_NOTE = 4000
 
 
 class Mark(NamedTuple):
-    """What a reader said of one run."""
+    """A mark is what a reader says of one run."""
 
     star: bool = False
     note: str = ""
