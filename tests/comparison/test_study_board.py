@@ -16,8 +16,8 @@ from headtohead.records.run_folder import RunFolder
 
 def written(study: Path, arm: str, seed: int, status: str, *, step: int = 0, seconds: float = 0.0) -> None:
     folder = RunFolder.create_at(study / "runs" / f"{arm}{seed}")
-    place = StudyPosition(study=study.name, arm=arm, seed=seed)
-    record = RunRecord(id=folder.id, name=arm, status=status, place=place, config={"trainer": {"max_steps": 100}})
+    position = StudyPosition(study=study.name, arm=arm, seed=seed)
+    record = RunRecord(id=folder.id, name=arm, status=status, place=position, config={"trainer": {"max_steps": 100}})
     record.progress = Progress(step, 0, 0, 0.0, seconds)
     folder.write_record(record)
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
@@ -96,7 +95,7 @@ def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
 
 def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
     """Return the arms and seeds of the study's last registration; none where it has none that can be read."""
-    registrations: list[dict[str, Any]] = []
+    registrations: list[Mapping[str, object]] = []
     for file in (folder / "registrations").glob("*.json"):
         with suppress(OSError, UsageError):
             registrations.append(read_object(file))

@@ -128,7 +128,7 @@ def build_report(study: str, markdown: str, settings: TrackingSettings, colours:
         return str(report.url)
 
 
-def _group_colours(study: str, colours: Mapping[str, str]) -> dict[Any, str]:
+def _group_colours(study: str, colours: Mapping[str, str]) -> dict[object, str]:
     """Return the colours by the groups of the report's runs."""
     from wandb_workspaces.reports import v2 as wr
 

@@ -305,10 +305,10 @@ def test_columns_are_chosen_and_a_table_is_sorted_in_the_address(browser: Browse
 def test_a_study_is_a_board_of_arms_and_seeds(browser: Browser, tmp_path: Path) -> None:
     studies = tmp_path / "studies"
     for arm, seed, status in (("rms", 0, "finished"), ("rms", 1, "failed"), ("layer", 0, "running")):
-        place = StudyPosition(study="norms", arm=arm, seed=seed)
+        position = StudyPosition(study="norms", arm=arm, seed=seed)
         folder = RunFolder.create_at(studies / "norms" / "runs" / f"{arm}{seed}")
         config = {"trainer": {"max_steps": 100}}
-        folder.write_record(RunRecord(id=folder.id, name=arm, status=status, place=place, config=config))
+        folder.write_record(RunRecord(id=folder.id, name=arm, status=status, place=position, config=config))
         train(folder, range(1, 26))
     (studies / "norms" / "registrations").mkdir()
     registered = {"arms": {"rms": "a", "layer": "b", "none": "c"}, "seeds": [0, 1], "time": "2026"}
