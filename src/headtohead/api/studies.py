@@ -26,7 +26,7 @@ from headtohead.execution.in_this_process import run_here
 from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_to_the_end
-from headtohead.execution.run_spec import RunSpec, most_devices
+from headtohead.execution.run_spec import RunSpec
 from headtohead.studies.definition.foundation_runs import without_foundation
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import RequestedBudget, Study
@@ -165,7 +165,7 @@ class StudyRequest:
         missing = sum(not standing.is_done for standing in monitor.update())
         most = None if plan.is_open else missing
         shard = ("--shard", "/".join(map(str, self.shard))) if self.shard else ()
-        commands = self.workers.commands((*self.arguments, *shard), plan, devices=most_devices(plan.runs), most=most)
+        commands = self.workers.commands((*self.arguments, *shard), plan, plan.runs, most=most)
         return run_to_the_end(monitor, self.workers.launcher, commands, report)
 
     def results(self) -> StudyResults:

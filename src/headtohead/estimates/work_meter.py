@@ -32,6 +32,8 @@ class OperationKind:
 
 Key = tuple[str, OperationKind | None]
 """A figure of a part, and of which operations it is."""
+CAUSAL = " causal"
+"""The end of an attention kernel's name where it reads the past alone, of which kernels skip more or less."""
 SAVED, OUTPUT, PEAK, LEFT, GRADIENTS = "saved", "output", "peak", "left", "gradients"
 COUNT, FLOPS, BYTES, VIEWS = "count", "flops", "bytes", "views"
 
@@ -194,6 +196,8 @@ class WorkMeter(TensorMeter):
         if first is None or name in _MAKE_ROOM:
             return
         flops = product_flops(func, args, kwargs, made)
+        if "attention" in name and any(argument is True for argument in (*args, *kwargs.values())):
+            name += CAUSAL
         kind = OperationKind(self.phase, name, first.dtype, flops > 0)
         if func.is_view or name == "_unsafe_view":
             self.work[VIEWS, kind] += self._times

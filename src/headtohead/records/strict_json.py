@@ -21,7 +21,7 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SHOWN = 40
 _TOO_LARGE = 10**100
 _UNIONS = (Union, types.UnionType)
-_Decoder = Callable[[Any, str], Any]
+_Decoder = Callable[[object, str], Any]
 """Takes a value and the path of it, for errors."""
 
 
@@ -29,7 +29,7 @@ class RecordError(UsageError):
     """A record that cannot be read or written: the message names the field, the value and the fix."""
 
 
-def shortened(value: Any) -> str:
+def shortened(value: object) -> str:
     """Return a value as an error shows it: its beginning, whatever somebody put there."""
     return reprlib.repr(value)
 
@@ -53,7 +53,7 @@ def encode(value: Any, where: str) -> Any:
     raise RecordError(f"{where}: a {type(value).__name__} cannot be recorded; use numbers, text, lists or dictionaries")
 
 
-def decode(kind: Any, value: Any, where: str) -> Any:
+def decode(kind: Any, value: object, where: str) -> Any:
     """Return a value of the annotated kind, or raise a RecordError that says where it does not fit."""
     return _decoder(kind)(value, where)
 
@@ -77,18 +77,18 @@ def _decoder(kind: Any) -> _Decoder:
     return partial(_decode_scalar, kind)
 
 
-def _as_it_is(value: Any, where: str) -> Any:
+def _as_it_is(value: object, where: str) -> object:
     del where
     return value
 
 
-def _decode_literal(choices: Sequence[Any], value: Any, where: str) -> Any:
+def _decode_literal(choices: Sequence[object], value: object, where: str) -> object:
     if value in choices:
         return value
     raise RecordError(f"{where} is {shortened(value)}; choose from {', '.join(map(str, choices))}")
 
 
-def _decode_mapping(kind: Any, value: Any, where: str) -> Any:
+def _decode_mapping(kind: Any, value: object, where: str) -> object:
     if not isinstance(value, dict):
         return _decode_scalar(kind, value, where)
     item_kind = get_args(kind)[1]
@@ -98,7 +98,7 @@ def _decode_mapping(kind: Any, value: Any, where: str) -> Any:
     return {key: decoder(item, f"{where}.{key}") for key, item in value.items()}
 
 
-def _decode_sequence(kind: Any, value: Any, where: str) -> Any:
+def _decode_sequence(kind: Any, value: object, where: str) -> object:
     kinds = get_args(kind)
     is_list = get_origin(kind) is list
     any_number = is_list or kinds[-1] is Ellipsis
@@ -127,7 +127,7 @@ def _key(key: Any, where: str) -> str:
     raise RecordError(f"{where}: the key {key!r} is a {type(key).__name__}; keys must be text")
 
 
-def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
+def _decode_dataclass(kind: type, value: object, where: str) -> object:
     if not isinstance(value, dict):
         raise RecordError(f"{where} is {shortened(value)}; expected an object")
     decoders = _decoders(kind)
@@ -146,7 +146,7 @@ def _decoders(kind: type) -> dict[str, _Decoder]:
     return {one.name: _decoder(hints[one.name]) for one in _stored(kind)}
 
 
-def _decode_union(options: Sequence[Any], value: Any, where: str) -> Any:
+def _decode_union(options: Sequence[Any], value: object, where: str) -> object:
     if value is None and type(None) in options:
         return None
     others = [option for option in options if option is not type(None)]
@@ -158,7 +158,7 @@ def _decode_union(options: Sequence[Any], value: Any, where: str) -> Any:
     return decode(others[-1], value, where)
 
 
-def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
+def _decode_scalar(kind: Any, value: object, where: str) -> object:
     if kind is float:
         if isinstance(value, str) and value in NON_FINITE:
             return NON_FINITE[value]

@@ -49,6 +49,7 @@ class Workspace:
         key = (name, like.device, dtype)
         buffer = self._buffers.get(key)
         if buffer is None or buffer.numel() < numel:
+            buffer = self._buffers[key] = torch.empty(0)  # the smaller one goes before the larger one comes
             buffer = self._buffers[key] = torch.empty(numel, device=like.device, dtype=dtype)
         return buffer[:numel].view(shape)
 
