@@ -191,7 +191,7 @@ def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: 
         assert_quiet(browser, dashboard)
 
 
-ARITHMETIC = {
+ARITHMETIC: dict[str, dict[str, Any]] = {
     "lines.js": {
         "interval([1, 2, 3]).map((value) => Number(value.toFixed(3)))": [2, -0.484, 4.484],
         "interval([1, null])": [None, None, None],
