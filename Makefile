@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers choices docs check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers choices docs pictures check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -107,6 +107,9 @@ parity: $(INSTALLED)  ## compare our models with published implementations, and 
 
 choices: $(INSTALLED)  ## write docs/choices.md, every choice with its line
 	@$(BIN)/python docs/catalogue.py
+
+pictures: $(INSTALLED)  ## the pictures of pages in the documents, of the runs of make demo (needs Chromium)
+	@$(BIN)/python tests/take_pictures.py
 
 docs: $(INSTALLED)  ## the documentation site, in build/docs/html
 	@$(BIN)/python docs/site/build_site.py
