@@ -95,7 +95,7 @@ def planned(case: int, speeds: dict[Any, Any]) -> dict[str, float]:
     from headtohead.config.compose.composition import compose_checked
     from headtohead.estimates.device_speed import measure_cpu
     from headtohead.estimates.layouts import layout_of
-    from headtohead.estimates.plan import RunPlanner
+    from headtohead.estimates.run_planner import RunPlanner
     from headtohead.training.parallel.devices import threads
 
     config = compose_checked("train", overrides_of(case, "outputs"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -122,6 +123,11 @@ class Browser:
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self._send("Emulation.setEmulatedMedia", media="print")
         self.wait_until_idle()
+
+    def num_printed_pages(self) -> int:
+        """Return how many pages of A4 the page is on paper."""
+        printed = self._send("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)
+        return len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"])))
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         taken = self._send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import inspect
 import json
 import os
@@ -28,6 +29,8 @@ from headtohead.execution.launchers.worker_commands import PROGRAM
 PR_SET_PDEATHSIG = 1
 KILLED = signal.SIGKILL
 """The way in which a process ended whose nursery was killed with it."""
+SHOW_STACKS = signal.SIGQUIT
+"""Has a command write where its threads are to its errors."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
@@ -41,6 +44,7 @@ def begin(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    faulthandler.register(SHOW_STACKS)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # of which multiprocessing's server knows nothing
     rank_zero_only.rank = _get_rank() or 0  # type: ignore[attr-defined]  # which Lightning reads when it is imported
     setattr(subprocess, "Popen", WarmPopen)  # noqa: B010

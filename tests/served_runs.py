@@ -46,12 +46,17 @@ def served(root: Path) -> Iterator[Dashboard]:
 
 
 def requested(
-    dashboard: Dashboard, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
+    dashboard: Dashboard,
+    path: str,
+    *,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    body: str | None = None,
 ) -> tuple[http.client.HTTPResponse, bytes]:
     """The answer to a path that is sent as it stands, and its body."""
     connection = http.client.HTTPConnection("127.0.0.1", dashboard.server_port, timeout=PATIENCE)
     try:
-        connection.request(method, path, headers=headers or {})
+        connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         return answer, answer.read()
     finally:

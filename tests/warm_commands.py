@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from multiprocessing import forkserver, get_context
 from multiprocessing.process import BaseProcess
@@ -19,7 +21,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from nursery import begin
+from nursery import SHOW_STACKS, begin
 from waiting import PATIENCE
 
 MODULES = [
@@ -32,6 +34,7 @@ MODULES = [
     "headtohead.training.run",
     "torch._dynamo",
 ]
+SECONDS_TO_SHOW = 2.0
 
 
 class WarmCommand:
@@ -60,6 +63,7 @@ class WarmCommand:
         }
         words = self.args[1:]
         command = [sys.executable, *([str(program), *words] if program else ["-m", "headtohead", *words])]
+        self._errors = errors or output
         self._process: BaseProcess = get_context("forkserver").Process(target=_run, args=(command, job))
         self._process.start()
         assert self._process.pid is not None
@@ -73,10 +77,21 @@ class WarmCommand:
         return self.returncode
 
     def wait(self, timeout: float = PATIENCE) -> int:
+        """Raises TimeoutExpired, with where every thread of every process of it was, as they write it themselves."""
         self._process.join(timeout)
         if self.returncode is None:
-            raise subprocess.TimeoutExpired(self.args, timeout)
+            error = subprocess.TimeoutExpired(self.args, timeout)
+            error.add_note(self._stacks())
+            raise error
         return self.returncode
+
+    def _stacks(self) -> str:
+        command = psutil.Process(self.pid)
+        for process in [command, *command.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(SHOW_STACKS)
+        time.sleep(SECONDS_TO_SHOW)
+        return self._errors.read_text(errors="replace")
 
     def started(self) -> list[psutil.Process]:
         """Return the running commands that it started."""

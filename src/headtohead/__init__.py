@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from headtohead.api.finished import embed, evaluate, export, generate, probe
     from headtohead.api.planning import plan, runs
     from headtohead.api.studies import match, study
+    from headtohead.api.study_definition import StudyDefinition as Study
     from headtohead.api.sweeps import sweep
     from headtohead.api.training import load_run, read_record, train
-    from headtohead.api.written_study import WrittenStudy as Study
 
 __all__ = [
     "Study",

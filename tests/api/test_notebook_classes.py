@@ -11,7 +11,7 @@ import pytest
 
 import headtohead as h2h
 from headtohead.api.defined_here import target_of
-from headtohead.api.written_study import arm_overrides
+from headtohead.api.study_definition import arm_overrides
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.run_id import run_id
 from headtohead.execution import in_this_process

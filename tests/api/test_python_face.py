@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -32,6 +33,17 @@ SMALL = [
 
 def test_every_command_is_a_function() -> None:
     assert set(COMMANDS) - NOT_OF_PYTHON <= set(h2h.__all__) == set(api.PUBLIC)
+
+
+OF_THEIR_OWN = {"compare", "embed", "generate", "runs"}
+"""They show more than a result (unread files, several retrievers, a text that grows), or keep records (`runs`)."""
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - NOT_OF_PYTHON - OF_THEIR_OWN))
+def test_a_command_calls_its_function(name: str) -> None:
+    """So that a command and Python cannot come to differ."""
+    module = importlib.import_module(f"headtohead.cli.{name}")
+    assert re.search(r"\bapi\.\w+|from headtohead\.api\b", inspect.getsource(module))
 
 
 @pytest.mark.parametrize("name", sorted(set(api.PUBLIC) - {"Study"}))

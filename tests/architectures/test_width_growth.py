@@ -30,7 +30,7 @@ def scalable(slot: str) -> list[str]:
     """Return one choice for each class."""
     result: dict[str, str] = {}
     for choice in choices(f"model/{slot}"):
-        if class_value(choice.target, "no_width_rule") == "" and not class_value(choice.target, "needs_grid"):
+        if class_value(choice.target, "no_mup_rule") == "" and not class_value(choice.target, "needs_grid"):
             result.setdefault(choice.target, choice.name)
     return list(result.values())
 

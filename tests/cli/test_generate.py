@@ -150,3 +150,36 @@ def test_in_one_row_the_source_is_followed_by_the_start_token(tmp_path: Path) ->
     assert read == batch.tokens[0, : len(read)].tolist() and read[-1] == run.data.spec().bos_id
     written = run.generate([sample["source"] for sample in samples], max_new_tokens=length)
     assert [run.data.decode(one.tokens) for one in written] == [sample["written"] for sample in samples]
+
+
+@pytest.fixture
+def diffusion(tmp_path: Path) -> Path:
+    return fresh_run(tmp_path, *CHAR, "model=encoder_only", "task=masked_diffusion").folder
+
+
+def test_a_run_of_masked_diffusion_writes_behind_its_prompt(
+    diffusion: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = [str(diffusion), "--prompt", "the", "--max-new-tokens", "6", "--temperature", "1", "--seed", "3"]
+    [first] = message(drawn, capsys)
+    again, other = message([*drawn, "--num-samples", "2"], capsys)
+    assert first == again and other["tokens"] != first["tokens"]
+    assert first["text"] and (len(first["tokens"]) == 6 or first["ending"] == "end")
+    run = h2h.load_run(diffusion)
+    assert run.data.spec().mask_id not in first["tokens"]
+    assert run.generate("the", max_new_tokens=6)[0].tokens == run.generate("the", max_new_tokens=6)[0].tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--top-k", "3"], "top_k=3 is for texts that grow token by token"),
+        (["--beams", "2"], "leave beams out"),
+        (["--max-new-tokens", "16"], "write at most 13 new ones"),
+    ],
+)
+def test_a_run_of_masked_diffusion_refuses_what_only_growing_texts_have(
+    diffusion: Path, options: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", str(diffusion), "--prompt", "the", *options]) == 2
+    assert reason in capsys.readouterr().err

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from headtohead.comparison.comparability import NotComparable, refuse_unlike
-from headtohead.metrics.written_texts import EXACT_MATCH, EXACT_MATCH_OF_QUESTIONS
+from headtohead.metrics.generated_texts import EXACT_MATCH, EXACT_MATCH_OF_QUESTIONS
 from headtohead.records.record import Comparability, RunRecord, StudyPosition
 
 

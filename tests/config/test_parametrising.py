@@ -111,9 +111,9 @@ def test_what_a_rule_is_known_for_is_taken(overrides: str) -> None:
 def test_every_part_says_whether_a_rule_is_known() -> None:
     for slot in SLOTS:
         for choice in choices(f"model/{slot}"):
-            assert class_value(choice.target, "no_width_rule") is not None, choice
+            assert class_value(choice.target, "no_mup_rule") is not None, choice
     for choice in choices("model"):
-        assert class_value(choice.target, "no_width_rule") is not None, choice
+        assert class_value(choice.target, "no_mup_rule") is not None, choice
 
 
 def test_the_standard_refuses_nothing_of_it() -> None:

@@ -126,8 +126,8 @@ def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_
 
 def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:
     workers = Workers(LocalProcesses(), 2, 1, trust=["my_norms", "torchvision"])
-    plan = Multirun((MultirunJob("run", 0, (), {"output_dir": "outputs"}, "0"),), {})
-    for command in workers.commands(["train"], plan, devices=1):
+    plan = Multirun((MultirunJob("run", 0, (), {"output_dir": "outputs", "trainer": {"devices": 1}}, "0"),), {})
+    for command in workers.commands(["train"], plan, plan.jobs):
         assert " --trust my_norms --trust torchvision" in " ".join(command.arguments)
 
 

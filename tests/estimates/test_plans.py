@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from headtohead.cli import main
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.estimates.device_speed import speed_of, speeds
+from headtohead.estimates.fake_tensors import PlannedWorkspace
 from headtohead.estimates.layouts import Layout, layout_of, layouts
-from headtohead.estimates.plan import Plan, RunPlanner, parsed_devices, plan
+from headtohead.estimates.plan import Plan, cheapest_plan, parsed_devices, plan
+from headtohead.estimates.run_planner import RunPlanner
 from headtohead.estimates.step_times import TimedModel
-from headtohead.estimates.work_meter import SAVED, TensorMeter, living_tensors
+from headtohead.estimates.work_meter import LEFT, SAVED, TensorMeter, WorkMeter, living_tensors
+from headtohead.tasks import chunked_cross_entropy
+from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum
 from headtohead.training.parallel.devices import device_sheets
 
 SMALL = [
@@ -30,6 +36,8 @@ CASES = {
     "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
     "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],
     "masked": ["model=encoder_only", "task=masked_lm"],
+    "in 16 bits": ["precision=bf16-mixed"],
+    "in 16 bits, recomputed": ["precision=bf16-mixed", "checkpointing=full", "model.d_model=128"],
 }
 
 
@@ -50,6 +58,13 @@ def test_bytes_of_a_step_are_within_five_percent_of_what_a_meter_sees(case: str)
     assert runs.layout_costs.memory(layout, rows).total == pytest.approx(meter.peak, rel=0.05)
 
 
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
+def test_nothing_of_a_block_outlives_its_backward_pass(precision: str) -> None:
+    runs = RunPlanner(composed(f"precision={precision}"), "cuda")
+    (blocks,) = runs.layout_costs.kinds_of_blocks
+    assert blocks.at(2).of(LEFT) == blocks.at(2, recompute_mixers=True).of(LEFT) == 0
+
+
 @pytest.mark.parametrize("mixer", ["softmax_attention", "retention", "mamba2"])
 def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
     runs = RunPlanner(composed(f"model/mixer={mixer}", "model/position=none"), "cpu")
@@ -58,6 +73,62 @@ def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
     declared = sum(row.costs.activation_bytes for row in runs.costs.rows if row.path.startswith("stack.blocks.0."))
     for rows in (1, 2, 7):
         assert blocks.at(rows).of(SAVED) == pytest.approx(rows * declared, rel=1e-2)
+
+
+def replayed_operations(monkeypatch: pytest.MonkeyPatch, on: str, *overrides: str) -> list[int]:
+    """Return the number of operations of each pass that a plan replays."""
+    passes: list[WorkMeter] = []
+    count, started = WorkMeter.called, WorkMeter.__init__
+    operations: dict[int, int] = {}
+
+    def starting(meter: WorkMeter, *args: Any) -> None:
+        started(meter, *args)
+        passes.append(meter)
+
+    def called(meter: WorkMeter, *args: Any) -> Any:
+        operations[id(meter)] = operations.get(id(meter), 0) + 1
+        return count(meter, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkMeter, "__init__", starting)
+        patch.setattr(WorkMeter, "called", called)
+        planned = plan(composed("model.num_heads=4", "precision=bf16-mixed", *overrides), on)
+    assert all(each.fits or each.reason for each in planned.layouts)
+    return [operations[id(meter)] for meter in passes]
+
+
+def test_a_plan_replays_no_more_for_more_layers_layouts_or_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replayed_operations(monkeypatch, "h100", "model.vocab_size=2000")
+    grown = replayed_operations(monkeypatch, "h100x16", "model.vocab_size=2000000", "model.num_layers=24")
+    assert len(grown) <= len(plain), "layouts share their replays, and blocks that are alike are replayed once"
+    assert max(grown) < 3 * max(plain), "chunks of logits that are alike are replayed once"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_chunks_that_are_alike_count_as_if_each_were_replayed(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    monkeypatch.setitem(chunked_cross_entropy.CHUNK_ELEMENTS, "cpu", 64 * 100)
+    monkeypatch.setitem(chunked_cross_entropy.CACHED_ELEMENTS, "cpu", 10 * 100)
+
+    def figures(workspace: Callable[[WorkMeter], Workspace]) -> tuple[int, dict[Any, float]]:
+        with FakeTensorMode():
+            features, weight = (torch.empty(n, 16, dtype=dtype, requires_grad=True) for n in (1001, 100))
+            targets = torch.empty(1001, dtype=torch.int64)
+            with WorkMeter(1.0, [features, weight]) as meter:
+                cross_entropy_sum(features, weight, None, targets, workspace=workspace(meter)).backward()
+        return meter.peak, dict(meter.work)
+
+    assert figures(lambda meter: PlannedWorkspace(meter, "cpu")) == figures(lambda _: Workspace())
+
+
+def test_a_plan_for_a_gpu_is_the_same_on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for has_units in (False, True):
+        monkeypatch.setattr(chunked_cross_entropy, "_has_units", lambda _, has=has_units: has)
+        runs = RunPlanner(composed("precision=bf16-mixed"), "cuda")
+        seen.append(runs.layout_costs.seconds(Layout(), 2, speed_of(device_sheets()["h100-sxm"])))
+    assert seen[0] == seen[1]
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +224,24 @@ def test_the_command_lists_devices_and_wants_some(capsys: pytest.CaptureFixture[
     assert main(["plan"]) == 2 and "--on h100x8" in capsys.readouterr().err
     assert main(["plan", "--on", "l4x2", "--price", "1", *SMALL]) == 0
     assert "the cheapest that fits" in capsys.readouterr().out
+
+
+def test_a_run_of_a_study_has_as_many_devices_as_make_it_cheapest() -> None:
+    small, alone = cheapest_plan(composed(), "h100x8", price=2.0), plan(composed(), "h100", price=2.0)
+    assert small.devices == 1 and small.best == alone.best, "messages would cost more than they save"
+    wide = cheapest_plan(composed("model.d_model=8192", "model.num_layers=24"), "h100x16", price=2.0)
+    assert 1 < wide.devices <= 16 and wide.best is not None and wide.best.price is not None
+    assert wide.best.price == pytest.approx(2.0 * wide.device_hours)
+
+
+def test_a_study_is_planned_on_devices_by_both_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    devices = ["--on", "l4x2", "--price", "1", "--json"]
+    assert main(["study", "norms_small", "--plan", *devices]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert main(["plan", "--study", "norms_small", *devices]) == 0
+    assert json.loads(capsys.readouterr().out) == planned
+    assert {arm: each["runs"] for arm, each in planned["arms"].items()} == {"layer_norm": 3, "rms_norm": 3}
+    assert main(["study", "norms_small", "--plan", *devices[:-1]]) == 0
+    shown = capsys.readouterr().out
+    assert "all runs: " in shown and "hours with runs side by side" in shown
+    assert main(["study", "norms_small", *devices]) == 2 and "--plan --on h100x8" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.data.batches.batch import IGNORED
+from headtohead.estimates.work_meter import TensorMeter, living_tensors
 from headtohead.tasks import chunked_cross_entropy
 from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum, score
 
@@ -204,3 +205,12 @@ def test_equals_torch_on_an_accelerator(dtype: torch.dtype, vocab: int) -> None:
         torch.autograd.grad(ours, (features, weight)), torch.autograd.grad(exact, (features, weight)), strict=True
     ):
         assert (mine.double() - truth.double()).norm() < tolerance * truth.double().norm()
+
+
+def test_a_buffer_that_grows_is_never_there_twice() -> None:
+    workspace, like = Workspace(), torch.empty(0)
+    workspace.take("product", (1000,), like, torch.float32)
+    with TensorMeter(living_tensors()) as meter:
+        before = meter.bytes()
+        workspace.take("product", (1010,), like, torch.float32)
+    assert meter.peak < before + 1000

@@ -14,6 +14,7 @@ from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
+from headtohead.tasks.generated_text import LONGEST, until
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq import SequenceToSequence
@@ -21,7 +22,6 @@ from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from headtohead.tasks.task import Task
-from headtohead.tasks.written_text import LONGEST, until
 from small_batches import (
     LANGUAGE,
     NEXT,

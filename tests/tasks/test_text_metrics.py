@@ -15,10 +15,10 @@ from headtohead.data.data_source import DataSpec
 from headtohead.data.row_formats.text_templates import entities_from_text, entities_to_text
 from headtohead.tasks.metric_sums import Arrays
 from headtohead.tasks.seq2seq import SequenceToSequence
+from headtohead.tasks.text_metrics.generated_answers import GeneratedEntities, GeneratedLabels
 from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
 from headtohead.tasks.text_metrics.selection import row_message, text_metrics_for
 from headtohead.tasks.text_metrics.text_metric import TextMetric
-from headtohead.tasks.text_metrics.written_answers import WrittenEntities, WrittenLabels
 
 TRUTHS = [
     "Two young, white males are outside near many bushes.",
@@ -137,7 +137,7 @@ def test_labels_in_words_are_counted_as_classes() -> None:
     words, draw = ["bad", "so so", "good"], random.Random(0)
     truths = draw.choices(words, k=60)
     written = [draw.choice([truth, truth, *words, "god", ""]) for truth in truths]
-    result = figures(WrittenLabels(words), [f" {text} " for text in written], truths, parts=3)
+    result = figures(GeneratedLabels(words), [f" {text} " for text in written], truths, parts=3)
     assert result["accuracy"] == pytest.approx(accuracy_score(truths, written))
     assert result["f1_macro"] == pytest.approx(f1_score(truths, written, labels=words, average="macro"))
     assert result["readable"] == pytest.approx(sum(text in words for text in written) / 60)
@@ -161,7 +161,7 @@ def test_written_entities_are_right_by_type_and_words_each_as_often_as_there() -
     truths = ["PER: Anna ; LOC: Oslo ; LOC: Oslo", "none", "ORG: A B"]
     written = ["LOC: Oslo ; PER: Anna ; ORG: Oslo", "LOC: Rome", "ORG: A B C ;; ORG : A  B"]
     # Right: Oslo once, Anna, A B. Written: three, one, two. There: three, none, one.
-    result = figures(WrittenEntities(), written, truths, parts=2)
+    result = figures(GeneratedEntities(), written, truths, parts=2)
     assert result == pytest.approx({"entity_precision": 3 / 6, "entity_recall": 3 / 4, "entity_f1": 6 / 10})
 
 
@@ -175,7 +175,7 @@ def test_written_entities_are_right_by_type_and_words_each_as_often_as_there() -
     ],
 )
 def test_a_text_without_entities_is_right_where_none_is_written(written: str, truth: str, f1: str) -> None:
-    assert row_message([WrittenEntities()], written, truth) == {"entity_f1": f1}
+    assert row_message([GeneratedEntities()], written, truth) == {"entity_f1": f1}
 
 
 def test_what_is_measured_is_what_is_named_or_what_the_data_calls_for() -> None:
@@ -184,7 +184,7 @@ def test_what_is_measured_is_what_is_named_or_what_the_data_calls_for() -> None:
     assert [type(one) for one in text_metrics_for(["rouge"], texts)] == [Rouge]
     assert text_metrics_for([], texts) == text_metrics_for(None, DataSpec(kind="pairs_of_text")) == []
     entities = DataSpec(kind="pairs_of_text", decode=str, written_as="entities")
-    assert [type(one) for one in text_metrics_for(None, entities)] == [WrittenEntities]
+    assert [type(one) for one in text_metrics_for(None, entities)] == [GeneratedEntities]
 
 
 class LowerCase:

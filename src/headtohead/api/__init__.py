@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 PUBLIC: dict[str, str] = {
-    "Study": "written_study",
+    "Study": "study_definition",
     "bench": "diagnosing",
     "build_model": "configurations",
     "build_parts": "configurations",
@@ -35,7 +35,7 @@ PUBLIC: dict[str, str] = {
     "train": "training",
 }
 """The public names, and the module of each: torch and Lightning cost seconds, and a name costs what it needs."""
-OTHER_NAMES = {"Study": "WrittenStudy"}
+OTHER_NAMES = {"Study": "StudyDefinition"}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.api.training import curve_frame
+from headtohead.comparison.arm_colours import theme_colours
 from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
@@ -90,18 +89,8 @@ def _resolved(value: object, columns: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def _colour(name: str, opacity: float) -> str:
-    red, green, blue = (int(_light_theme()[name][start : start + 2], 16) for start in (1, 3, 5))
+    red, green, blue = (int(theme_colours()[name][start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"
-
-
-@cache
-def _light_theme() -> dict[str, str]:
-    """Return the colours of the style sheet's first block, which is the light theme."""
-    sheet = (files("headtohead.comparison") / "theme.css").read_text(encoding="utf-8")
-    colours: dict[str, str] = {}
-    for name, colour in re.findall(r"(--[\w-]+):\s*(#[0-9a-f]{6})\b", sheet):
-        colours.setdefault(name, colour)
-    return colours
 
 
 def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:

@@ -9,16 +9,21 @@ from pathlib import Path
 
 from headtohead.api.configurations import Configured, configuration
 from headtohead.api.defined_here import PREFIX, target_of
+from headtohead.api.progress import progress_of_steps
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.unchecked_classes import mark_checked
 from headtohead.diagnostics.bench.benchmark_files import bench as run_benchmark
+from headtohead.diagnostics.bench.benchmark_files import plan_of
+from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase
 from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
-from headtohead.diagnostics.doctor import Diagnosis, Patient, chosen, examine
+from headtohead.diagnostics.doctor import Check, Diagnosis, Patient, chosen, examine
 from headtohead.diagnostics.doctor import summary as doctor_summary
+from headtohead.diagnostics.laws import Law
 from headtohead.diagnostics.laws.class_check import LawResult, Sizes, cases, check_laws, component, options_of
+from headtohead.diagnostics.laws.remedies import silent_laws
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,17 @@ class Diagnoses(Result):
 @speaks_python
 def doctor(config: Configured = (), *, checks: Sequence[str] = ()) -> Diagnoses:
     """Find what keeps a model from learning, by sixteen checks or those named; nothing is recorded."""
-    return Diagnoses(examine(Patient(build_parts(configuration(config))), chosen(checks)))
+    requested = chosen(checks)
+    with progress_of_steps(len(requested)) as show:
+        done, name = 0, "data"
+
+        def begin(check: Check) -> None:
+            nonlocal done, name
+            done, name = requested.index(check), check.name
+            show(done, name)
+
+        patient = Patient(build_parts(configuration(config)), note=lambda text: show(done, f"{name}: {text}"))
+        return Diagnoses(examine(patient, requested, begin=begin))
 
 
 class MeasuredBenchmark(Result, BenchmarkResults):
@@ -65,7 +80,17 @@ def bench(config: Configured = (), *, config_dir: str | Path | None = None) -> M
 
     `config` is a configuration of root "bench", or overrides: `bench(["bench.lengths=[256,512]"])`.
     """
-    return upgraded(MeasuredBenchmark, run_benchmark(configuration(config, "bench", config_dir)))
+    composed = configuration(config, "bench", config_dir)
+    plan = plan_of(composed)
+    with progress_of_steps(plan.rounds * len(list(plan.cases()))) as show:
+        measured = 0
+
+        def report(case: BenchmarkCase) -> None:
+            nonlocal measured
+            measured += 1
+            show(measured, f"{case.measure} at {case.length:,}, {case.variant.label(plan.base)}")
+
+        return upgraded(MeasuredBenchmark, run_benchmark(composed, report=report))
 
 
 @dataclass(frozen=True)
@@ -75,6 +100,8 @@ class CheckedClass(Result):
     target: str
     kind: str
     laws: Sequence[LawResult]
+    not_applicable: Mapping[Law, str]
+    """The laws that have nothing to say of the class, each with the reason."""
     __repr__ = Result.__repr__
 
     @property
@@ -110,7 +137,7 @@ def _first_sentence(law: object) -> str:
 @speaks_python
 def check(
     target: str | type,
-    options: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | Sequence[str] = (),
     *,
     reference: str | type | None = None,
     thorough: bool = False,
@@ -119,17 +146,26 @@ def check(
 ) -> CheckedClass:
     """Hold a class of your own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
 
-    `reference` is the same function written plainly; `thorough` takes double, single and half precision.
+    `options` are those of its constructor, by name or as "field=value". `reference` is the same function written
+    plainly; `thorough` takes double, single and half precision.
     """
     name = target if isinstance(target, str) else target_of(target)
     kind, owner = component(name)
-    values = options_of(kind, name, [f"{key}={value}" for key, value in (options or {}).items()])
-    if reference is not None and kind != "mixer":
-        raise ConfigurationError(f"reference is refused: {name} is not a mixer, and only mixers have references")
+    listed_options = [f"{key}={value}" for key, value in options.items()] if isinstance(options, Mapping) else options
+    values = options_of(kind, name, listed_options)
     plain = reference if reference is None or isinstance(reference, str) else target_of(reference)
+    if plain is not None and kind != "mixer":
+        raise ConfigurationError(
+            f"the reference {plain} is refused: {name} is not a mixer, and only mixers have references"
+        )
     twin = None if plain is None else partial(component(plain)[1], **values)
     listed = cases(kind, partial(owner, **values), twin, Sizes(d_model, num_heads), thorough=thorough)
-    result = CheckedClass(name, kind, list(check_laws(listed)))
+    laws = []
+    with progress_of_steps(len(listed)) as show:
+        for done, law in enumerate(check_laws(listed), start=1):
+            laws.append(law)
+            show(done, f"{law.case.name}, {law.case.form}")
+    result = CheckedClass(name, kind, laws, silent_laws([case.law for case in listed]))
     if not result.broken:
         mark_checked(name)
     return result

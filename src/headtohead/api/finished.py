@@ -19,9 +19,15 @@ from headtohead.finished_runs.export_run import export as export_run
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe.attention_probe import Attention, attention_data, attention_of
+from headtohead.finished_runs.probe.position_encodings import fresh_model
 from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
+from headtohead.interpretability.layer_words import layer_words
+from headtohead.interpretability.montage import scale_of
+from headtohead.interpretability.receptive_field import RequestedMaps
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from headtohead.finished_runs.embedding.embedder import Embedder
     from headtohead.finished_runs.text_generator import GeneratedText
 
@@ -52,15 +58,24 @@ def evaluate(
     lengths: Sequence[int] = (),
     stride: int | None = None,
     shots: Sequence[int] = (),
+    by_position: bool = False,
+    config_dir: str | Path | None = None,
     trust: Sequence[str] = (),
 ) -> EvaluatedRun:
     """Measure a finished run's selected weights again: `evaluate(record.path, ["data.path=other.txt"], stride=32)`.
 
     `lengths` are tokens read at once, a pass for each; windows that start `stride` apart score every token once.
-    `shots` ask a language model for classes, with so many examples in the prompt. `trust` is as in `load_run`.
+    `shots` ask a language model for classes, with so many examples in the prompt. `by_position` adds the loss by how
+    many tokens were in sight. `config_dir` is as in `compose`, `trust` as in `load_run`.
     """
     question = EvaluationRequest(
-        split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides), shots=tuple(shots) or None
+        split=split,
+        lengths=tuple(lengths),
+        stride=stride,
+        overrides=tuple(overrides),
+        config_dir=config_dir,
+        by_position=by_position,
+        shots=tuple(shots) or None,
     )
     return upgraded(EvaluatedRun, evaluate_run(_opened(run, trust), question))
 
@@ -113,12 +128,12 @@ class ProbedAttention(Result, Attention):
         from matplotlib.figure import Figure
 
         pair = self.pairs[index].of_sample(0)
-        weights = pair.trained.weights[0]
+        weights, scale = pair.trained.weights[0], scale_of(pair.trained)
         figure = Figure(figsize=(3.2 * len(weights), 3.4), layout="constrained")
         panels = figure.subplots(1, len(weights), squeeze=False)[0]
         for head, (axes, own) in enumerate(zip(panels, weights, strict=True)):
-            axes.imshow(own.float().cpu().numpy(), cmap="magma", vmin=0)
-            axes.set_title(f"{pair.trained.name}, head {head}", fontsize=9)
+            axes.imshow(own.float().cpu().numpy(), vmin=scale.low, vmax=scale.high)
+            axes.set_title(f"{layer_words(pair.trained.name)}, head {head}", fontsize=9)
             axes.set_xticks(range(len(pair.keys[0])), pair.keys[0], rotation=90, fontsize=7)
             axes.set_yticks(range(len(pair.queries[0])), pair.queries[0], fontsize=7)
         return figure
@@ -134,13 +149,18 @@ def probe(
     image: str | Path | None = None,
     rows: Sequence[int] = (),
     split: SplitName = "test",
+    fields: bool = False,
+    against: RunLike | None = None,
     trust: Sequence[str] = (),
 ) -> ProbedAttention:
     """Look inside a finished run: the attention of every head for a text, an image, or rows of a split.
 
     `second` is the other text of a pair, `target` what an encoder-decoder's decoder reads (else its own output).
+    `fields` adds the receptive field of the whole model, by gradients, to a model that has attention.
+    `against` compares the maps with those of another run, or with "before" training.
     """
     opened = _opened(run, trust)
+    other = None if against is None else _other_model(against, opened, trust)
     sources = [
         name for name, value in (("text", text), ("image", image), ("rows", list(rows))) if value not in (None, [])
     ]
@@ -152,7 +172,18 @@ def probe(
         subject = of_image(opened, Path(image))
     else:
         subject = of_rows(opened, split, list(rows) or [0])
-    return upgraded(ProbedAttention, attention_of(opened, subject))
+    requested: RequestedMaps = "always" if fields else "where_needed"
+    return upgraded(ProbedAttention, attention_of(opened, subject, fields=requested, against=other))
+
+
+def _other_model(against: RunLike, opened: FinishedRun, trust: Sequence[str]) -> tuple[str, nn.Module]:
+    """Return the model that a run is compared with, and what it is called."""
+    if against != "before":
+        other = _opened(against, trust)
+        return other.record.name or other.record.id, other.model
+    if start := opened.config.get("init_from"):
+        raise ConfigurationError(f"{opened.record.id} started from {start}: compare it with that run")
+    return "before training", fresh_model(opened.config).eval()
 
 
 @speaks_python

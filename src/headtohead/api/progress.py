@@ -1,4 +1,4 @@
-"""The progress of many runs: a bar in a notebook and on a terminal, nothing where neither is there to see it."""
+"""The progress of long work: a bar in a notebook and on a terminal, nothing where neither is there to see it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,31 @@ from contextlib import contextmanager
 from headtohead.execution.monitor import RunStatus
 
 Report = Callable[[list[RunStatus]], None]
+ShowStep = Callable[[int, str], None]
+"""Takes how many steps are done, and what is being done."""
+
+
+@contextmanager
+def progress_of_steps(total: int) -> Iterator[ShowStep]:
+    """Yield what shows how far work of so many steps has come."""
+    if not _is_seen():
+        yield _ignore_step
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=total, bar_format="{desc} {bar} {n}/{total} {elapsed}", leave=False) as bar:
+
+        def show(done: int, doing: str) -> None:
+            bar.n = done
+            bar.set_description_str(doing)
+
+        yield show
 
 
 @contextmanager
 def progress_of_runs(total: Callable[[list[RunStatus]], int], *, shown: bool = True) -> Iterator[Report]:
     """Yield what takes the standing of all runs and shows it; `total` is how many runs there will be."""
-    if not shown or not (sys.stderr.isatty() or _in_notebook()):
+    if not (shown and _is_seen()):
         yield _ignore
         return
     from tqdm.auto import tqdm
@@ -33,6 +52,14 @@ def progress_of_runs(total: Callable[[list[RunStatus]], int], *, shown: bool = T
 
 def _ignore(standings: list[RunStatus]) -> None:
     del standings
+
+
+def _ignore_step(done: int, doing: str) -> None:
+    del done, doing
+
+
+def _is_seen() -> bool:
+    return sys.stderr.isatty() or _in_notebook()
 
 
 def _in_notebook() -> bool:

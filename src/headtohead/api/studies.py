@@ -13,11 +13,12 @@ from headtohead.api.comparing import ReportedResults, verdict_rows
 from headtohead.api.progress import Report, progress_of_runs
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
-from headtohead.api.written_study import WrittenStudy
+from headtohead.api.study_definition import StudyDefinition
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.report import FILE, write_report
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.compose.overrides import key_of
 from headtohead.config.trust import trusting
 from headtohead.config.unchecked_classes import unchecked_sentences
 from headtohead.errors import UsageError
@@ -25,7 +26,7 @@ from headtohead.execution.in_this_process import run_here
 from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_to_the_end
-from headtohead.execution.run_spec import RunSpec, most_devices
+from headtohead.execution.run_spec import RunSpec
 from headtohead.studies.definition.foundation_runs import without_foundation
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import RequestedBudget, Study
@@ -39,7 +40,7 @@ from headtohead.studies.results.report_content import report_data, results_from_
 from headtohead.studies.results.study_report import StudyReport, report_of, write
 
 Tell = Callable[[str], None]
-Question = str | Path | WrittenStudy
+Question = str | Path | StudyDefinition
 """A shipped study by its name, a study's file, or one that was written in Python."""
 
 
@@ -164,7 +165,7 @@ class StudyRequest:
         missing = sum(not standing.is_done for standing in monitor.update())
         most = None if plan.is_open else missing
         shard = ("--shard", "/".join(map(str, self.shard))) if self.shard else ()
-        commands = self.workers.commands((*self.arguments, *shard), plan, devices=most_devices(plan.runs), most=most)
+        commands = self.workers.commands((*self.arguments, *shard), plan, plan.runs, most=most)
         return run_to_the_end(monitor, self.workers.launcher, commands, report)
 
     def results(self) -> StudyResults:
@@ -218,7 +219,7 @@ def _request(
     trust: Sequence[str],
 ) -> StudyRequest:
     many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
-    if not isinstance(question, WrittenStudy):
+    if not isinstance(question, StudyDefinition):
         known = read_study(str(question), run_overrides, config_dir)
         return StudyRequest(known, many, ("study", str(question), *run_overrides))
     if question.is_defined_here and workers > 1:
@@ -243,7 +244,7 @@ def _request(
     )
 
 
-def _saved(question: WrittenStudy) -> Path:
+def _saved(question: StudyDefinition) -> Path:
     """Write the study where workers, and whoever resumes it by a command, find it."""
     file = Path("outputs") / "studies" / question.name / f"{question.name}.yaml"
     question.to_yaml(file)
@@ -282,24 +283,24 @@ def match(
     config_dir: str | Path | None = None,
     tell: Tell | None = None,
 ) -> MatchedArms:
-    """Find the sizes at which arms cost what the baseline costs; nothing is trained.
+    """Find the sizes, or the steps, at which arms cost what the baseline costs; nothing is trained.
 
     `arms` are overrides by name, or the name of a study; `budget` is equal_parameters unless given (or equal_flops,
     equal_tokens, equal_state, equal_time), and `movable` says by arm what may change: width, head_size, depth,
-    feedforward, steps. Overrides that begin with `budget.` are the budget's own, all others those of every arm.
+    feedforward, steps; under "*" for every arm but the baseline. Overrides that begin with `budget.` are the budget's
+    own, all others those of every arm.
     """
     known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
     shared = list(overrides) if known is None else list(known.base)
-    own = [word for word in shared if word.startswith("budget.")]
+    own = [word for word in shared if key_of(word).partition(".")[0] == "budget"]
     written = known.budget if known is not None and budget is None else None
     requested = written or RequestedBudget(budget or "equal_parameters")
     config = compose_checked("match", [*requested.overrides, *own], config_dir)
-    moves = {
-        **(known.movable if known is not None else {}),
-        **{name: tuple(own) for name, own in (movable or {}).items()},
-    }
     first = baseline or (known.baseline if known is not None else next(iter(made)))
+    named = {name: tuple(moves) for name, moves in (movable or {}).items()}
+    of_others = dict.fromkeys([name for name in made if name != first], named.pop("*")) if "*" in named else {}
+    moves = {**(known.movable if known is not None else {}), **of_others, **named}
     shapes = {name: without_foundation(own) for name, own in made.items()}
     base = [word for word in shared if word not in own]
     return upgraded(

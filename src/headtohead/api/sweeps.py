@@ -13,7 +13,6 @@ from headtohead.config.trust import trusting
 from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_to_the_end
-from headtohead.execution.run_spec import most_devices
 from headtohead.sweeps.html_page import write_page
 from headtohead.sweeps.read_sweep_file import read_sweep
 from headtohead.sweeps.sweep import Outcome
@@ -68,7 +67,7 @@ def conduct(sweeper: Sweeper, workers: Workers, arguments: Sequence[str], report
     monitor = Monitor(plan, plan.runs, again=sweeper.again)
     missing = sum(not standing.is_done for standing in monitor.update())
     most = None if plan.is_open else missing
-    commands = workers.commands(arguments, plan, devices=most_devices(plan.runs), most=most)
+    commands = workers.commands(arguments, plan, plan.runs, most=most)
     return run_to_the_end(monitor, workers.launcher, commands, report)
 
 

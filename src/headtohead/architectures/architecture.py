@@ -50,7 +50,7 @@ class CostRow:
 class Head(Component):
     """Turns features into logits."""
 
-    reads_all: ClassVar[bool] = False
+    needs_all_logits: ClassVar[bool] = False
     """Whether a loss needs the logits of all positions, however few of them are targets."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Head(Component):
 
     def query(self, size: InputSize, length: int) -> CostQuery:
         """Return the cost query of this head over that many features of a sample."""
-        num_rows = length if self.reads_all or size.scored is None else size.scored
+        num_rows = length if self.needs_all_logits or size.scored is None else size.scored
         return size.query(num_rows)
 
 
@@ -74,11 +74,11 @@ class Architecture(nn.Module, ABC):
     """Components wired into a model. Keyword tensors in, logits out; the names are those of Batch.inputs()."""
 
     family: ClassVar[str]
-    no_width_rule: ClassVar[str] = "no rule for it is known"
+    no_mup_rule: ClassVar[str] = "no rule for it is known"
     """The reason, as for a component, of the parts besides blocks and head."""
-    needs_memory: ClassVar[bool] = False
+    needs_real_device: ClassVar[bool] = False
     """Whether it has to be built on a real device, because a module may not support the meta device."""
-    takes_steps: ClassVar[bool] = True
+    trained_by_steps: ClassVar[bool] = True
     """Whether it trains by steps; a model that does not learns from all rows at once, whatever trainer.max_steps is."""
     head: Head
 

@@ -27,7 +27,7 @@ class BagOfWords(Architecture):
     once by a logistic regression, whose strength of regularisation validation selects."""
 
     family = "bag_of_words"
-    takes_steps = False
+    trained_by_steps = False
     grams: Tensor
     """The numbers of the n-grams that count, in order."""
     rarity: Tensor

@@ -79,7 +79,7 @@ class EncoderDecoder(DecodingModel):
     """Embedding(s), a bidirectional stack for the source, a causal one with cross-attention for the target, head."""
 
     family = "encoder_decoder"
-    no_width_rule = ""
+    no_mup_rule = ""
     reads_source = True
 
     def __init__(

@@ -46,7 +46,7 @@ class External(DecodingModel):
     are counted, in training mode, on the device where it is."""
 
     family = "external"
-    needs_memory: ClassVar[bool] = True
+    needs_real_device: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -95,7 +95,7 @@ def _noise(dropout: nn.Dropout, d_model: int, query: CostQuery) -> Costs:
 class GivenLogits(Head):
     """No head: the model's features are the logits."""
 
-    reads_all = True
+    needs_all_logits = True
 
     def forward(
         self,
@@ -188,7 +188,7 @@ class Span(Head):
     """Two logits for every token, of being the first and the last of an answer; where there are token types, an answer
     is in the second text (Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 4.2)."""
 
-    reads_all = True
+    needs_all_logits = True
 
     def __init__(self, d_model: int) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ from headtohead.ranges import Depth, Length, Probability, Width
 class Convolutional(Architecture):
     """head(layers(images)); the remaining positions are the tokens that the head pools."""
 
-    no_width_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
+    no_mup_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
 
     @abstractmethod
     def __init__(self, d_model: int, num_layers: int, image_shape: Sequence[int] | None) -> None:

@@ -32,7 +32,7 @@ class Mlp(Architecture):
     """Dense layers of one width over all pixels, or over the vectors of all words side by side, then a classifier."""
 
     family = "mlp"
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from headtohead.ranges import Probability, Vocabulary, Width
 class TextCnn(Architecture):
     """Windows of several widths over the words; of each filter the most it finds anywhere; a classifier of these."""
 
-    no_width_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
+    no_mup_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
     family = "text_cnn"
 
     def __init__(

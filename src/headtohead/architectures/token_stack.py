@@ -145,7 +145,7 @@ class DecoderOnly(TokenStack):
     that nothing can be written; a recurrent layer is then two, whose outputs add up."""
 
     family = "decoder_only"
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class EncoderOnly(Architecture):
     """Token and segment embeddings, bidirectional stack (which adds the positions), head."""
 
     family = "encoder_only"
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self,

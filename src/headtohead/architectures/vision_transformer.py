@@ -23,7 +23,7 @@ class VisionTransformer(Architecture):
     """Patch embedding, with pooling=cls a class token before the patches, bidirectional stack, classifier."""
 
     family = "vision_transformer"
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import note, out, show_table
@@ -45,7 +43,11 @@ def run(arguments: Sequence[str]) -> int:
     if options.cfg:
         out(configuration_text(options, config))
         return 0
-    results, folder = _measured(config)
+    from headtohead import api
+    from headtohead.diagnostics.bench.benchmark_files import save
+
+    results = api.bench(config)
+    folder = save(results, Path(RunConfig(config).output_dir))
     if options.json:
         out(json.dumps(results.to_dict(), indent=2))
     else:
@@ -78,24 +80,3 @@ def _peers(groups: list[str], *, rounds: int, as_json: bool) -> int:
     if rows:
         note(os.path.relpath(path))
     return 0 if rows else 1
-
-
-def _measured(config: dict[str, Any]) -> tuple[Any, Path]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from headtohead.diagnostics.bench.benchmark_files import bench, plan_of, save
-    from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase
-
-    plan = plan_of(config)
-    total = plan.rounds * len(list(plan.cases()))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task("", total=total)
-
-        def report_case(case: BenchmarkCase) -> None:
-            label = case.variant.label(plan.base)
-            progress.update(bar, advance=1, description=f"{case.measure} at {case.length:,}, {label}")
-
-        results = bench(config, report=report_case)
-    return results, save(results, Path(RunConfig(config).output_dir))

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import out, say, show_table
-from headtohead.config.errors import ConfigurationError
-from headtohead.config.unchecked_classes import mark_checked
 from headtohead.ranges import Width
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from headtohead.diagnostics.laws import Law
-    from headtohead.diagnostics.laws.class_check import LawCase, LawResult
+    from headtohead.diagnostics.laws.class_check import LawResult
 
 _EXAMPLES = """\
 examples:
@@ -41,36 +37,28 @@ exit code: 0 every law holds, 1 a law is broken, 2 refused, 130 interrupted
 
 def run(arguments: Sequence[str]) -> int:
     command = parse(_parser(), arguments)
-    from headtohead.diagnostics.laws.class_check import Sizes, cases, component, options_of
-    from headtohead.diagnostics.laws.remedies import silent_laws
+    from headtohead import api
 
-    kind, owner = component(command.target)
-    options = options_of(kind, command.target, command.options)
-    if command.twin and kind != "mixer":
-        raise ConfigurationError(
-            f"--twin {command.twin} is refused: {command.target} is not a mixer, and only mixers have references"
-        )
-    counterpart = None if command.twin is None else partial(component(command.twin)[1], **options)
-    sizes = Sizes(command.d_model, command.num_heads)
-    listed = cases(kind, partial(owner, **options), counterpart, sizes, thorough=command.thorough)
-    results, silent = _checked(listed), silent_laws([case.law for case in listed])
-    broken = [law_result for law_result in results if law_result.broken is not None]
-    if not broken:
-        mark_checked(command.target)
+    checked = api.check(
+        command.target,
+        command.options,
+        reference=command.twin,
+        thorough=command.thorough,
+        d_model=command.d_model,
+        num_heads=command.num_heads,
+    )
     if command.json:
         laws = [
-            {"law": one.case.name, "form": one.case.form, "broken": one.broken, "remedy": one.remedy} for one in results
+            {"law": one.case.name, "form": one.case.form, "broken": one.broken, "remedy": one.remedy}
+            for one in checked.laws
         ]
-        not_applicable = {law.__name__: reason for law, reason in silent.items()}
-        out(
-            json.dumps(
-                {"class": command.target, "kind": kind, "laws": laws, "not_applicable": not_applicable}, indent=2
-            )
-        )
+        silent = {law.__name__: reason for law, reason in checked.not_applicable.items()}
+        shown = {"class": checked.target, "kind": checked.kind, "laws": laws, "not_applicable": silent}
+        out(json.dumps(shown, indent=2))
     else:
-        show_table(_table(results, silent))
-        say(f"{command.target}, a choice for model/{kind}: {_summary(results, broken)}")
-    return 1 if broken else 0
+        show_table(_table(checked.laws, checked.not_applicable))
+        say(f"{checked.target}, a choice for model/{checked.kind}: {_summary(checked.laws, checked.broken)}")
+    return 1 if checked.broken else 0
 
 
 def _parser() -> Parser:
@@ -84,22 +72,6 @@ def _parser() -> Parser:
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     return taken
-
-
-def _checked(listed: Sequence[LawCase]) -> list[LawResult]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from headtohead.diagnostics.laws.class_check import check_laws
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    results = []
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task("made", total=len(listed))
-        for law_result in check_laws(listed):
-            results.append(law_result)
-            progress.update(bar, advance=1, description=f"{law_result.case.name}, {law_result.case.form}")
-    return results
 
 
 def _table(results: Sequence[LawResult], silent: Mapping[Law, str]) -> Table:

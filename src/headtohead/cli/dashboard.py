@@ -26,7 +26,7 @@ examples:
   h2h dashboard --wandb team/project    no local server: create or update the page of a project in W&B
   ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    to look from elsewhere: the page answers only this machine
 
-The page follows runs while they train, and writes nothing. Ctrl-C stops it.
+The page follows runs while they train; stars and notes are all that it writes. Ctrl-C stops it.
 """
 
 

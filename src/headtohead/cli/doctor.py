@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, show_table
-
-if TYPE_CHECKING:
-    from headtohead.diagnostics.doctor import Diagnosis
 
 _EXAMPLES = """\
 examples:
@@ -38,34 +33,12 @@ def run(arguments: Sequence[str]) -> int:
     if options.cfg:
         out(configuration_text(options, config))
         return 0
-    result = _examined(config, options.check)
-    faults = sum(diagnosis.finding.verdict == "fault" for diagnosis in result)
+    from headtohead import api
+    from headtohead.diagnostics.doctor import show_diagnoses
+
+    result = api.doctor(config, checks=options.check)
     if options.json:
-        out(json.dumps({"faults": faults, "checks": [diagnosis.to_dict() for diagnosis in result]}, indent=2))
+        out(json.dumps({"faults": len(result.faults), "checks": result.as_rows()}, indent=2))
     else:
-        from headtohead.diagnostics.doctor import show_diagnoses
-
-        show_table(show_diagnoses(result))
-    return 1 if faults else 0
-
-
-def _examined(config: dict[str, Any], names: Sequence[str]) -> list[Diagnosis]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from headtohead.config.build import build_parts
-    from headtohead.diagnostics.doctor import Check, Patient, chosen, examine
-
-    checks = chosen(names)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task("data", total=len(checks))
-        current = ""
-
-        def begin(check: Check) -> None:
-            nonlocal current
-            current = check.name
-            progress.update(bar, completed=checks.index(check), description=current)
-
-        patient = Patient(build_parts(config), note=lambda text: progress.update(bar, description=f"{current}: {text}"))
-        return examine(patient, checks, begin=begin)
+        show_table(show_diagnoses(result.diagnoses))
+    return 1 if result.faults else 0

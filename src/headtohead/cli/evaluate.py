@@ -57,33 +57,34 @@ def run(arguments: Sequence[str]) -> int:
         )
     if options.plot and not is_curve:
         raise ConfigurationError(f"--plot {options.plot}: one number is not a curve; give --lengths or --places")
-    from headtohead.finished_runs.evaluation.evaluate import evaluate
-    from headtohead.finished_runs.evaluation.evaluation_request import EvaluationRequest
+    from headtohead import api
     from headtohead.finished_runs.finished_run import open_run
 
     runs = [open_run(path) for path in paths]
     if options.lm_eval:
         _check_harness(options, overrides)
         return _with_harness(runs, options)
-    question = EvaluationRequest(
-        split=options.split,
-        lengths=options.lengths or (),
-        stride=options.stride,
-        overrides=overrides,
-        config_dir=options.config_dir,
-        by_position=options.places,
-        shots=options.shots,
-    )
-    evaluations = [evaluate(one, question) for one in runs]
+    evaluations = [
+        api.evaluate(
+            one,
+            overrides,
+            split=options.split,
+            lengths=options.lengths or (),
+            stride=options.stride,
+            shots=options.shots or (),
+            by_position=options.places,
+            config_dir=options.config_dir,
+        )
+        for one in runs
+    ]
     if options.json:
         out(json.dumps([one.to_dict() for one in evaluations], indent=2, ensure_ascii=False))
     else:
         from headtohead.finished_runs.evaluation.evaluation_table import show_evaluations
 
-        same = question == EvaluationRequest(split=options.split)
-        show_table(
-            show_evaluations(evaluations, [one.record.metrics.get(options.split, {}) if same else {} for one in runs])
-        )
+        is_as_trained = not (overrides or options.lengths or options.stride or options.shots or options.places)
+        recorded = [one.record.metrics.get(options.split, {}) if is_as_trained else {} for one in runs]
+        show_table(show_evaluations(evaluations, recorded))
     pictures = [_drawn(evaluations, options.plot)] if is_curve else []
     for path in [*(one.path for one in evaluations), *pictures]:
         note(os.path.relpath(path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.cli.options import add_trust, parse, parser
@@ -40,10 +39,9 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="what the check found, as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
-    from headtohead.finished_runs.export_run import export
-    from headtohead.finished_runs.finished_run import open_run
+    from headtohead import api
 
-    result = export(open_run(options.run), options.to, Path(options.out) if options.out else None)
+    result = api.export(options.run, options.to, out=options.out)
     if options.json:
         out(json.dumps(result.to_dict(), indent=2))
     else:

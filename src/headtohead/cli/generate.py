@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     prompts = _prompts(options)
     from headtohead.finished_runs.finished_run import open_run
-    from headtohead.finished_runs.text_generator import TextGenerator
+    from headtohead.finished_runs.generators import generator_of
     from headtohead.generation.decoding_strategy import DecodingStrategy
 
     strategy = DecodingStrategy(
@@ -56,9 +56,9 @@ def run(arguments: Sequence[str]) -> int:
         num_samples=options.num_samples,
         seed=options.seed,
     )
-    writer = TextGenerator(open_run(options.run), options.precision)
+    writer = generator_of(open_run(options.run), options.precision)
     is_one = len(prompts) * strategy.num_samples == 1
-    show = _live(prompts[0], writer.model.reads_source) if is_one and sys.stdout.isatty() and not options.json else None
+    show = _live(prompts[0], writer.reads_source) if is_one and sys.stdout.isatty() and not options.json else None
     started = time.perf_counter()
     written = writer.write(
         prompts,
@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     elif show is not None:
         out("")
     else:
-        _show_text(written, is_one, writer.model.reads_source)
+        _show_text(written, is_one, writer.reads_source)
     num_tokens = sum(len(one.tokens) for one in written)
     note(f"{num_tokens} tokens in {seconds:.2f} s, {num_tokens / seconds:.0f} per second")
     return 0

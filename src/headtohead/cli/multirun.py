@@ -58,7 +58,6 @@ def _work(options: argparse.Namespace, multirun: Multirun) -> int:
 
 def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Workers) -> int:
     from headtohead.execution.monitor import Monitor, clear_failed, run_to_the_end
-    from headtohead.execution.run_spec import most_devices
 
     multirun.folder.mkdir(parents=True, exist_ok=True)
     if options.retry:
@@ -68,7 +67,7 @@ def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Worke
     runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
     note(f"{runs}, {missing} to run; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _report_refused(multirun)
-    commands = workers.commands(_command(options), multirun, devices=most_devices(multirun.jobs), most=missing)
+    commands = workers.commands(_command(options), multirun, multirun.jobs, most=missing)
     try:
         with progress(len) as show_progress:
             ended = run_to_the_end(monitor, workers.launcher, commands, show_progress)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from headtohead.cli.options import Parser, add_configuration, composed, configuration_text, parse, parser, within
 from headtohead.cli.terminal import out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Positive, Range
+
+if TYPE_CHECKING:
+    from headtohead.studies.planning.study_plan import StudyPlan
 
 _EXAMPLES = """\
 examples:
@@ -58,8 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("plan", "Plan a run on devices: memory, time and cost under every layout.", _EXAMPLES)
     add_configuration(taken)
-    taken.add_argument("--on", metavar="DEVICES", help="a device and how many: h100x8, a100-40gb, cpux2")
-    taken.add_argument("--price", type=within(Positive), metavar="P", help="of one device for an hour")
+    add_devices(taken)
     taken.add_argument("--tokens", type=within(Tokens), metavar="N", help="length of the run; else its max_steps")
     taken.add_argument("--study", metavar="NAME", help="plan every arm of a study; overrides are those of the study")
     taken.add_argument("--devices", action="store_true", help="list the devices that a plan may name, and stop")
@@ -69,20 +71,32 @@ def _parser() -> Parser:
 
 def _study(options: argparse.Namespace) -> int:
     from headtohead.cli.terminal import note
-    from headtohead.estimates.plan_table import show_arms
     from headtohead.studies.definition.read_study_file import read_study
-    from headtohead.studies.planning.device_plan import plan_on_devices
     from headtohead.studies.planning.study_plan import StudyPlanner
 
     study = read_study(options.study, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    plans = plan_on_devices(
-        StudyPlanner(study, options.config_dir, report=note).plan(), options.on, price=options.price
-    )
+    return show_study(StudyPlanner(study, options.config_dir, report=note).plan(), options)
+
+
+def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
+    """Show what the runs of a study take on the devices of --on, and return the exit code."""
+    from headtohead.estimates.plan import parsed_devices
+    from headtohead.estimates.plan_table import show_arms
+    from headtohead.studies.planning.device_plan import plan_on_devices
+
+    plans = plan_on_devices(study, options.on, price=options.price)
     if options.json:
         listed = {arm: {"runs": each.runs, **each.plan.to_dict()} for arm, each in plans.items()}
-        out(json.dumps({"study": study.name, "arms": listed}, indent=2))
+        out(json.dumps({"study": study.study.name, "arms": listed}, indent=2))
     else:
-        show_table(show_arms({arm: (each.plan, each.runs) for arm, each in plans.items()}))
+        _, count = parsed_devices(options.on)
+        show_table(show_arms({arm: (each.plan, each.runs) for arm, each in plans.items()}, count))
     return 0 if all(each.plan.best is not None for each in plans.values()) else 1
+
+
+def add_devices(taken: Parser) -> None:
+    """Add the options that name devices and their price."""
+    taken.add_argument("--on", metavar="DEVICES", help="plan on a device and how many: h100x8, a100-40gb, cpux2")
+    taken.add_argument("--price", type=within(Positive), metavar="P", help="of one device of --on for an hour")

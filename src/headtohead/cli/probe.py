@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from headtohead.data.data_source import SplitName
     from headtohead.finished_runs.finished_run import FinishedRun
-    from headtohead.finished_runs.probe.probe_input import ProbeInput
 
 _EXAMPLES = """\
 examples:
@@ -31,6 +30,8 @@ examples:
   h2h probe RUN --image digit.png                             a vision transformer
   h2h probe RUN                                               rows 0, 1, 2 of the test split
   h2h probe RUN --rows 4,17 --split validation                other rows
+  h2h probe RUN --against before                              its maps before and after training, and the difference
+  h2h probe RUN --against OTHER                               the difference of two runs on the same input
   h2h probe RUN --fields                                      what each output of the model depends on, by gradients
   h2h probe RUN --data                                        the rows that training read, masks and targets visible
   h2h probe --data task=masked_lm model=encoder_only          the same before any training
@@ -65,6 +66,9 @@ def run(arguments: Sequence[str]) -> int:
     what.add_argument("--data", action="store_true", help="what the model really sees")
     what.add_argument("--positions", action="store_true", help="its positional encoding")
     taken.add_argument("--fields", action="store_true", help="the receptive field of the whole model too, by gradients")
+    taken.add_argument(
+        "--against", metavar="RUN", help="compare its maps with those of another run, or with `before` training"
+    )
     taken.add_argument("--out", metavar="DIR", help="where the folder of files goes")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="figures and files as JSON")
@@ -97,6 +101,8 @@ def _check(options: argparse.Namespace) -> None:
     sources = [name for name in ("text", "image", "rows") if getattr(options, name) is not None]
     if len(sources) > 1:
         raise ConfigurationError(f"give one of --{' and --'.join(sources)}, not both")
+    if options.against is not None and (options.data or options.positions):
+        raise ConfigurationError("--against compares attention maps: leave --data and --positions out")
     for name in ("second", "target"):
         if getattr(options, name) is not None and options.text is None:
             raise ConfigurationError(f"--{name} goes with --text, and there is none")
@@ -110,14 +116,27 @@ def _rows(text: str) -> list[int]:
 
 
 def _attention(options: argparse.Namespace) -> int:
-    from headtohead.finished_runs.probe.attention_probe import attention_data, attention_of, show_attention
+    from headtohead import api
+    from headtohead.finished_runs.probe.attention_probe import attention_data, show_attention
     from headtohead.finished_runs.probe.probe_files import write_attention
 
     opened = _opened(options)
-    subject = _subject(options, opened)
-    for remark in subject.remarks:
+    split: SplitName = options.split or "test"
+    if options.text is None and options.image is None:
+        options.rows = options.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
+    attention = api.probe(
+        opened,
+        options.text,
+        second=options.second,
+        target=options.target,
+        image=options.image,
+        rows=options.rows or (),
+        split=split,
+        fields=options.fields,
+        against=options.against,
+    )
+    for remark in attention.remarks:
         note(remark)
-    attention = attention_of(opened, subject, fields="always" if options.fields else "where_needed")
     folder = _folder(options)
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)
@@ -184,18 +203,6 @@ def _positions(options: argparse.Namespace) -> int:
     show_table(show_positions(result))
     _report_files(files)
     return 0
-
-
-def _subject(options: argparse.Namespace, opened: FinishedRun) -> ProbeInput:
-    from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
-
-    if options.text is not None:
-        return of_text(opened, options.text, options.second, options.target)
-    if options.image is not None:
-        return of_image(opened, Path(options.image))
-    split: SplitName = options.split or "test"
-    options.rows = options.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
-    return of_rows(opened, split, options.rows)
 
 
 def _folder(options: argparse.Namespace) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser
+from headtohead.cli.plan import add_devices, show_study
 from headtohead.cli.terminal import error_line, note, out, show_table
 from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
@@ -22,7 +23,10 @@ _EXAMPLES = """\
 examples:
   h2h list study                                   the questions that ship
   h2h study norms_small --plan                     what would be run, and what it would cost
+  h2h study norms_small --plan --on h100x8 --price 2.5
+                                                   what its runs would take on other devices, arm by arm
   h2h study norms_small                            run or resume it, and report the results
+  h2h study norms_small --watch                    how far it is, arm by seed, from another terminal
   h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
                                                    share the folder, by the same command
   h2h study norms_small --workers 8 launcher=slurm launcher.partition=gpu
@@ -52,8 +56,14 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     if "=" in options.name:
         raise ConfigurationError(f"h2h study needs a study before {options.name}: h2h list study shows them")
+    if options.watch:
+        from headtohead.cli.study_board import watch
+
+        return watch(options.name)
     from headtohead.studies.definition.read_study_file import read_study
 
+    if (options.on or options.price) and not (options.plan and options.on):
+        raise ConfigurationError("--on and --price belong to a plan: h2h study NAME --plan --on h100x8 --price 2.5")
     workers = take_workers(options)
     study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
@@ -64,6 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.worker:
         return _work(options, request)
     plan, _ = request.planned()
+    if options.on:
+        return show_study(plan, options)
     if not _planned(options, plan):
         return 0
     return _conducted(options, request)
@@ -76,6 +88,8 @@ def _parser() -> Parser:
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="a field of the study, or of every run"
     )
     taken.add_argument("--plan", action="store_true", help="show the plan and stop")
+    taken.add_argument("--watch", action="store_true", help="show how far its runs are, arm by seed, and run nothing")
+    add_devices(taken)
     add_workers(taken)
     taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")
     taken.add_argument("--retry", action="store_true", help="restart what failed or ran out of memory")

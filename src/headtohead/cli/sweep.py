@@ -130,6 +130,11 @@ def run(arguments: Sequence[str]) -> int:
     )
     options.config_dir = options.config_dir or sweep.config_dir
     if options.wandb and not options.plan:
+        if workers.launcher.runs_per_device is not None:
+            raise ConfigurationError(
+                f"launcher.runs_per_device={workers.launcher.runs_per_device} is for runs that are planned here, and "
+                "W&B's server plans these: say with --workers how many agents there are"
+            )
         return run_agents(options, sweep, workers.launcher, _report)
     if options.join:
         raise ConfigurationError(f"--join {options.join} is for a sweep of W&B's server: give --wandb too")

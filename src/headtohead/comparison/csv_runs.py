@@ -173,18 +173,18 @@ def melted(
         raise TableError(f"{where}: --step COLUMN is needed, the one that all runs share")
     chosen = [name for name in runs if name.rpartition(_SEPARATOR)[2] == metric]
     long = [
-        CsvRow(row.line, {**_who(name), step: row.cells[step], metric: row.cells[name]}, where)
+        CsvRow(row.line, {**_arm_and_seed(name), step: row.cells[step], metric: row.cells[name]}, where)
         for row in rows
         for name in chosen
         if row.cells[name].strip()
     ]
-    silent = [name for name in chosen if not any(row.cells[name].strip() for row in rows)]
-    if silent:
-        raise TableError(f"{where}: the column {silent[0]} is empty: export the chart without this run")
+    empty = [name for name in chosen if not any(row.cells[name].strip() for row in rows)]
+    if empty:
+        raise TableError(f"{where}: the column {empty[0]} is empty: export the chart without this run")
     return ["arm", "seed", step, metric], long, replace(columns, metric=metric, step=step, arm="arm", seed="seed")
 
 
-def _who(column: str) -> dict[str, str]:
+def _arm_and_seed(column: str) -> dict[str, str]:
     name = column.rpartition(_SEPARATOR)[0]
     match = _SEEDED.fullmatch(name)
     return {"arm": match["arm"], "seed": match["seed"]} if match else {"arm": name, "seed": "0"}

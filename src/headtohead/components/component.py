@@ -93,7 +93,7 @@ class TensorParallelPlan:
 class Component(nn.Module, ABC):
     """A module that declares its costs."""
 
-    no_width_rule: ClassVar[str] = "no rule for it is known"
+    no_mup_rule: ClassVar[str] = "no rule for it is known"
     """The reason why the start and the learning rate of its weights are not known at another width (maximal update
     parametrisation); empty where they are known."""
     float32_parameters: ClassVar[tuple[str, ...]] = ()

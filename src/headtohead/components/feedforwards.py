@@ -64,7 +64,7 @@ def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
 class DenseFeedForward(FeedForward):
     """A feed-forward down(act(up(x))), or gated: down(act(gate(x)) * up(x))."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class DenseFeedForward(FeedForward):
 class NoFeedForward(FeedForward):
     """A block without one, as those of Mamba (Gu and Dao 2023, https://arxiv.org/abs/2312.00752)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(self, d_model: int, *, dropout: float = 0.0) -> None:
         super().__init__()

@@ -82,7 +82,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     tokens over which an expert's share is computed.
     """
 
-    no_width_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
+    no_mup_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ class RmsScale(Component):
 class LayerNorm(Norm):
     """Zero mean, unit variance for each token (Ba et al. 2016, https://arxiv.org/abs/1607.06450)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(self, d_model: int, *, eps: Positive = 1e-5, bias: bool = True) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class LayerNorm(Norm):
 class RmsNorm(Norm):
     """Unit root mean square for each token (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(self, d_model: int, *, eps: Positive = 1e-6) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class BatchNorm(Norm):
     """Zero mean, unit variance for each channel over the valid tokens of the batch (Ioffe and Szegedy 2015,
     https://arxiv.org/abs/1502.03167); in training a token sees all others, later ones too."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     keeps_statistics = True
     running_mean: Tensor
     running_variance: Tensor
@@ -201,7 +201,7 @@ class DynamicTanh(Norm):
 class NoNorm(Norm):
     """A norm that changes nothing."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()

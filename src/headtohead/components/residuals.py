@@ -95,7 +95,7 @@ class NormedResidual(ResidualScheme):
 class Pre(NormedResidual):
     """x + f(norm(x)) (Xiong et al. 2020, https://arxiv.org/abs/2002.04745)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     needs_final_norm = True
 
     def wire(
@@ -110,7 +110,7 @@ class NoResidual(NormedResidual):
     """f(norm(x)): one sublayer after the other, as layers were stacked before residual streams; there is no branch to
     drop, so that drop path does nothing."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     needs_final_norm = True
     has_stream = False
 
@@ -142,7 +142,7 @@ class NoResidual(NormedResidual):
 class Post(NormedResidual):
     """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     needs_final_norm = False
 
     def wire(
@@ -156,7 +156,7 @@ class Post(NormedResidual):
 class Sandwich(NormedResidual):
     """x + norm(f(norm(x))) (Ding et al. 2021, https://arxiv.org/abs/2105.13290)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     needs_final_norm = True
     norms_per_sublayer = 2
 
@@ -173,7 +173,7 @@ class Parallel(NormedResidual):
     """x + f(norm(x)) + g(norm(x)): all sublayers read the same stream through one norm, as in GPT-J and PaLM
     (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311); without `shared_norm` each has its own (GPT-NeoX)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     needs_final_norm = True
 
     def __init__(

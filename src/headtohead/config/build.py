@@ -114,7 +114,7 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
     costs = ledger(described, _size(task, spec, precision, settings))
     needs = memory_needs_of(config, costs, settings, precision)
     check_memory(needs, device_for(settings.accelerator), processes=processes_here(settings))
-    if not _needs_memory(filled):
+    if not _needs_real_device(filled):
         check_weights(_bytes_of(described))
     return RunComponents(
         make_model=partial(_started, filled, parametrisation, finetuning),
@@ -165,7 +165,7 @@ def make_model(filled: Mapping[str, Any], device: torch.device | str | None = No
 
     Weights that no memory holds are refused before any of them is made, by whichever command.
     """
-    if torch.device(device or "cpu").type != "meta" and not _needs_memory(filled):
+    if torch.device(device or "cpu").type != "meta" and not _needs_real_device(filled):
         _check_fits(filled)
     return _started(filled, make(filled["parametrisation"]), make(filled["finetuning"]), device)
 
@@ -177,7 +177,7 @@ def _started(
     device: torch.device | str | None = None,
 ) -> Architecture:
     """Return the model as training starts it, made without asking whether memory holds it."""
-    with nullcontext() if device is None or _needs_memory(filled) else _on(torch.device(device)):
+    with nullcontext() if device is None or _needs_real_device(filled) else _on(torch.device(device)):
         model = _made(filled["model"], _head_of(filled))
     parametrisation.apply(model)
     finetuning.apply(model)
@@ -188,8 +188,8 @@ def _on(device: torch.device) -> AbstractContextManager[object]:
     return without_memory() if device.type == "meta" else device
 
 
-def _needs_memory(filled: Mapping[str, Any]) -> bool:
-    return bool(class_value(RunConfig(filled).model_target, "needs_memory"))
+def _needs_real_device(filled: Mapping[str, Any]) -> bool:
+    return bool(class_value(RunConfig(filled).model_target, "needs_real_device"))
 
 
 def _head_of(filled: Mapping[str, Any]) -> str:
@@ -203,7 +203,7 @@ def check_fits(config: Mapping[str, Any]) -> None:
         filled, _ = fitted(config)
     except ConfigurationError:
         return
-    if not _needs_memory(filled):
+    if not _needs_real_device(filled):
         _check_fits(filled)
 
 

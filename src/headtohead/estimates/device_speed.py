@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 
 from headtohead.components.processor import cpu_name
-from headtohead.estimates.work_meter import OperationKind
+from headtohead.estimates.work_meter import CAUSAL, OperationKind
 from headtohead.training.memory import memory_limit
 from headtohead.training.parallel.devices import DeviceSheet, Format, device_sheets
 
@@ -25,6 +27,8 @@ _LAUNCH, _HOP = 6e-6, 10e-6
 _FORMATS: dict[torch.dtype, Format] = {
     torch.float64: "fp64", torch.float32: "tf32", torch.bfloat16: "bf16", torch.float16: "fp16",
 }  # fmt: skip
+_UNCACHED = 2**24
+"""Numbers of float32 that no cache of a processor holds, half a gigabyte of inputs and outputs at most."""
 Curve = tuple[tuple[float, float], ...]
 """Rates by size, in rising order of sizes: FLOP/s by FLOPs of an operation, bytes a second by its bytes."""
 
@@ -40,7 +44,8 @@ class DeviceSpeed:
     per_node: int
     products: Mapping[torch.dtype, Curve]
     attention: Mapping[str, float]
-    """Share of the products' rate that a fused attention reaches, in its forward and in its backward pass."""
+    """Share of the products' rate that a fused attention reaches by the pairs of tokens that its mask allows: in its
+    forward and in its backward pass, causal and not."""
     moves: Curve
     costly: float
     """The time of an operation that computes an exponential or the like, in multiples of a sum's."""
@@ -62,7 +67,7 @@ class DeviceSpeed:
         curve = self.products.get(kind.dtype) or self.products[torch.float32]
         rate = at(curve, flops / count)
         if "attention" in kind.name:
-            rate *= self.attention[kind.phase]
+            rate *= self.attention[kind.phase + CAUSAL if kind.name.endswith(CAUSAL) else kind.phase]
         return max(flops / rate, moving)
 
     def exchanged(self, num_bytes: float, devices: int, *, passes: int, spans_nodes: bool) -> float:
@@ -108,7 +113,7 @@ def speed_of(sheet: DeviceSheet) -> DeviceSpeed:
         memory=sheet.memory,
         per_node=sheet.per_node,
         products={dtype: ((1.0, peak * REACHED["products"]),) for dtype, peak in peaks.items()},
-        attention={"forward": 0.75, "backward": 0.6},
+        attention={"forward": 0.75, "backward": 0.6, "forward causal": 0.75, "backward causal": 0.6},
         moves=((1.0, sheet.bandwidth * REACHED["memory"]),),
         costly=1.0,
         launch=_LAUNCH,
@@ -130,16 +135,15 @@ def measure_cpu(dtype: torch.dtype = torch.float32) -> DeviceSpeed:
     One thread is timed by its processor time, which other programs do not lengthen; several by the clock.
     """
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    curve = tuple((2.0 * n**3, 2.0 * n**3 / _fastest(_product(n, dtype), clock)) for n in (16, 32, 64, 128, 256, 512))
+    curve = tuple((2.0 * n**3, 2.0 * n**3 / _usual(_product(n, dtype), clock)) for n in (16, 32, 64, 128, 256, 512))
     elements = (2**10, 2**13, 2**16, 2**19, 2**22)
-    sums = [(12.0 * n, _fastest(_sum(n), clock)) for n in elements]
+    sums = [(12.0 * n, _usual(_sum(n), clock)) for n in elements]
     launch = min(seconds for _, seconds in sums) * 0.8
     moves = tuple((size, size / max(seconds - launch, 1e-7)) for size, seconds in sums)
     wide = 2**19
-    costly = _fastest(_gelu(wide), clock) / (wide * 8.0 / at(moves, wide * 8.0))
+    costly = _usual(_gelu(wide), clock) / (wide * 8.0 / at(moves, wide * 8.0))
     products = {torch.float32: curve, dtype: curve}
-    forward, backward = _attention_shares(curve, clock, dtype)
-    copied = _fastest(_copy(2**22), clock)
+    copied = _usual(_copy(2**22), clock)
     return DeviceSpeed(
         name=cpu_name(),
         source="measured",
@@ -147,7 +151,11 @@ def measure_cpu(dtype: torch.dtype = torch.float32) -> DeviceSpeed:
         memory=memory_limit(torch.device("cpu")),
         per_node=2**10,
         products=products,
-        attention={"forward": forward, "backward": backward},
+        attention={
+            phase + end: share
+            for end in ("", CAUSAL)
+            for phase, share in _attention_shares(curve, clock, dtype, is_causal=bool(end)).items()
+        },
         moves=moves,
         costly=max(1.0, costly),
         launch=launch,
@@ -158,20 +166,20 @@ def measure_cpu(dtype: torch.dtype = torch.float32) -> DeviceSpeed:
     )
 
 
-def _fastest(work: Callable[[], object], clock: Callable[[], float], budget: float = 0.06) -> float:
-    """Return the seconds of one call, in the fastest of several turns: whatever disturbs delays."""
+def _usual(work: Callable[[], object], clock: Callable[[], float], budget: float = 0.06) -> float:
+    """Return the seconds of one call, in the median of several turns: what disturbs them will disturb a run, too."""
     work()
     started = clock()
     work()
     once = max(clock() - started, 1e-6)
     calls = max(1, int(budget / 8 / once))
     turns = []
-    for _ in range(8):
+    for _ in range(9):
         started = clock()
         for _ in range(calls):
             work()
         turns.append((clock() - started) / calls)
-    return min(turns)
+    return median(turns)
 
 
 def _product(n: int, dtype: torch.dtype) -> Callable[[], object]:
@@ -179,9 +187,24 @@ def _product(n: int, dtype: torch.dtype) -> Callable[[], object]:
     return lambda: torch.mm(a, b)
 
 
+def _in_turn(n: int, operation: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], object]:
+    """Return a call that reads and writes other tensors each time: as in a training step, little of what is large is in
+    the processor's cache, and the memory has been written to before."""
+    count = max(1, min(64, _UNCACHED // n))
+    inputs = [torch.randn(n) for _ in range(count)]
+    outputs = [operation(each) for each in inputs]
+    turns = itertools.cycle(range(count))
+
+    def call() -> None:
+        index = next(turns)
+        outputs[index] = operation(inputs[index])
+
+    return call
+
+
 def _sum(n: int) -> Callable[[], object]:
-    a, b = torch.randn(n), torch.randn(n)
-    return lambda: a + b
+    other = torch.randn(n)
+    return _in_turn(n, lambda a: a + other)
 
 
 def _copy(n: int) -> Callable[[], object]:
@@ -190,23 +213,24 @@ def _copy(n: int) -> Callable[[], object]:
 
 
 def _gelu(n: int) -> Callable[[], object]:
-    a = torch.randn(n)
-    return lambda: F.gelu(a)
+    return _in_turn(n, F.gelu)
 
 
-def _attention_shares(curve: Curve, clock: Callable[[], float], dtype: torch.dtype) -> tuple[float, float]:
-    """Return which share of a product's rate attention reaches, forward and backward."""
-    batch, heads, length, width = 4, 4, 128, 32
+def _attention_shares(
+    curve: Curve, clock: Callable[[], float], dtype: torch.dtype, *, is_causal: bool
+) -> dict[str, float]:
+    """Return which share of a product's rate attention reaches by the pairs that its mask allows."""
+    batch, heads, length, width = 8, 4, 256, 32
     q, k, v = (torch.randn(batch, heads, length, width, dtype=dtype, requires_grad=True) for _ in range(3))
 
     def forward() -> torch.Tensor:
-        return F.scaled_dot_product_attention(q, k, v)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
 
     def both() -> object:
         return torch.autograd.grad(forward().sum(), (q, k, v))
 
-    flops = 4.0 * batch * heads * length**2 * width
+    flops = 4.0 * batch * heads * length * width * ((length + 1) / 2 if is_causal else length)
     rate = at(curve, flops)
-    first = _fastest(forward, clock)
-    second = max(_fastest(both, clock) - first, 1e-7)
-    return min(1.0, flops / first / rate), min(1.0, 2 * flops / second / rate)
+    first = _usual(forward, clock)
+    second = max(_usual(both, clock) - first, 1e-7)
+    return {"forward": min(1.0, flops / first / rate), "backward": min(1.0, 2 * flops / second / rate)}

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import Ledger
@@ -26,6 +25,16 @@ from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.components.block import Block
 from headtohead.components.component import Context
 from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.estimates.fake_tensors import (
+    PlannedWorkspace,
+    byte_size,
+    fake_tensors,
+    forget_values,
+    handing_on,
+    resized_batch,
+    tensors_of,
+    with_gradients,
+)
 from headtohead.estimates.work_meter import (
     GRADIENTS,
     LEFT,
@@ -38,7 +47,7 @@ from headtohead.estimates.work_meter import (
     WorkMeter,
     combined,
 )
-from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS, Workspace
+from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 
@@ -64,7 +73,7 @@ class StepReplay:
         self._losses: dict[int, Figures] = {}
         self._scored_share = _scored_share(batch)
         model.train()
-        _forget_values(model)
+        forget_values(model)
 
     @cached_property
     def parts(self) -> tuple[StepPart, ...]:
@@ -94,8 +103,8 @@ class StepReplay:
     def _loss_replayed(self, rows: int) -> Figures:
         if rows not in self._losses:
             task = deepcopy(self._task).train()
-            with _fake(self._precision):
-                batch = _resized(self._batch, rows, self._length)
+            with fake_tensors(self._precision):
+                batch = resized_batch(self._batch, rows, self._length)
                 with self._passing_blocks({}), torch.no_grad():
                     output = self._model.features(**batch.inputs())
                 self._losses[rows] = self._loss(task, batch, output)
@@ -142,10 +151,10 @@ class StepReplay:
     def _captured(self, rows: int, length: int) -> _Capture:
         """Return what the blocks read, and the figures of all but them and the loss."""
         blocks: dict[str, tuple[Tensor, Context]] = {}
-        with _fake(self._precision):
-            batch = _resized(self._batch, rows, length)
+        with fake_tensors(self._precision):
+            batch = resized_batch(self._batch, rows, length)
             with self._passing_blocks(blocks):
-                ends = self._measured(lambda: self._model.features(**batch.inputs()), self._model)
+                ends = self._measured(lambda _: self._model.features(**batch.inputs()), self._model)
         if blocks:
             ends[LEFT, None] = 0.0  # what the blocks read is still held here
         return _Capture(blocks, ends)
@@ -155,7 +164,7 @@ class StepReplay:
         """Have the blocks hand on what they read, noted by their paths."""
         blocks = {path: module for path, module in self._model.named_modules() if isinstance(module, Block)}
         for path, block in blocks.items():
-            block.forward = _passing(path, noted)  # type: ignore[method-assign]
+            block.forward = handing_on(path, noted)  # type: ignore[method-assign]
         try:
             yield
         finally:
@@ -163,32 +172,35 @@ class StepReplay:
                 del block.forward
 
     def _loss(self, task: Task, batch: Batch, output: Tensor) -> Figures:
-        if hasattr(task, "workspace"):
-            vars(task)["workspace"] = Workspace(CHUNK_ELEMENTS.get(self._device))
+        def loss(meter: WorkMeter) -> Tensor:
+            if hasattr(task, "workspace"):
+                vars(task)["workspace"] = PlannedWorkspace(meter, self._device)
+            return task.loss(self._model, batch).total
+
         leaf = output.detach().requires_grad_()
         self._model.features = lambda **_: leaf  # type: ignore[method-assign]
         try:
-            return self._measured(lambda: task.loss(self._model, batch).total, self._model, leaf)
+            return self._measured(loss, self._model, leaf)
         finally:
             del self._model.features
 
     def _block(self, block: nn.Module, inputs: tuple[Tensor, Context], *, recompute_mixers: bool) -> Figures:
-        with _fake(self._precision):
+        with fake_tensors(self._precision):
             x, context = inputs
             leaf = x.detach().requires_grad_()
-            own = _with_gradients(context)
-            return self._measured(lambda: block(leaf, own, recompute_mixers=recompute_mixers), block, leaf, own)
+            own = with_gradients(context)
+            return self._measured(lambda _: block(leaf, own, recompute_mixers=recompute_mixers), block, leaf, own)
 
-    def _measured(self, forward: Callable[[], Tensor], module: nn.Module, *inputs: object) -> Figures:
+    def _measured(self, forward: Callable[[WorkMeter], Tensor], module: nn.Module, *inputs: object) -> Figures:
         """Return the figures of a forward pass and its backward pass."""
         meter = WorkMeter(
-            self._scored_share, [*module.parameters(), *module.buffers(), *self._model.buffers(), *_all(inputs)]
+            self._scored_share, [*module.parameters(), *module.buffers(), *self._model.buffers(), *tensors_of(inputs)]
         )
         with meter:
-            output = forward()
+            output = forward(meter)
             saved = meter.bytes()
             meter.phase = "backward"
-            out_bytes = _size(output)
+            out_bytes = byte_size(output)
             if output.requires_grad:
                 gradient = torch.empty_like(output)
                 torch.autograd.backward([output], [gradient])
@@ -196,9 +208,11 @@ class StepReplay:
             del output
             left, peak = meter.bytes(), meter.peak
         weights = [weight for weight in module.parameters() if weight.grad is not None]
-        gradients = sum(_size(weight.grad) for weight in weights if weight.grad is not None)
-        of_inputs = sum(_size(tensor.grad) for tensor in _all(inputs) if tensor.is_leaf and tensor.grad is not None)
-        for tensor in (*weights, *_all(inputs)):
+        gradients = sum(byte_size(weight.grad) for weight in weights if weight.grad is not None)
+        of_inputs = sum(
+            byte_size(tensor.grad) for tensor in tensors_of(inputs) if tensor.is_leaf and tensor.grad is not None
+        )
+        for tensor in (*weights, *tensors_of(inputs)):
             tensor.grad = None
         figures = {
             SAVED: saved, OUTPUT: out_bytes, PEAK: peak, GRADIENTS: gradients,
@@ -213,89 +227,6 @@ class _Capture:
     blocks: Mapping[str, tuple[Tensor, Context]]
     """The inputs that each block reads."""
     ends: Figures
-
-
-def _size(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-@contextmanager
-def _fake(precision: Precision) -> Iterator[None]:
-    with ExitStack() as stack:
-        stack.enter_context(_MODE)
-        stack.enter_context(precision.on("cpu").autocast("cpu"))
-        yield
-
-
-_MODE = FakeTensorMode(allow_non_fake_inputs=True)
-
-
-def _forget_values(model: nn.Module) -> None:
-    """Replace all weights and buffers by fake ones of the processor; a weight that is used twice stays one."""
-    made: dict[int, Tensor] = {}
-
-    def fake(tensor: Tensor) -> Tensor:
-        if id(tensor) not in made:
-            empty = torch.empty(tensor.shape, dtype=tensor.dtype, device=_CPU)
-            is_weight = isinstance(tensor, nn.Parameter)
-            made[id(tensor)] = nn.Parameter(empty, requires_grad=tensor.requires_grad) if is_weight else empty
-        return made[id(tensor)]
-
-    originals = []
-    with _MODE:
-        for module in model.modules():
-            for held in (module._parameters, module._buffers):
-                for name, tensor in held.items():
-                    if tensor is not None:
-                        originals.append(tensor)
-                        held[name] = fake(tensor)  # type: ignore[assignment]
-
-
-def _resized(batch: Batch, rows: int, length: int) -> Batch:
-    """Return a fake batch of the same kind with so many rows of so many tokens."""
-    own = batch.tokens.shape[1] if batch.tokens is not None else 0
-
-    def resized(tensor: Tensor) -> Tensor:
-        shape = [length if own and size == own and axis else size for axis, size in enumerate(tensor.shape)]
-        if shape and shape[0] == batch.num_samples:
-            shape[0] = rows
-        return torch.empty(shape, dtype=tensor.dtype, device=_CPU)
-
-    questions = None if batch.questions is None else batch.questions[:1] * rows
-    return replace(batch.map(resized), questions=questions)
-
-
-def _passing(path: str, blocks: dict[str, tuple[Tensor, Context]]) -> Callable[..., Tensor]:
-    """Return a forward pass that notes what the block reads, and hands it on."""
-
-    def forward(x: Tensor, context: Context, *, recompute_mixers: bool = False) -> Tensor:
-        del recompute_mixers
-        blocks[path] = (x, context)
-        return x
-
-    return forward
-
-
-def _with_gradients(context: Context) -> Context:
-    """Return the context with leaves in place of what a model would differentiate."""
-    changed = {}
-    if context.memory is not None:
-        changed["memory"] = context.memory.detach().requires_grad_()
-    if context.bias is not None and context.encoding is not None and context.encoding.bias_learns:
-        changed["bias"] = context.bias.detach().requires_grad_()
-    return replace(context, **changed)  # type: ignore[arg-type]
-
-
-def _all(inputs: object) -> Iterator[Tensor]:
-    """Yield all tensors in tuples and in the fields of records."""
-    if isinstance(inputs, Tensor):
-        yield inputs
-    elif isinstance(inputs, list | tuple):
-        for part in inputs:
-            yield from _all(part)
-    elif is_dataclass(inputs):
-        for field in fields(inputs):
-            yield from _all(getattr(inputs, field.name))
 
 
 def _scored_share(batch: Batch) -> float:

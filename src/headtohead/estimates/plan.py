@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 
-from headtohead.architectures.ledger import Ledger, ledger
-from headtohead.config.build import build_task, fitted, make_model
-from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError, unknown
-from headtohead.config.instantiate import make
-from headtohead.config.origins.from_weights import build_data
-from headtohead.config.rules import compatibility
-from headtohead.config.run_config import RunConfig
-from headtohead.data.batches.batch import Batch
-from headtohead.data.batches.row_order import order_of
-from headtohead.data.data_source import DataSource
 from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of, speeds
-from headtohead.estimates.fake_step import StepReplay
-from headtohead.estimates.layout_costs import LayoutCosts, MemoryUse, StepSeconds
-from headtohead.estimates.layouts import Layout, layouts
-from headtohead.tasks.task import Task
-from headtohead.training.loop.precision import Precision
-from headtohead.training.loop.seeds import seeds_of
+from headtohead.estimates.layouts import layouts
+from headtohead.estimates.run_planner import PlannedLayout, RunPlanner
 from headtohead.training.parallel.devices import device_sheets, threads
-from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
-from headtohead.training.run_components import TrainerSettings
 
 _SPARE = {"cuda": (0.05, 1.5 * 2**30), "cpu": (0.05, 0.5 * 2**30)}
 """The memory of a device that tensors cannot have: a share that is lost between them, and bytes of libraries and
 messages."""
-_MOST_ROWS = 2**16
-_BATCHES_READ = 4
-
-
-@dataclass(frozen=True)
-class PlannedLayout:
-    """One layout, with what it takes and gives; of one that cannot be, the reason."""
-
-    layout: Layout
-    overrides: tuple[str, ...]
-    """The overrides that train with this layout."""
-    reason: str | None
-    """The reason why it cannot be; None where it can."""
-    rows: int = 0
-    """Rows that a device reads at once."""
-    largest_rows: int = 0
-    """The most that would fit."""
-    memory: MemoryUse | None = None
-    """The memory of a device, at its peak."""
-    step: StepSeconds | None = None
-    tokens_per_second: float = 0.0
-    utilisation: float | None = None
-    """The share of the devices' peak rate that is used, by the ledger's FLOPs; None where no data sheet tells the
-    peak."""
-    hours: float = 0.0
-    price: float | None = None
-
-    @property
-    def fits(self) -> bool:
-        return self.reason is None
 
 
 @dataclass(frozen=True)
@@ -89,6 +44,11 @@ class Plan:
         """Return the fastest layout that fits, which is the cheapest too: all have the same devices."""
         return min((each for each in self.layouts if each.fits), key=lambda each: each.hours, default=None)
 
+    @property
+    def device_hours(self) -> float:
+        """Return the hours of the fastest layout over all its devices; infinity where none fits."""
+        return math.inf if self.best is None else self.best.hours * self.devices
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for --json."""
         best = self.best
@@ -109,108 +69,6 @@ def parsed_devices(text: str) -> tuple[str, int]:
     return name, count
 
 
-class RunPlanner:
-    """All layouts of one run share its model without memory, which is replayed once."""
-
-    def __init__(self, config: Mapping[str, Any], device: str) -> None:
-        """`device` is the type of what is planned for: cpu or cuda."""
-        self._config = in_steps(config)
-        data = build_data(self._config)
-        filled, size = fitted(self._config, data)
-        self.task = build_task(self._config, data.spec())
-        self.precision: Precision = make(filled["precision"])
-        self.settings: TrainerSettings = make(filled["trainer"])
-        self.model = make_model(filled, "meta")
-        self.batch = _widest_batch(self.task, data, self._config)
-        sides = {"length": self.batch.tokens, "decoder_length": self.batch.decoder_tokens}
-        lengths = {side: tokens.shape[1] for side, tokens in sides.items() if tokens is not None}
-        self.costs: Ledger = ledger(self.model, replace(size, device=device, **lengths))
-        self.model.to(self.precision.of_weights)
-        optimizer = RunConfig(filled).optimizer_target.rpartition(".")[2]
-        replay = StepReplay(self.model, self.task, self.batch, self.costs, self.precision, device=device)
-        self.layout_costs = LayoutCosts(self.model, replay, self.costs, self.settings, self.precision, optimizer)
-
-    def why_not(self, layout: Layout) -> str | None:
-        """Return why a run cannot have this layout, whatever the device; None where it can."""
-        if self.batch.num_samples < layout.replicas:
-            return f"a batch of {self.batch.num_samples} rows is fewer than its {layout.replicas} copies read"
-        nodes = max(1, -(-layout.devices // layout.per_node))
-        strategy = {"single": "single", "ddp": "ddp"}.get(layout.sharding, "model_parallel")
-        trainer = {
-            **RunConfig(self._config).trainer,
-            "strategy": strategy,
-            "devices": layout.devices // nodes,
-            "num_nodes": nodes,
-            "tensor_parallel": layout.tensor_parallel,
-            "shard_among": layout.shards if layout.sharding == "hybrid" else None,
-            "reshard": layout.sharding != "grad_op",
-            "accelerator": "auto",
-        }
-        try:
-            compatibility.check({**self._config, "trainer": trainer})
-            if layout.tensor_parallel > 1:
-                check_tensor_parallel_plans(self.model, layout.tensor_parallel)
-        except ValueError as error:
-            return str(error)
-        return None
-
-    def planned(
-        self, layout: Layout, speed: DeviceSpeed, usable: float, *, steps: int, price: float | None
-    ) -> PlannedLayout:
-        """Return the layout with as many rows at once as fit."""
-        reason = self.why_not(layout)
-        if reason is not None:
-            return PlannedLayout(layout, layout.overrides(), reason)
-        share = -(-self.batch.num_samples // layout.replicas)
-        largest = self._largest_rows(layout, usable)
-        if not largest:
-            return PlannedLayout(layout, layout.overrides(), "one row does not fit", memory=self._memory(layout, 1))
-        parts = -(-share // min(share, largest))
-        while (-(-share // parts)) > max(1, self._largest_rows(layout.with_parts(parts), usable)) and parts < share:
-            parts += 1
-        layout, rows = layout.with_parts(parts), -(-share // parts)
-        memory = self._memory(layout, rows)
-        if memory.total > usable:
-            return PlannedLayout(layout, layout.overrides(), "one row does not fit", memory=memory)
-        step = self.layout_costs.seconds(layout, rows, speed)
-        hours = step.total * steps / 3600
-        peak = speed.peaks.get(self.precision.dtype)
-        flops = self.costs.totals.training_flops_per_token * self.tokens_per_step
-        return PlannedLayout(
-            layout,
-            layout.overrides(),
-            None,
-            rows=rows,
-            largest_rows=largest,
-            memory=memory,
-            step=step,
-            tokens_per_second=self.tokens_per_step / step.total,
-            utilisation=None if not peak else flops / step.total / layout.devices / peak,
-            hours=hours,
-            price=None if price is None else hours * layout.devices * price,
-        )
-
-    @property
-    def tokens_per_step(self) -> float:
-        return float(self.batch.num_tokens or self.batch.num_samples)
-
-    def _memory(self, layout: Layout, rows: int) -> MemoryUse:
-        return self.layout_costs.memory(layout, rows)
-
-    def _largest_rows(self, layout: Layout, usable: float) -> int:
-        """Return the most rows that fit at once; 0 where not even one does."""
-        fits, fails = 0, 1
-        while fails <= _MOST_ROWS and self._memory(layout, fails).total <= usable:
-            fits, fails = fails, 2 * fails
-        while fails - fits > 1:
-            middle = (fits + fails) // 2
-            if self._memory(layout, middle).total <= usable:
-                fits = middle
-            else:
-                fails = middle
-        return fits
-
-
 def plan(
     config: Mapping[str, Any],
     on: str,
@@ -224,11 +82,38 @@ def plan(
     `price` is of a device and hour. `tokens` replaces the length that the configuration gives the run.
     """
     name, count = parsed_devices(on)
-    kind = "cpu" if name == "cpu" else "cuda"
-    runs = RunPlanner(config, kind)
+    runs = RunPlanner(config, device_kind(name))
+    return _plan_over(runs, _speed(name, runs), count, price=price, tokens=tokens, per_node=per_node)
+
+
+def cheapest_plan(config: Mapping[str, Any], on: str, *, price: float | None = None) -> Plan:
+    """Return the plan over as many of some devices as take the fewest device hours, fewer of two that take as many:
+    runs of a study stand side by side on the rest."""
+    name, count = parsed_devices(on)
+    runs = RunPlanner(config, device_kind(name))
     speed = _speed(name, runs)
-    share, fixed = _SPARE[kind]
-    usable = speed.memory * (1 - share) / (count if kind == "cpu" else 1) - fixed
+    shares = [share for share in range(1, count + 1) if count % share == 0]
+    plans = [_plan_over(runs, speed, share, price=price, out_of=count) for share in shares]
+    return min(plans, key=lambda each: each.device_hours)
+
+
+def device_kind(name: str) -> Literal["cpu", "cuda"]:
+    return "cpu" if name == "cpu" else "cuda"
+
+
+def _plan_over(
+    runs: RunPlanner,
+    speed: DeviceSpeed,
+    count: int,
+    *,
+    price: float | None,
+    tokens: float | None = None,
+    per_node: int | None = None,
+    out_of: int | None = None,
+) -> Plan:
+    """`out_of` is how many devices there are, of which a run on fewer leaves the others to other runs."""
+    share, fixed = _SPARE[speed.kind]
+    usable = speed.memory * (1 - share) / ((out_of or count) if speed.kind == "cpu" else 1) - fixed
     steps = runs.settings.max_steps if tokens is None else -int(-tokens // runs.tokens_per_step)
     node = per_node or min(count, speed.per_node)
     planned = tuple(runs.planned(layout, speed, usable, steps=steps, price=price) for layout in layouts(count, node))
@@ -253,15 +138,3 @@ def _speed(name: str, runs: RunPlanner) -> DeviceSpeed:
     with threads(runs.settings.threads):
         dtype = runs.precision.on("cpu").dtype
         return measure_cpu(dtype=dtype if dtype != torch.float16 else torch.bfloat16)
-
-
-def _widest_batch(task: Task, data: DataSource, config: Mapping[str, Any]) -> Batch:
-    """Return the batch with the longest rows among those that the run reads first."""
-    seed = seeds_of(RunConfig(config).seed).data_order
-    split = data.split("train")
-    order = order_of(split, batch_size=data.batch_size, seed=seed)
-    batches: Sequence[Batch] = []
-    for step in range(_BATCHES_READ):
-        epoch, rows = order.step(step)
-        batches = [*batches, task.training_view(split.batch(rows), seed=seed, epoch=epoch)]
-    return max(batches, key=lambda batch: sum(tensor.numel() for tensor in batch.inputs().values()))

@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headtohead.estimates.plan import Plan, PlannedLayout
+from headtohead.estimates.plan import Plan
+from headtohead.estimates.run_planner import PlannedLayout
 
 _NAMES = {
     "single": "one device", "ddp": "copies", "full": "sharded", "grad_op": "sharded, no reshard", "hybrid": "hybrid",
@@ -85,25 +86,42 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def show_arms(arms: Mapping[str, tuple[Plan, int]]) -> RenderableType:
-    """Return the best layout of every arm of a study, with what all its runs take."""
+def show_arms(arms: Mapping[str, tuple[Plan, int]], devices: int) -> RenderableType:
+    """Return the cheapest layout of every arm of a study on so many devices, with what all its runs take."""
     first = next(iter(arms.values()))[0]
-    count = f"{first.devices} x " if first.devices > 1 else ""
-    table = Table(title=f"{count}{first.device} ({first.source}), one run at a time", title_justify="left")
-    for name in ("arm", "runs", "parameters", "GiB", "tokens/s", "hours a run", "hours", "cost", "layout"):
+    count = f"{devices} x " if devices > 1 else ""
+    table = Table(title=f"{count}{first.device} ({first.source})", title_justify="left")
+    for name in (
+        "arm", "runs", "parameters", "GiB", "tokens/s", "hours a run", "devices a run", "device hours", "cost",
+        "layout",
+    ):  # fmt: skip
         table.add_column(name, justify="left" if name in ("arm", "layout") else "right")
-    hours = cost = 0.0
     for arm, (plan, runs) in arms.items():
-        best = plan.best
-        if best is None or best.memory is None:
-            table.add_row(arm, str(runs), f"{plan.parameters:,}", *["-"] * 5, "none fits")
-            continue
-        hours, cost = hours + runs * best.hours, cost + runs * (best.price or 0.0)
-        speed, each = _short(best.tokens_per_second), f"{best.hours:,.3g}"
-        price = "-" if best.price is None else f"{runs * best.price:,.2f}"
-        words = " ".join(best.overrides) or "as it is"
-        table.add_row(
-            arm, str(runs), f"{plan.parameters:,}", _gib(best.memory.total), speed, each, f"{runs * best.hours:,.3g}",
-            price, words,
-        )  # fmt: skip
-    return Group(table, Text(f"all runs: {hours:,.3g} hours" + (f", {cost:,.2f}" if cost else "")))
+        table.add_row(arm, str(runs), f"{plan.parameters:,}", *_arm_cells(plan, runs))
+    return Group(table, Text(_study_conclusion(arms, devices)))
+
+
+def _arm_cells(plan: Plan, runs: int) -> tuple[str, ...]:
+    best = plan.best
+    if best is None or best.memory is None:
+        return (*["-"] * 6, "none fits: take more devices, larger ones, or a smaller model")
+    return (
+        _gib(best.memory.total),
+        _short(best.tokens_per_second),
+        f"{best.hours:,.3g}",
+        str(plan.devices),
+        f"{runs * plan.device_hours:,.3g}",
+        "-" if best.price is None else f"{runs * best.price:,.2f}",
+        " ".join(best.overrides) or "as it is",
+    )
+
+
+def _study_conclusion(arms: Mapping[str, tuple[Plan, int]], devices: int) -> str:
+    fitting = [(plan, runs) for plan, runs in arms.values() if plan.best is not None]
+    device_hours = sum(runs * plan.device_hours for plan, runs in fitting)
+    prices = [runs * plan.best.price for plan, runs in fitting if plan.best and plan.best.price is not None]
+    left_out = "" if len(fitting) == len(arms) else f" without {len(arms) - len(fitting)} of {len(arms)} arms"
+    hours = max([device_hours / devices, *(plan.device_hours / plan.devices for plan, _ in fitting)])
+    side_by_side = f", at least {hours:,.3g} hours with runs side by side" if devices > 1 else ""
+    cost = f"; {sum(prices):,.2f}" if prices else ""
+    return f"all runs{left_out}: {device_hours:,.3g} device hours{side_by_side}{cost}"

@@ -102,7 +102,7 @@ class CostedRun:
     @property
     def steps(self) -> int:
         """Readings, of which there is one where all rows are learned from at once."""
-        return int(RunConfig(self.config).max_steps) if ConfigView(self.config).takes_steps else 1
+        return int(RunConfig(self.config).max_steps) if ConfigView(self.config).trained_by_steps else 1
 
     def changed(self, config: Mapping[str, Any]) -> CostedRun:
         """The same data read by another shape, or for longer."""
@@ -123,7 +123,7 @@ class CostedRun:
     def figures(self) -> dict[str, float]:
         """All that are known: nobody knows beforehand how often what is fitted at once goes over its rows."""
         unknown = {"seconds"} if self.timing is None else set()
-        unknown |= set() if ConfigView(self.config).takes_steps else {"training_flops"}
+        unknown |= set() if ConfigView(self.config).trained_by_steps else {"training_flops"}
         return {name: self.figure(name) for name in FIGURES if name not in unknown}
 
 
@@ -141,8 +141,8 @@ class RunCosts:
         read = {name: config.get(name) for name in ("data", "init_from", "resume_from")}
         if (data := self._data.get(key := _text(read))) is None:
             data = self._data[key] = build_data(config)
-        run, takes_steps = RunConfig(config), ConfigView(config).takes_steps
-        batches = num_batches(config) if takes_steps else None
+        run, trained_by_steps = RunConfig(config), ConfigView(config).trained_by_steps
+        batches = num_batches(config) if trained_by_steps else None
         rows = _text([read, run.task, run.seed, run.train_rows, batches])
         if (task := self._tasks.get(rows)) is None:
             task = self._tasks[rows] = build_task(config, data.spec())
@@ -179,7 +179,7 @@ def data_volume_of(config: Mapping[str, Any], data: DataSource) -> DataVolume:
     task = build_task(config, data.spec())
     seed = seeds_of(RunConfig(config).seed).data_order
     split = train_subset(data.split("train"), RunConfig(config).train_rows, seed)
-    if not ConfigView(config).takes_steps:
+    if not ConfigView(config).trained_by_steps:
         return DataVolume({}, 0, 1, _tokens_of(split, data.batch_size))
     order = order_of(split, batch_size=data.batch_size, seed=seed)
     num_steps = num_batches(config)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 from typing import Any
 
@@ -39,7 +38,6 @@ _OF_A_STEP = (
     "init_from", "resume_from",
 )  # fmt: skip
 _OF_THE_TRAINER = ("accelerator", "devices", "num_nodes", "accumulate", "gradient_clip", "compile", "threads")
-_AUTOCAST = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 
 def measure_step_times(
@@ -173,7 +171,7 @@ class TimedModel:
 
     def _learn(self, batch: StepBatch) -> None:
         for part in batch.parts:
-            with self._autocast():
+            with self.precision.autocast(self.device.type):
                 loss = self._task.loss(self.model, part).total / max(1, batch.scored)
                 auxiliary_losses = [own for auxiliary in self._auxiliary if (own := auxiliary.take_loss()) is not None]
             self._scaler.scale(sum(auxiliary_losses, start=loss)).backward()
@@ -191,7 +189,3 @@ class TimedModel:
                 module.checkpointing = checkpointing
         if self._settings.compile:
             compile_features(self.model)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        dtype = _AUTOCAST.get(self.precision.name)
-        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)

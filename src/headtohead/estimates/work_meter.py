@@ -32,6 +32,8 @@ class OperationKind:
 
 Key = tuple[str, OperationKind | None]
 """A figure of a part, and of which operations it is."""
+CAUSAL = " causal"
+"""The end of an attention kernel's name where it reads the past alone, of which kernels skip more or less."""
 SAVED, OUTPUT, PEAK, LEFT, GRADIENTS = "saved", "output", "peak", "left", "gradients"
 COUNT, FLOPS, BYTES, VIEWS = "count", "flops", "bytes", "views"
 
@@ -163,6 +165,17 @@ class WorkMeter(TensorMeter):
         self.phase: Phase = "forward"
         self.work: dict[Key, float] = defaultdict(float)
         self._scored_share = scored_share
+        self._times = 1
+
+    def turns(self, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield the first turn of a loop, the second for all that are like it, and the last."""
+        alike = len(bounds) - 2
+        yield from bounds[:1]
+        if alike > 0:
+            self._times *= alike
+            yield bounds[1]
+            self._times //= alike
+        yield from bounds[1:][-1:]
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = func.overloadpacket.__name__
@@ -183,13 +196,15 @@ class WorkMeter(TensorMeter):
         if first is None or name in _MAKE_ROOM:
             return
         flops = product_flops(func, args, kwargs, made)
+        if "attention" in name and any(argument is True for argument in (*args, *kwargs.values())):
+            name += CAUSAL
         kind = OperationKind(self.phase, name, first.dtype, flops > 0)
         if func.is_view or name == "_unsafe_view":
-            self.work[VIEWS, kind] += 1
+            self.work[VIEWS, kind] += self._times
             return
-        self.work[COUNT, kind] += 1
-        self.work[FLOPS, kind] += flops
-        self.work[BYTES, kind] += sum(_moved(tensor) for tensor in (*read, *tensors_in(made)))
+        self.work[COUNT, kind] += self._times
+        self.work[FLOPS, kind] += self._times * flops
+        self.work[BYTES, kind] += self._times * sum(_moved(tensor) for tensor in (*read, *tensors_in(made)))
 
 
 def _moved(tensor: Tensor) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
+from headtohead.finished_runs.generators import generator_of
 from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
 from headtohead.finished_runs.probe.probe_input import of_text
 from headtohead.finished_runs.text_generator import GeneratedText, Prompt, TextGenerator
@@ -25,7 +26,7 @@ class LoadedRun(FinishedRun):
     @cached_property
     def writer(self) -> TextGenerator:
         """Return a text generator with a model of its own on `device`."""
-        return TextGenerator(self)
+        return generator_of(self)
 
     def generate(
         self,

@@ -1,24 +1,18 @@
-"""A finished run as a writer: its model, made ready once, and the tokens of its data."""
+"""Texts that a finished run writes: prompts as its data encodes them, and where texts end."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
-from headtohead.architectures.external_module import External
-from headtohead.architectures.vocabulary_heads import LanguageModel
 from headtohead.config.errors import ConfigurationError, nearest
 from headtohead.data.data_source import DataError, DataSource, DataSpec
 from headtohead.data.generated.problem_forms import FIRST_ID
 from headtohead.data.generated.procedural_source import ProceduralSource
 from headtohead.data.row_formats.text_source import TextSource
-from headtohead.generation.beam_search import search
-from headtohead.generation.decoding_loop import stream
 from headtohead.generation.decoding_strategy import DecodingStrategy
-from headtohead.training.loop.precision import Precision, Unmixed, precision_in_use
 
 if TYPE_CHECKING:
     from headtohead.finished_runs.finished_run import FinishedRun
@@ -28,16 +22,43 @@ Show = Callable[[int, str], None]
 """Told the number of a text and what was added to it."""
 
 
-class TextGenerator:
-    """`precision` is that of the weights, which are cast once; null is double where the run was trained so."""
+HasEnded = Callable[[int, int], bool]
+"""Takes a text's next token, and returns whether it was the text's last."""
 
-    def __init__(self, run: FinishedRun, precision: Unmixed | None = None) -> None:
-        if precision not in (None, *get_args(Unmixed)):
-            raise ConfigurationError(f"precision={precision} is unknown: choose one of {', '.join(get_args(Unmixed))}")
-        model = run.model_with(lambda config: config)
-        self.model = _writing(model, run)
-        self.model.to(run.device, Precision(precision or precision_in_use(run.config)).of_weights)
+
+class TextGenerator(ABC):
+    """A finished run that writes. Subclasses know how its model does: token by token, or in any order."""
+
+    def __init__(self, run: FinishedRun) -> None:
         self.data, self.spec = run.data, run.data.spec()
+
+    @property
+    @abstractmethod
+    def reads_source(self) -> bool:
+        """Return whether the prompt is a separate source, and not the beginning of the text."""
+
+    @abstractmethod
+    def room(self, prompts: Sequence[Sequence[int]], strategy: DecodingStrategy, max_new_tokens: int | None) -> int:
+        """Return how many tokens to write; raise ConfigurationError where there is no room for them."""
+
+    @abstractmethod
+    def feed(self, prompts: Sequence[Sequence[int]], strategy: DecodingStrategy, has_ended: HasEnded) -> None:
+        """Write all texts, and hand over each token in the order of its text."""
+
+    def searched(
+        self,
+        prompts: Sequence[Sequence[int]],
+        texts: Sequence[str],
+        strategy: DecodingStrategy,
+        stop_tokens: Sequence[int],
+        show: Show | None,
+    ) -> list[GeneratedText]:
+        """Return the best texts of a beam search."""
+        del prompts, texts, stop_tokens, show
+        raise ConfigurationError(
+            f"beams={strategy.beams} search among texts that grow token by token, and this run writes in any order: "
+            "leave beams out"
+        )
 
     def write(
         self,
@@ -53,15 +74,15 @@ class TextGenerator:
 
         `max_new_tokens` is as many as fit, if fewer, where it is not given.
         """
-        read = [encoded(prompt, self.data, self.spec, is_source=self.model.reads_source) for prompt in prompts]
+        read = [encoded(prompt, self.data, self.spec, is_source=self.reads_source) for prompt in prompts]
         _check_not_empty(prompts, read)
         _check_stops(stop, stop_tokens, self.spec.vocab_size)
-        strategy = replace(strategy, max_new_tokens=self._room(read, strategy, max_new_tokens))
+        strategy = replace(strategy, max_new_tokens=self.room(read, strategy, max_new_tokens))
         texts = [prompt if isinstance(prompt, str) else self.data.decode(list(prompt)) for prompt in prompts]
         if strategy.beams > 1:
             if stop:
                 raise ConfigurationError("stop strings work on a single growing text: remove beams")
-            return self._searched(read, texts, strategy, stop_tokens, show)
+            return self.searched(read, texts, strategy, stop_tokens, show)
         return self._streamed(read, texts, strategy, tuple(stop), stop_tokens, show)
 
     def _streamed(
@@ -89,74 +110,17 @@ class TextGenerator:
                 show(row, added)
             return text.ending == "stop"
 
-        for _ in stream(self.model, prompts, strategy, bos_id=self.spec.bos_id, has_ended=has_ended):
-            pass
+        self.feed(prompts, strategy, has_ended)
         written = []
         for row, text in enumerate(texts):
             if show is None and not stop:
-                text.text = self.data.decode(_without_end(text.tokens, text.ending))
+                text.text = self.data.decode(without_end(text.tokens, text.ending))
             elif show is not None and (rest := text.rest()):
                 show(row, rest)
             written.append(
                 GeneratedText(prompt_texts[row // strategy.num_samples], text.text, tuple(text.tokens), text.ending)
             )
         return written
-
-    def _searched(
-        self,
-        prompts: Sequence[Sequence[int]],
-        texts: Sequence[str],
-        strategy: DecodingStrategy,
-        stop_tokens: Sequence[int],
-        show: Show | None,
-    ) -> list[GeneratedText]:
-        written: list[GeneratedText] = []
-        ends = {self.spec.eos_id, *stop_tokens}
-        for prompt, beams in zip(
-            texts, search(self.model, prompts, strategy, bos_id=self.spec.bos_id, ends=ends), strict=True
-        ):
-            for one in beams:
-                ending: Ending = "length" if not one.ended else "end" if one.tokens[-1] == self.spec.eos_id else "stop"
-                text = self.data.decode(_without_end(one.tokens, ending))
-                if show is not None:
-                    show(len(written), text)
-                written.append(GeneratedText(prompt, text, one.tokens, ending, one.score))
-        return written
-
-    def _room(self, prompts: Sequence[Sequence[int]], strategy: DecodingStrategy, max_new_tokens: int | None) -> int:
-        """The last token is written, but never read: a row may be one token longer than what has positions."""
-        limit = self.model.longest_written
-        if limit is None:
-            return strategy.max_new_tokens if max_new_tokens is None else max_new_tokens
-        longest = 1 if self.model.reads_source else max(map(len, prompts))
-        room = limit - longest + 1
-        if room < 1 or (max_new_tokens is not None and max_new_tokens > room):
-            field = "max_target_length" if self.model.reads_source else "max_length"
-            raise ConfigurationError(
-                f"{longest} tokens of prompt and {max_new_tokens or 1} new ones are more than model.{field}={limit} "
-                f"positions: "
-                + (f"write at most {room} new ones" if room > 0 else f"give at most {limit} tokens of prompt")
-            )
-        return min(room, strategy.max_new_tokens) if max_new_tokens is None else max_new_tokens
-
-
-def _writing(model: Architecture, run: FinishedRun) -> DecodingModel:
-    """Return the model, or the reason why it writes nothing and what does."""
-    name = (run.config.get("choices") or {}).get("model") or model.family
-    way = "generate from a run of task=causal_lm (model=decoder_only) or task=seq2seq (model=encoder_decoder)"
-    if not isinstance(model, DecodingModel):
-        raise ConfigurationError(
-            f"model={name} of this run reads a whole row at once and cannot write token by token: {way}; h2h "
-            "evaluate and h2h probe work with this one"
-        )
-    task_head = model.task_head if isinstance(model, External) else None
-    if not isinstance(model.head, LanguageModel) and task_head != "language_model":
-        task = (run.config.get("choices") or {}).get("task") or type(model.head).__name__
-        raise ConfigurationError(
-            f"task={task} of this run predicts labels and no next token: {way}; h2h evaluate and h2h probe work with "
-            "this one"
-        )
-    return model
 
 
 def _check_not_empty(prompts: Sequence[Prompt], read: Sequence[Sequence[int]]) -> None:
@@ -179,7 +143,7 @@ def _check_stops(stop: Sequence[str], stop_tokens: Sequence[int], vocab_size: in
             )
 
 
-def _without_end(tokens: Sequence[int], ending: str) -> Sequence[int]:
+def without_end(tokens: Sequence[int], ending: str) -> Sequence[int]:
     return tokens if ending == "length" else tokens[:-1]
 
 

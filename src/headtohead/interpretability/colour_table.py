@@ -13,14 +13,55 @@ _ANCHORS = np.array(
     ],
     dtype=np.float64,
 )  # fmt: skip
-_TABLE = np.stack(
-    [np.interp(np.linspace(0, 16, 256), np.arange(17), channel) for channel in _ANCHORS.T], axis=1
-).astype(np.uint8)
+# From blue over white to red, for numbers on both sides of zero.
+_DIVERGING = np.array(
+    [(22, 60, 140), (92, 140, 214), (190, 210, 236), (249, 249, 250), (244, 200, 186), (214, 106, 84), (140, 28, 30)],
+    dtype=np.float64,
+)
+
+
+def _table(anchors: np.ndarray) -> np.ndarray:
+    positions = np.linspace(0, len(anchors) - 1, 256)
+    return np.stack([np.interp(positions, np.arange(len(anchors)), part) for part in anchors.T], axis=1).astype(
+        np.uint8
+    )
+
+
+_TABLE, _SIGNED_TABLE = _table(_ANCHORS), _table(_DIVERGING)
+_FEWEST_SHARE = 4
+"""A query has few keys that may look at no more than a quarter of the most keys of any query."""
 _NOT_A_NUMBER = np.array((128, 128, 128), dtype=np.uint8)
 
 
-def values_to_colours(values: np.ndarray, *, low: float | None = None, high: float | None = None) -> np.ndarray:
-    """Return the colours [..., 3] of numbers; `low` and `high` fix the scale, so that several maps can share it."""
+def anchors() -> dict[str, list[list[int]]]:
+    """Return the colours between which a page draws, so that it shows what a picture shows."""
+    return {"sequential": _ANCHORS.astype(int).tolist(), "diverging": _DIVERGING.astype(int).tolist()}
+
+
+def largest_usual(weights: np.ndarray, allowed: np.ndarray) -> tuple[float, bool]:
+    """Return the weight of the brightest colour, and whether some weights are larger.
+
+    It is exceeded by the strongest key of one query in twenty. Queries with few keys count only where there are no
+    others: those at the start of a causal map must give each of their keys much, and would leave the rest in the dark.
+    `weights` is [..., queries, keys], `allowed` is broadcast to it.
+    """
+    sizes = np.where(np.isfinite(weights) & allowed, np.abs(weights), 0.0)
+    keys = np.broadcast_to(allowed.sum(-1), sizes.shape[:-1])
+    if keys.max(initial=0) < 1:
+        return 1.0, False
+    strongest = sizes.max(-1)
+    counted = strongest[keys > max(1, keys.max() // _FEWEST_SHARE)] if keys.max() > 1 else strongest[keys > 0]
+    usual, largest = float(np.quantile(counted, 0.95)), float(strongest.max())
+    if usual <= 0.0 or largest <= 1.1 * usual:
+        return largest or 1.0, False
+    return usual, True
+
+
+def values_to_colours(
+    values: np.ndarray, *, low: float | None = None, high: float | None = None, signed: bool = False
+) -> np.ndarray:
+    """Return the colours [..., 3] of numbers; `low` and `high` fix the scale, so that several maps can share it, and
+    `signed` takes the colours on both sides of zero."""
     finite = np.isfinite(values)
     known = values[finite]
     smallest = low if low is not None else float(known.min()) if known.size else 0.0
@@ -28,5 +69,5 @@ def values_to_colours(values: np.ndarray, *, low: float | None = None, high: flo
     if largest <= smallest:
         smallest, largest = 0.0, 1.0
     share = np.clip((np.where(finite, values, smallest) - smallest) / (largest - smallest), 0.0, 1.0)
-    colours = _TABLE[np.rint(share * 255).astype(np.uint8)]
+    colours = (_SIGNED_TABLE if signed else _TABLE)[np.rint(share * 255).astype(np.uint8)]
     return np.where(finite[..., None], colours, _NOT_A_NUMBER)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw
 
-from headtohead.interpretability.colour_table import values_to_colours
+from headtohead.interpretability.colour_table import largest_usual, values_to_colours
+from headtohead.interpretability.layer_words import layer_words
 from headtohead.interpretability.picture_text import INK, PAPER, Labels, font, side_strip, text_width, top_strip
 from headtohead.interpretability.recorded_attention import AttentionMaps
 
@@ -124,23 +125,16 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
 
 
 def scale_of(maps: AttentionMaps) -> ColourScale:
-    """Return one scale for all heads; a twentieth of the queries may exceed its brightest colour.
-
-    The first queries of a causal map have few keys and so large weights, which would leave the rest in the dark.
-    """
-    chooses = (maps.allowed.sum(-1) > 1).numpy()
-    strongest = maps.weights.numpy().max(-1).swapaxes(1, 2)[chooses]
-    known = strongest[np.isfinite(strongest)]
-    low = min(0.0, float(np.nan_to_num(maps.weights.numpy()).min()))
-    if not known.size:
-        return ColourScale(low, 1.0, clipped=False)
-    high, largest = float(np.quantile(known, 0.95)), float(known.max())
-    clipped = largest > 1.1 * high
-    return ColourScale(low, high if clipped else largest, clipped=clipped)
+    """Return one scale for all heads, on both sides of zero where some weight is below it."""
+    weights = maps.weights.numpy()
+    high, clipped = largest_usual(weights, maps.allowed.numpy()[:, None])
+    return ColourScale(-high if np.nan_to_num(weights).min() < 0 else 0.0, high, clipped=clipped)
 
 
 def _colours(maps: AttentionMaps, sample: int, head: int, scale: ColourScale) -> np.ndarray:
-    colours = values_to_colours(maps.weights[sample, head].numpy(), low=scale.low, high=scale.high)
+    colours = values_to_colours(
+        maps.weights[sample, head].numpy(), low=scale.low, high=scale.high, signed=scale.low < 0
+    )
     colours[~maps.allowed[sample].numpy()] = _FORBIDDEN
     return colours
 
@@ -167,7 +161,9 @@ def _lettered(page: np.ndarray, heading: str, captions: list[tuple[int, int, str
     x = _MARGIN + text_width(heading, _HEADING) + 24
     draw.text((x, _MARGIN + 2), low, fill=INK, font=font(_CAPTION))
     x += text_width(low, _CAPTION) + 6
-    colours = values_to_colours(np.tile(np.linspace(0.0, 1.0, _SCALE_WIDTH), (10, 1)), low=0.0, high=1.0)
+    colours = values_to_colours(
+        np.tile(np.linspace(0.0, 1.0, _SCALE_WIDTH), (10, 1)), low=0.0, high=1.0, signed=scale.low < 0
+    )
     picture.paste(Image.fromarray(colours), (x, _MARGIN + 4))
     draw.text((x + _SCALE_WIDTH + 6, _MARGIN + 2), high, fill=INK, font=font(_CAPTION))
     for left, top, text in captions:
@@ -183,7 +179,7 @@ def _heading(maps: AttentionMaps) -> str:
         kind = f"{maps.measure}, {kind}"
     if maps.channels > 1:
         kind = f"{kind}, mean size over {maps.channels} channels"
-    return f"{maps.name}  ({kind})"
+    return f"{layer_words(maps.name)}  ({kind})"
 
 
 def _heading_width(heading: str, scale: ColourScale) -> int:

@@ -6,9 +6,9 @@ import math
 import reprlib
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -21,13 +21,15 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SHOWN = 40
 _TOO_LARGE = 10**100
 _UNIONS = (Union, types.UnionType)
+_Decoder = Callable[[object, str], Any]
+"""Takes a value and the path of it, for errors."""
 
 
 class RecordError(UsageError):
     """A record that cannot be read or written: the message names the field, the value and the fix."""
 
 
-def shortened(value: Any) -> str:
+def shortened(value: object) -> str:
     """Return a value as an error shows it: its beginning, whatever somebody put there."""
     return reprlib.repr(value)
 
@@ -51,31 +53,60 @@ def encode(value: Any, where: str) -> Any:
     raise RecordError(f"{where}: a {type(value).__name__} cannot be recorded; use numbers, text, lists or dictionaries")
 
 
-def decode(kind: Any, value: Any, where: str) -> Any:
+def decode(kind: Any, value: object, where: str) -> Any:
     """Return a value of the annotated kind, or raise a RecordError that says where it does not fit."""
+    return _decoder(kind)(value, where)
+
+
+@cache
+def _decoder(kind: Any) -> _Decoder:
+    """Return what decodes values of a kind: annotations are taken apart once, and not for each of many records."""
+    origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
-    origin = get_origin(kind)
+        return _as_it_is
     if is_dataclass(kind) and isinstance(kind, type):
-        return _decode_dataclass(kind, value, where)
+        return partial(_decode_dataclass, kind)
     if origin in _UNIONS:
-        return _decode_union(kind, value, where)
+        return partial(_decode_union, arguments)
     if origin is Literal:
-        if value in get_args(kind):
-            return value
-        raise RecordError(f"{where} is {shortened(value)}; choose from {', '.join(map(str, get_args(kind)))}")
-    if origin is dict and isinstance(value, dict):
-        return {key: decode(get_args(kind)[1], item, f"{where}.{key}") for key, item in value.items()}
-    if origin is list and isinstance(value, list):
-        return [decode(get_args(kind)[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
-    if origin is tuple and isinstance(value, list):
-        kinds = get_args(kind)
-        each = [kinds[0]] * len(value) if kinds[-1] is Ellipsis else kinds
-        if len(each) == len(value):
-            return tuple(
-                decode(one, item, f"{where}[{at}]") for at, (one, item) in enumerate(zip(each, value, strict=True))
-            )
-    return _decode_scalar(kind, value, where)
+        return partial(_decode_literal, arguments)
+    if origin is dict:
+        return partial(_decode_mapping, kind)
+    if origin in (list, tuple):
+        return partial(_decode_sequence, kind)
+    return partial(_decode_scalar, kind)
+
+
+def _as_it_is(value: object, where: str) -> object:
+    del where
+    return value
+
+
+def _decode_literal(choices: Sequence[object], value: object, where: str) -> object:
+    if value in choices:
+        return value
+    raise RecordError(f"{where} is {shortened(value)}; choose from {', '.join(map(str, choices))}")
+
+
+def _decode_mapping(kind: Any, value: object, where: str) -> object:
+    if not isinstance(value, dict):
+        return _decode_scalar(kind, value, where)
+    item_kind = get_args(kind)[1]
+    if item_kind is Any:
+        return dict(value)
+    decoder = _decoder(item_kind)
+    return {key: decoder(item, f"{where}.{key}") for key, item in value.items()}
+
+
+def _decode_sequence(kind: Any, value: object, where: str) -> object:
+    kinds = get_args(kind)
+    is_list = get_origin(kind) is list
+    any_number = is_list or kinds[-1] is Ellipsis
+    if not isinstance(value, list) or not (any_number or len(kinds) == len(value)):
+        return _decode_scalar(kind, value, where)
+    each = [kinds[0]] * len(value) if any_number else kinds
+    items = [_decoder(one)(item, f"{where}[{at}]") for at, (one, item) in enumerate(zip(each, value, strict=True))]
+    return items if is_list else tuple(items)
 
 
 def _stored(kind: type) -> list[Any]:
@@ -96,28 +127,26 @@ def _key(key: Any, where: str) -> str:
     raise RecordError(f"{where}: the key {key!r} is a {type(key).__name__}; keys must be text")
 
 
-def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
+def _decode_dataclass(kind: type, value: object, where: str) -> object:
     if not isinstance(value, dict):
         raise RecordError(f"{where} is {shortened(value)}; expected an object")
-    names = [f.name for f in _stored(kind)]
-    unknown = sorted(value.keys() - set(names))
-    missing = [name for name in names if name not in value]
-    if unknown or missing:
+    decoders = _decoders(kind)
+    if value.keys() != decoders.keys():
+        unknown = sorted(value.keys() - decoders.keys())
+        missing = [name for name in decoders if name not in value]
         sentences = [f"unknown {', '.join(name[:_SHOWN] for name in unknown[:5])}"] if unknown else []
         sentences += [f"missing {', '.join(missing)}"] if missing else []
-        raise RecordError(f"{where}: {'; '.join(sentences)}. The fields are {', '.join(names)}")
-    hints = _hints(kind)
-    return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in names})
+        raise RecordError(f"{where}: {'; '.join(sentences)}. The fields are {', '.join(decoders)}")
+    return kind(**{name: decoder(value[name], f"{where}.{name}") for name, decoder in decoders.items()})
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Once for each class: they take longer to find out than a record to read."""
-    return get_type_hints(kind)
+def _decoders(kind: type) -> dict[str, _Decoder]:
+    hints = get_type_hints(kind)
+    return {one.name: _decoder(hints[one.name]) for one in _stored(kind)}
 
 
-def _decode_union(kind: Any, value: Any, where: str) -> Any:
-    options = get_args(kind)
+def _decode_union(options: Sequence[Any], value: object, where: str) -> object:
     if value is None and type(None) in options:
         return None
     others = [option for option in options if option is not type(None)]
@@ -129,7 +158,7 @@ def _decode_union(kind: Any, value: Any, where: str) -> Any:
     return decode(others[-1], value, where)
 
 
-def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
+def _decode_scalar(kind: Any, value: object, where: str) -> object:
     if kind is float:
         if isinstance(value, str) and value in NON_FINITE:
             return NON_FINITE[value]

@@ -16,16 +16,16 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
+from headtohead.metrics.generated_texts import EXACT_MATCH
 from headtohead.metrics.language_modelling import BITS_PER_BYTE, LAST_ACCURACY, LOSS, PERPLEXITY, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.written_texts import EXACT_MATCH
 from headtohead.ranges import Probability
 from headtohead.tasks.class_metrics import baseline_guess_from
+from headtohead.tasks.generated_text import continuations
 from headtohead.tasks.metric_sums import MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task
 from headtohead.tasks.token_prediction import TokenPrediction, at_target_positions, targets_of
 from headtohead.tasks.vocabulary_loss import mean, perplexity
-from headtohead.tasks.written_text import continuations
 
 _ALL, _LAST = "targets", "last"
 OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)

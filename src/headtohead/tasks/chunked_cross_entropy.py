@@ -9,7 +9,7 @@ a processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -29,8 +29,7 @@ CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**26}
 """Logits held at once: 128 MiB in float32, about 670 rows of GPT-2's vocabulary; more where kernels are wider. Of fewer
 rows products are slower (in bfloat16 by a third at 2^23), since each adds to the whole gradient of the weight."""
 
-
-_CACHED_ELEMENTS = {"cpu": 2**19}
+CACHED_ELEMENTS = {"cpu": 2**19}
 """Logits that are made into gradients at once: 2 MiB in float32; elsewhere the whole chunk."""
 
 
@@ -40,6 +39,8 @@ class Workspace:
 
     chunk_elements: int | None = None
     """Logits held at once; None: what suits the device."""
+    planned_for: str | None = None
+    """The type of the device that a plan replays these operations for; None: that of the tensors."""
     _buffers: dict[tuple[str, torch.device, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
 
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype) -> Tensor:
@@ -48,15 +49,26 @@ class Workspace:
         key = (name, like.device, dtype)
         buffer = self._buffers.get(key)
         if buffer is None or buffer.numel() < numel:
+            buffer = self._buffers[key] = torch.empty(0)  # the smaller one goes before the larger one comes
             buffer = self._buffers[key] = torch.empty(numel, device=like.device, dtype=dtype)
         return buffer[:numel].view(shape)
 
     def chunk_rows(self, num_rows: int, vocab_size: int, device: torch.device) -> int:
         """Return the number of rows per chunk, balanced so that the last chunk is not much smaller."""
-        elements = self.chunk_elements or CHUNK_ELEMENTS.get(device.type, CHUNK_ELEMENTS["cpu"])
+        kind = self.planned_for or device.type
+        elements = self.chunk_elements or CHUNK_ELEMENTS.get(kind, CHUNK_ELEMENTS["cpu"])
         most = max(1, elements // max(1, vocab_size))
         num_chunks = max(1, -(-num_rows // most))
         return -(-num_rows // num_chunks)
+
+    def part_rows(self, chunk_rows: int, vocab_size: int, device: torch.device) -> int:
+        """Return the number of rows of a chunk that become gradients at once."""
+        elements = CACHED_ELEMENTS.get(self.planned_for or device.type)
+        return max(1, chunk_rows if elements is None else elements // max(1, vocab_size))
+
+    def turns(self, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of chunks or of their parts in order; a plan counts those that are alike once."""
+        yield from bounds
 
 
 @dataclass(frozen=True)
@@ -123,7 +135,7 @@ class _RowChunks:
     def __init__(
         self, features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, workspace: Workspace
     ) -> None:
-        self.dtype = _product_dtype(features, weight)
+        self.dtype = _product_dtype(features, weight, workspace.planned_for or features.device.type)
         self.sum_dtype = torch.float32 if self.dtype in _HALVES else self.dtype
         self.workspace = workspace
         self.features = features.to(self.dtype)
@@ -141,7 +153,7 @@ class _RowChunks:
 
     def bounds(self) -> list[tuple[int, int]]:
         num_rows = len(self.features)
-        return [(start, min(start + self.rows, num_rows)) for start in range(0, num_rows, max(1, self.rows))]
+        return _split(0, num_rows, self.rows)
 
     def logits(self, start: int, stop: int) -> Tensor:
         """Return the chunk's logits in the dtype of products; the next chunk overwrites them."""
@@ -153,23 +165,26 @@ class _RowChunks:
 
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
         """Yield the logits of all chunks, so many rows at a time as a cache holds: first row, last row, logits."""
-        for start, stop in self.bounds():
+        for start, stop in self.workspace.turns(self.bounds()):
             product = self.logits(start, stop)
             for first, last in self.parts(start, stop):
                 yield first, last, product[first - start : last - start]
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the bounds of the rows that a cache holds."""
-        elements = _CACHED_ELEMENTS.get(self.features.device.type)
-        rows = stop - start if elements is None else max(1, elements // len(self.weight))
-        for first in range(start, stop, max(1, rows)):
-            yield first, min(first + rows, stop)
+        rows = self.workspace.part_rows(stop - start, len(self.weight), self.features.device)
+        return self.workspace.turns(_split(start, stop, rows))
 
     def in_sum_dtype(self, product: Tensor) -> Tensor:
         """Return the logits in the dtype of sums: these tensors themselves, or a copy that the next one overwrites."""
         if self.dtype == self.sum_dtype:
             return product
         return self.buffer("sums", tuple(product.shape), self.sum_dtype).copy_(product)
+
+
+def _split(start: int, stop: int, rows: int) -> list[tuple[int, int]]:
+    """Return the bounds of so many rows at a time."""
+    return [(first, min(first + rows, stop)) for first in range(start, stop, max(1, rows))]
 
 
 def probabilities_(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
@@ -199,7 +214,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         with without_autocast(features):
             gradients = _Gradients(chunks, needs)
             losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
-            for start, stop in chunks.bounds():
+            for start, stop in workspace.turns(chunks.bounds()):
                 product = chunks.logits(start, stop)
                 for first, last in chunks.parts(start, stop):
                     logits = product[first - start : last - start]
@@ -277,12 +292,12 @@ class _Gradients:
             self.weight += product
 
 
-def _product_dtype(features: Tensor, weight: Tensor) -> torch.dtype:
-    """Return the dtype that a linear layer would compute in here: autocast's choice, which leaves float64 alone."""
+def _product_dtype(features: Tensor, weight: Tensor, kind: str) -> torch.dtype:
+    """Return the dtype that a linear layer would compute in on this type of device: autocast's choice, which leaves
+    float64 alone."""
     dtype = torch.promote_types(features.dtype, weight.dtype)
-    kind = features.device.type
-    if dtype != torch.float64 and torch.is_autocast_enabled(kind):
-        dtype = torch.get_autocast_dtype(kind)
+    if dtype != torch.float64 and torch.is_autocast_enabled(features.device.type):
+        dtype = torch.get_autocast_dtype(features.device.type)
     # A processor without fast units for bf16 multiplies float32, and exacter, in half the time or less.
     return torch.float32 if kind == "cpu" and dtype in _HALVES and not _has_units(dtype) else dtype
 

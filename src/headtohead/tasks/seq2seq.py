@@ -19,10 +19,11 @@ from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_loop import greedy
+from headtohead.metrics.generated_texts import EXACT_MATCH
 from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.written_texts import EXACT_MATCH
 from headtohead.ranges import Beams, Length, Probability, Real
+from headtohead.tasks.generated_text import BeamSearchOptions, beam_search_rows, until
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text
 from headtohead.tasks.text_metrics.selection import (
@@ -36,7 +37,6 @@ from headtohead.tasks.text_metrics.selection import (
 from headtohead.tasks.text_metrics.text_metric import TextMetric
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, train_batches
-from headtohead.tasks.written_text import BeamSearchOptions, beam_search_rows, until
 
 
 class SequenceToSequence(TokenPrediction):

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.metrics.written_texts import (
+from headtohead.metrics.generated_texts import (
     EXACT_MATCH_OF_QUESTIONS,
     F1,
     HAS_ANSWER_EXACT_MATCH,

@@ -17,9 +17,7 @@ from headtohead.architectures.heads import Span
 from headtohead.data.batches.batch import Batch, QuestionText
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.language_modelling import LOSS
-from headtohead.metrics.metric import Metric
-from headtohead.metrics.written_texts import (
+from headtohead.metrics.generated_texts import (
     EXACT_MATCH_OF_QUESTIONS,
     F1,
     HAS_ANSWER_EXACT_MATCH,
@@ -27,6 +25,8 @@ from headtohead.metrics.written_texts import (
     NO_ANSWER_ACCURACY,
     NO_ANSWER_THRESHOLD,
 )
+from headtohead.metrics.language_modelling import LOSS
+from headtohead.metrics.metric import Metric
 from headtohead.ranges import Count, Length
 from headtohead.tasks.class_metrics import class_loss, wide
 from headtohead.tasks.metric_sums import CollectedPerStage, MetricSums, PerStage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch.distributed.fsdp import FSDPModule
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.block_parts import Norm
@@ -91,7 +90,7 @@ def _check_devices(settings: TrainerSettings) -> None:
             f"trainer.tensor_parallel={settings.tensor_parallel} needs trainer=tensor_parallel or trainer=fsdp, not "
             f"trainer.strategy={settings.strategy}"
         )
-    if settings.strategy == "model_parallel" and "set_reshard_after_forward" not in dir(FSDPModule):
+    if settings.strategy == "model_parallel" and not _has_resharding():
         raise UsageError("trainer.strategy=model_parallel needs a newer torch: upgrade it, or use trainer=ddp")
     if settings.strategy == "model_parallel" and settings.weight_averaging is not None:
         raise UsageError(
@@ -110,3 +109,9 @@ def _check_devices(settings: TrainerSettings) -> None:
 def _at_least_one(name: str, value: int) -> None:
     if value < 1:
         raise UsageError(f"trainer.{name}={value}: give 1 or more")
+
+
+def _has_resharding() -> bool:
+    from torch.distributed.fsdp import FSDPModule  # imported where a run has several devices: most of a second
+
+    return hasattr(FSDPModule, "set_reshard_after_forward")  # from torch 2.8

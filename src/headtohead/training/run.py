@@ -136,9 +136,9 @@ class Run:
             ],
             folder=self.session.folder,
         )
-        if not module.model.takes_steps:
+        if not module.model.trained_by_steps:
             self._solve(module)
-        if parts.settings.max_steps == 0 or not module.model.takes_steps:
+        if parts.settings.max_steps == 0 or not module.model.trained_by_steps:
             trainer.validate(module, datamodule=data, verbose=False)
         elif not module.state.is_done(parts.settings):
             with self._stop.gentle(module.ask_to_stop):

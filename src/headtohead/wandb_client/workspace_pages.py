@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,16 +32,30 @@ def build_project_workspace(typed: str = "") -> str:
         return _save(project, _TITLE, keys_in_project(api, project.path, {}), group=None)
 
 
-def build_study_workspace(study: str, arms: str, settings: TrackingSettings) -> str:
-    """Build a workspace for the runs of one study, with a table of its arms in Markdown above its panels."""
+def build_study_workspace(study: str, arms: str, settings: TrackingSettings, colours: Mapping[str, str]) -> str:
+    """Build a workspace for the runs of one study, with a table of its arms in Markdown above its panels, each arm in
+    its colour."""
     with opened() as api:
         project = project_of(api, settings=settings)
         return _save(
-            project, f"study {study}", keys_in_project(api, project.path, {"group": study}), group=study, arms=arms
+            project,
+            f"study {study}",
+            keys_in_project(api, project.path, {"group": study}),
+            group=study,
+            arms=arms,
+            colours=colours,
         )
 
 
-def _save(project: Project, title: str, keys: LoggedKeys, *, group: str | None, arms: str | None = None) -> str:
+def _save(
+    project: Project,
+    title: str,
+    keys: LoggedKeys,
+    *,
+    group: str | None,
+    arms: str | None = None,
+    colours: Mapping[str, str] | None = None,
+) -> str:
     from wandb_workspaces import workspaces as ws
     from wandb_workspaces.reports import v2 as wr
 
@@ -57,6 +71,7 @@ def _save(project: Project, title: str, keys: LoggedKeys, *, group: str | None, 
         settings=ws.WorkspaceSettings(x_axis=STEP, max_runs=_MOST_RUNS, group_by_prefix="first"),
         runset_settings=ws.RunsetSettings(
             groupby=[ws.Config("arm")],
+            group_colors=dict(colours or {}),
             filters=runs_of(group),
             pinned_columns=[*([f"summary:{main}"] if (main := main_result(keys)) else []), *_COLUMNS],
         ),

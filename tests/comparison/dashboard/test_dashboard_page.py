@@ -14,7 +14,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.server import Dashboard
-from headtohead.records.record import RunRecord, StudyPosition
+from headtohead.records.record import Progress, RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
 from served_runs import go, served, shown, train, written_run
 from waiting import PATIENCE
@@ -22,9 +22,9 @@ from warm_commands import WarmCommand
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 NASTY = "<img src=x onerror=document.title='caught'></script><script>document.title='caught'</script>%{x}\"'&lt;b&gt;"
-POINTS = "Math.max(0, ...(document.querySelector('#plot')?.data ?? []).map((trace) => trace.x.length))"
-NUM_TRACES = "document.querySelectorAll('#plot .scatterlayer .trace').length"
-TABS = ("curves", "results", "diff", "maps", "samples", "notes")
+LINES = "(document.querySelector('.chart[data-metric=\"train/loss\"] .figure')?.series ?? [])"
+POINTS = f"Math.max(0, ...{LINES}.map((line) => line.x.length))"
+TABS = ("curves", "results", "diff", "beside", "maps", "samples", "notes")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_curve_of_a_running_job_grows_while_one_watches(browser: Browser, tm
         assert browser.run("document.querySelector('.run .fill, .run .bar i').style.width") == "3%"
         train(folder, range(4, 41))
         shown(browser, f"{POINTS} === 40")
-        assert browser.run("document.querySelector('#plot').data[0].y.at(-1)") == pytest.approx(0.1)
+        assert browser.run(f"{LINES}[0].y.at(-1)") == pytest.approx(0.1)
         folder.write_record(RunRecord(id=folder.id, name="tiny", status="diverged", reason="loss is not finite"))
         shown(browser, "document.querySelector('.run').dataset.status === 'diverged'")
         written_run(tmp_path, name="second")
@@ -101,7 +101,7 @@ def test_a_view_is_in_its_address(browser: Browser, tmp_path: Path) -> None:
         written_run(tmp_path, name=f"wide{width}", seed=seed, config=config, status="finished", steps=5)
     with served(tmp_path) as dashboard:
         visit(browser, dashboard)
-        shown(browser, f"{NUM_TRACES} > 0")
+        shown(browser, f"{LINES}.length > 0")
         browser.run(
             "(() => { const box = document.querySelector('#filter'); box.value = 'd_model=32'; "
             "box.dispatchEvent(new Event('input')); })()"
@@ -120,7 +120,7 @@ def test_a_view_is_in_its_address(browser: Browser, tmp_path: Path) -> None:
         assert browser.run("document.querySelector('#filter').value") == "d_model=32"
         assert browser.run("document.querySelector('#group').value") == "model.d_model"
         assert browser.run("document.querySelectorAll('.run[aria-selected=true]').length") == 1
-        shown(browser, "document.querySelector('#plot')?.data?.length === 1")
+        shown(browser, f"{LINES}.length === 1")
         assert_quiet(browser, dashboard)
 
 
@@ -191,6 +191,139 @@ def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: 
         assert_quiet(browser, dashboard)
 
 
+ARITHMETIC = {
+    "lines.js": {
+        "interval([1, 2, 3]).map((value) => Number(value.toFixed(3)))": [2, -0.484, 4.484],
+        "interval([1, null])": [None, None, None],
+        "together([{ x: [0, 2], y: [0, 2] }, { x: [0, 1, 2], y: [1, 2, 3] }]).mean": [0.5, 1.5, 2.5],
+    },
+    "scales.js": {
+        "evenTicks(0, 1, 5)": [0, 0.2, 0.4, 0.6, 0.8, 1],
+        "logTicks(1, 1000, 4)": [1, 10, 100, 1000],
+        "extent([[3, null, 1], [NaN]])": [1, 3],
+        "extent([[-1, 0]], true)": None,
+        "scale([1, 100], [0, 10], true, 3).at(10)": 5,
+    },
+    "plot.js": {
+        "nearest([0, 10, 20], 14)": 1,
+        "pathOf([0, 1, 2], [5, null, 7], (x) => x, (y) => y)": "M0.0 5.0M2.0 7.0",
+    },
+    "download.js": {"csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n'},
+}
+
+
+@pytest.mark.parametrize("module", ARITHMETIC)
+def test_what_charts_compute(browser: Browser, tmp_path: Path, module: str) -> None:
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        for expression, expected in ARITHMETIC[module].items():
+            name = expression.split("(")[0]
+            result = browser.run(f"import('/{module}').then(({{ {name} }}) => {expression})")
+            assert result == expected, expression
+
+
+def test_losses_of_different_tasks_have_charts_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    for data in ("grammar_lm", "copying"):
+        for seed in (0, 1):
+            config = {"choices": {"task": "causal_lm", "data": data}, "seed": seed}
+            written_run(tmp_path, name="same", status="finished", config=config, seed=seed)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss")
+        shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
+        tasks = browser.run("[...document.querySelectorAll('.chart')].map((chart) => chart.dataset.task).sort()")
+        assert tasks == ["causal_lm · copying", "causal_lm · grammar_lm"]
+        assert browser.run(f"{LINES}.filter((line) => line.low).length") == 1, "one mean of two seeds, with its band"
+        assert_quiet(browser, dashboard)
+
+
+def test_the_grid_of_charts_and_its_stretch_are_in_the_address(browser: Browser, tmp_path: Path) -> None:
+    folder = written_run(tmp_path, status="finished", steps=20)
+    folder.log(Progress(20, 0, 200, 2e7, 10.0), {"validation/loss": 1.0, "validation/token_accuracy": 0.5})
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss")
+        shown(browser, "document.querySelectorAll('.chart .figure svg').length === 1")
+        browser.run(
+            "(() => { const add = document.querySelector('#add-chart'); add.value = 'validation/token_accuracy'; "
+            "add.dispatchEvent(new Event('change')); })()"
+        )
+        shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
+        browser.run("location.reload()")
+        shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
+        go(browser, "sel=*&charts=train%2Floss&from=5&to=10")
+        shown(browser, "document.querySelector('#whole') !== null")
+        browser.click("#whole")
+        shown(browser, "!location.hash.includes('from')")
+        assert_quiet(browser, dashboard)
+
+
+def test_a_star_and_a_note_of_the_page_stay(browser: Browser, tmp_path: Path) -> None:
+    written_run(tmp_path, status="finished")
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="notes")
+        shown(browser, "document.querySelector('textarea') !== null")
+        browser.click(".run .mark")
+        shown(browser, "document.querySelector('.run .mark').textContent === '★'")
+        browser.run(
+            "(() => { const note = document.querySelector('textarea'); note.value = 'worth a look'; "
+            "note.dispatchEvent(new Event('change')); })()"
+        )
+        shown(browser, "document.querySelector('.run .mark').title === 'worth a look'")
+        visit(browser, dashboard, sel="*", tab="notes", stars="1")
+        shown(browser, "document.querySelector('textarea')?.value === 'worth a look'")
+        assert browser.run("document.querySelector('.star').getAttribute('aria-pressed')") == "true"
+        assert_quiet(browser, dashboard)
+
+
+def test_two_runs_stand_side_by_side_with_their_differences_marked(browser: Browser, tmp_path: Path) -> None:
+    for width in (32, 64):
+        config = {"model": {"d_model": width, "num_layers": 2}}
+        written_run(tmp_path, name=f"wide{width}", status="finished", config=config)
+    fields = "[...document.querySelectorAll('.diff tbody tr')].map((row) => `${row.className} ${row.innerText}`).join()"
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="beside", sort="name")
+        shown(browser, "document.querySelectorAll('.diff tbody tr').length > 0")
+        assert browser.run(fields) == "differs model.d_model\t32\t64"
+        go(browser, "sel=*&tab=beside&sort=name&every=1")
+        shown(browser, f"({fields}).includes('same model.num_layers')")
+        assert_quiet(browser, dashboard)
+
+
+def test_columns_are_chosen_and_a_table_is_sorted_in_the_address(browser: Browser, tmp_path: Path) -> None:
+    for width in (64, 32):
+        written_run(tmp_path, name=f"wide{width}", status="finished", config={"model": {"d_model": width}})
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="results", columns="run,model.d_model", by="model.d_model")
+        shown(browser, "document.querySelectorAll('.results tbody tr').length === 2")
+        cells = "[...document.querySelectorAll('.results tbody td')].map((cell) => cell.innerText).join()"
+        assert browser.run(cells) == "32,64"
+        browser.click(".results thead th:nth-child(2) button")
+        shown(browser, f"{cells} === '64,32'")
+        assert "down=1" in browser.run("location.hash")
+        assert_quiet(browser, dashboard)
+
+
+def test_a_study_is_a_board_of_arms_and_seeds(browser: Browser, tmp_path: Path) -> None:
+    studies = tmp_path / "studies"
+    for arm, seed, status in (("rms", 0, "finished"), ("rms", 1, "failed"), ("layer", 0, "running")):
+        place = StudyPosition(study="norms", arm=arm, seed=seed)
+        folder = RunFolder.create_at(studies / "norms" / "runs" / f"{arm}{seed}")
+        config = {"trainer": {"max_steps": 100}}
+        folder.write_record(RunRecord(id=folder.id, name=arm, status=status, place=place, config=config))
+        train(folder, range(1, 26))
+    (studies / "norms" / "registrations").mkdir()
+    registered = {"arms": {"rms": "a", "layer": "b", "none": "c"}, "seeds": [0, 1], "time": "2026"}
+    (studies / "norms" / "registrations" / "one.json").write_text(json.dumps(registered))
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, view="studies")
+        shown(browser, "document.querySelectorAll('.cell').length === 6")
+        cells = browser.run("[...document.querySelectorAll('.cell')].map((cell) => cell.innerText).join(' ')")
+        assert cells == "✓ ✗ 25 % · · ·"
+        assert "1 done, 1 running, 1 failed, 3 missing of 6" in browser.run(
+            "document.querySelector('.board').innerText"
+        )
+        assert_quiet(browser, dashboard)
+
+
 def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "nothing") as dashboard:
         visit(browser, dashboard)
@@ -233,7 +366,7 @@ def test_a_real_training_is_followed_to_its_end(browser: Browser, tmp_path: Path
     with served(tmp_path) as dashboard:
         job = WarmCommand(command, output=tmp_path / "output", first=STANDS_STILL)
         try:
-            visit(browser, dashboard, sel="*", metric="train/loss")
+            visit(browser, dashboard, sel="*", charts="train/loss")
             shown(browser, f"{POINTS} === 20")
             assert browser.run("document.querySelector('.run').dataset.status") == "running"
             job.send_signal(signal.SIGCONT)

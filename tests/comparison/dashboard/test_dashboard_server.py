@@ -46,7 +46,7 @@ def test_it_listens_to_the_loopback_alone(dashboard: Dashboard) -> None:
     ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "127.0.0.1:80@evil.example", "[::", ""],
 )
 def test_a_name_that_is_not_this_machine_is_refused(dashboard: Dashboard, host: str) -> None:
-    for path in ("/", "/api/runs", "/plotly.js"):
+    for path in ("/", "/api/runs", "/plot.js"):
         answer, body = requested(dashboard, path, headers={"Host": host})
         assert answer.status == 403
         assert b"only for this machine" in body
@@ -100,7 +100,7 @@ def test_links_out_of_the_folder_are_not_followed(dashboard: Dashboard, root: Pa
     assert requested(dashboard, "/report?study=leak")[0].status == 404
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_nothing_can_be_written(dashboard: Dashboard, root: Path, method: str) -> None:
     folder = written_run(root)
     before = (folder.path / "record.json").read_bytes()
@@ -171,9 +171,9 @@ def test_tables_are_cut_after_their_first_rows(dashboard: Dashboard, root: Path)
 
 
 def test_a_file_that_the_browser_has_is_not_sent_again(dashboard: Dashboard) -> None:
-    answer, body = requested(dashboard, "/plotly.js")
-    assert len(body) > 10**6
-    again, nothing = requested(dashboard, "/plotly.js", headers={"If-None-Match": answer.headers["ETag"]})
+    answer, body = requested(dashboard, "/plot.js")
+    assert len(body) > 1000
+    again, nothing = requested(dashboard, "/plot.js", headers={"If-None-Match": answer.headers["ETag"]})
     assert (again.status, nothing) == (304, b"")
 
 
@@ -224,3 +224,61 @@ def test_a_verdict_of_another_form_does_not_hide_the_other_studies(
     (root / "studies" / "odd" / "verdict.json").write_text(verdict)
     answer, _ = requested(dashboard, "/api/studies")
     assert answer.status == 200
+
+
+def marked(dashboard: Dashboard, content: object, **headers: str) -> int:
+    own = {"Content-Type": "application/json", "Origin": dashboard.address.rstrip("/")}
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return requested(dashboard, "/api/mark", method="POST", headers={**own, **sent}, body=json.dumps(content))[0].status
+
+
+def test_stars_and_notes_outlive_the_server_and_choose_runs(tmp_path: Path) -> None:
+    first, second = (written_run(tmp_path, name=name, status="finished") for name in ("first", "second"))
+    key = f"some/{first.id}"
+    with served(tmp_path) as dashboard:
+        before = message(dashboard, "/api/runs")["now"]
+        assert marked(dashboard, {"run": key, "star": True, "note": "the one <b>to keep</b>"}) == 200
+        assert message(dashboard, "/api/runs", known=before).get("same") is None
+    with served(tmp_path) as dashboard:
+        row = message(dashboard, "/api/rows", run=key, group="")[key]
+        assert (row["star"], row["note"]) == (True, "the one <b>to keep</b>")
+        assert [item[0] for item in message(dashboard, "/api/runs", stars="1")["items"]] == [key]
+        assert marked(dashboard, {"run": key, "star": False, "note": ""}) == 200
+        assert message(dashboard, "/api/runs", stars="1")["items"] == []
+        assert marked(dashboard, {"run": f"some/{second.id}/.."}) == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Content_Type": "text/plain"},
+        {"Content_Type": "application/x-www-form-urlencoded"},
+        {"Host": "evil.example"},
+    ],
+)
+def test_only_the_own_page_may_send_marks(tmp_path: Path, headers: dict[str, str]) -> None:
+    run = written_run(tmp_path, status="finished")
+    with served(tmp_path) as dashboard:
+        assert marked(dashboard, {"run": f"some/{run.id}", "star": True}, **headers) == 403
+    assert not list(tmp_path.glob("*.json"))
+
+
+@pytest.mark.parametrize("content", [[], {}, {"run": 3}, "text", {"run": "x" * 30_000}])
+def test_a_mark_that_is_none_is_refused(tmp_path: Path, content: object) -> None:
+    with served(tmp_path) as dashboard:
+        assert 400 <= marked(dashboard, content) < 500
+
+
+def test_columns_and_a_run_beside_another_come_from_configurations(tmp_path: Path) -> None:
+    config = {"model": {"d_model": 32, "norm": {"eps": 1e-5}}, "choices": {"task": "causal_lm", "data": "grammar_lm"}}
+    run = written_run(tmp_path, status="finished", config=config)
+    key = f"some/{run.id}"
+    with served(tmp_path) as dashboard:
+        assert message(dashboard, "/api/settings", run=key, field=["model.d_model", "nothing"]) == {
+            key: {"model.d_model": "32"}
+        }
+        assert message(dashboard, "/api/config", run=key)["model.norm.eps"] == "1e-05"
+        assert message(dashboard, "/api/config", run="../etc") == {}
+        assert message(dashboard, "/api/rows", run=key, group="")[key]["task"] == "causal_lm · grammar_lm"

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from headtohead.comparison.report.arm_styles import NUM_COLOURS
+from headtohead.comparison.arm_colours import NUM_COLOURS
 
 EYES = {
     "usual": np.eye(3),

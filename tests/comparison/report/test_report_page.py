@@ -145,3 +145,40 @@ def test_texts_of_configurations_are_shown_as_they_are_and_do_nothing(browser: B
     assert browser.run("document.querySelector('#curves .legend').textContent").startswith("a</script><script")
     assert browser.trouble == []
     assert requested_elsewhere(browser) == []
+
+
+def test_an_appendix_is_two_pages(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    browser.run("window.print = () => 0; document.getElementById('appendix').click()")
+    assert browser.num_printed_pages() == 2
+    opened(browser, file)
+    assert browser.num_printed_pages() > 2, "without the button all of it is printed"
+
+
+CAUGHT = """
+window.saved = [];
+const blobs = new Map();
+URL.createObjectURL = (blob) => { const name = `blob:${blobs.size}`; blobs.set(name, blob); return name; };
+HTMLAnchorElement.prototype.click = function () {
+  blobs.get(this.href).text().then((text) => saved.push([this.download, text]));
+};
+0
+"""
+"""Files that a page saves are caught instead."""
+
+
+def test_every_figure_leaves_as_svg_and_its_data_as_csv(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    browser.run(CAUGHT)
+    browser.run("document.querySelectorAll('.files button').forEach((button) => button.click())")
+    number = browser.run("document.querySelectorAll('.files button').length")
+    until(lambda: browser.run("saved.length") == number, otherwise="a file is missing")
+    for name, text in browser.run("saved"):
+        assert text.startswith("<svg" if name.endswith(".svg") else "trace,x,y,"), name
+        assert text.count("\n") > 1 or name.endswith(".svg")
+
+
+def test_the_table_of_arms_fits_a_window_of_1280(browser: Browser, file: Path) -> None:
+    opened(browser, file, width=1280)
+    box = "document.querySelector('#arms .scroll')"
+    assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth")

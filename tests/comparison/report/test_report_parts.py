@@ -8,14 +8,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import report
 from headtohead.comparison.report.arm_styles import styles_of
+from headtohead.comparison.report.html_renderer import HtmlRenderer
+from headtohead.comparison.report.map_pictures import HeatMap, picture_of, shared_scale
 from headtohead.comparison.report.plotly_figures import plain_figure
-from headtohead.comparison.report.section_parts import PictureGrid, ReportFigure, figure
+from headtohead.comparison.report.section_parts import Picture, PictureGrid, ReportFigure, figure
 from headtohead.comparison.report.sections import SECTIONS
 from headtohead.comparison.report.sections.attention_maps import section as maps
 from headtohead.comparison.report.sections.curves import curves_of, mean_of
@@ -84,7 +88,9 @@ def test_arms_keep_a_look_of_their_own_however_many_there_are(findings: Comparis
     arms = tuple(replace(findings.arms[0], name=f"arm{n}") for n in range(30))
     looks = styles_of(replace(findings, arms=arms, baseline="arm3"))
     assert len(set(looks.values())) == 30
-    assert looks["arm3"].colour == "--arm-0"
+    slots = colour_slots(looks)
+    assert all(look.colour == f"--arm-{slots[name] % NUM_COLOURS}" for name, look in looks.items())
+    assert next(iter(looks)) == "arm3", "the baseline comes first"
 
 
 def test_many_verdicts_are_lines_of_a_table_and_what_makes_all_exploratory_is_told_once(tmp_path: Path) -> None:
@@ -113,13 +119,30 @@ def test_maps_of_the_arms_stand_side_by_side_layer_by_layer(findings: Comparison
     assert shown is not None
     grid = shown.parts[0]
     assert isinstance(grid, PictureGrid)
-    assert [heading for heading, _ in grid.rows] == ["stack 0 mixer", "stack 1 mixer"]
+    assert [heading.partition(":")[0] for heading, _ in grid.rows] == ["layer 1", "layer 2"]
     first = grid.rows[0][1][0]
     assert not isinstance(first, str)
     picture = Image.open(io.BytesIO(first[0].png)).convert("RGBA")
     assert picture.size == (24, 24)
     assert picture.getpixel((23, 0))[3] == 0, "what a query may not see lets the page through"
     assert picture.getpixel((0, 23))[3] == 255
+
+
+def test_maps_that_are_compared_share_one_scale_that_no_first_row_sets() -> None:
+    causal = np.where(np.tri(32, dtype=bool), 1 / np.arange(1, 33)[:, None], np.nan)
+    strong = HeatMap(0, "attention", np.where(np.isnan(causal), np.nan, 2 * causal).clip(max=1.0))
+    weak = HeatMap(0, "attention", causal)
+    scale = shared_scale([weak, strong])
+    assert 2 / 32 < scale.high <= 2 / 9 and scale.clipped, "the first queries have 1 key, 2 keys ..."
+    shades = [np.array(Image.open(io.BytesIO(picture_of(one, scale)))).astype(int) for one in (weak, strong)]
+    assert shades[0][31, 0] * 2 == pytest.approx(shades[1][31, 0], abs=2)
+
+
+def test_the_first_tokens_of_a_map_are_named() -> None:
+    one = HeatMap(0, "attention", np.eye(4), ("a", "<b>", "c", "d"), ("a", "<b>", "c", "d")).start(2)
+    tile = Picture(picture_of(one, shared_scale([one])), "head 0", "head 0", one.queries, one.keys)
+    text = HtmlRenderer({}).part(PictureGrid(["arm"], [("layer 1", [[tile]])], "Maps."))
+    assert text.count("&lt;b&gt;") == 2 and ">c<" not in text
 
 
 def test_where_no_run_kept_maps_the_reason_stands_in_their_place(tmp_path: Path) -> None:

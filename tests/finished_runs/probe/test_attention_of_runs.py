@@ -12,9 +12,11 @@ from PIL import Image
 
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
+from headtohead.config.errors import ConfigurationError
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.attention_page import attention_content, half_floats
 from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
+from headtohead.finished_runs.probe.position_encodings import fresh_model
 from headtohead.finished_runs.probe.probe_files import folder_for, write_attention
 from headtohead.finished_runs.probe.probe_input import of_rows
 from headtohead.interpretability.map_archive import read_maps
@@ -124,3 +126,25 @@ def test_a_model_with_nothing_to_show_says_so(translator: FinishedRun, monkeypat
     monkeypatch.setattr("headtohead.finished_runs.probe.attention_probe.all_maps", lambda *_, **__: [])
     with pytest.raises(ValueError, match="has nothing to show"):
         attention_of(translator, of_rows(translator, "test", [0]))
+
+
+def test_a_run_is_compared_with_what_it_was_before_training(translator: FinishedRun) -> None:
+    subject = of_rows(translator, "test", [0])
+    trained = attention_of(translator, subject)
+    before = attention_of(translator, subject, against=("before training", fresh_model(translator.config).eval()))
+    for pair, alone in zip(before.pairs, trained.pairs, strict=True):
+        assert pair.other is not None and torch.equal(pair.trained.weights, alone.trained.weights)
+        assert torch.equal(pair.forms["difference"].weights, pair.trained.weights - pair.other.weights)
+    layer = attention_content(translator, before)["kinds"][0]["layers"][0]["maps"][0]
+    assert set(layer["weights"]) == {"trained", "changed", "other", "difference"}
+    low, high, _ = layer["scales"]["trained"]
+    assert [low, high] == layer["scales"]["other"][:2], "what is compared has one scale"
+    assert layer["scales"]["difference"][0] == -layer["scales"]["difference"][1]
+
+
+def test_a_run_of_another_model_cannot_be_compared(translator: FinishedRun, tmp_path: Path) -> None:
+    other = fresh_run(
+        tmp_path, "model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS, "model.num_heads=1"
+    )
+    with pytest.raises(ConfigurationError, match="no map of the same layer"):
+        attention_of(translator, of_rows(translator, "test", [0]), against=("other", other.model))

@@ -16,7 +16,7 @@ from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.attention_page import attention_content
 from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
 from headtohead.finished_runs.probe.data_seen import see
-from headtohead.finished_runs.probe.position_encodings import position_encodings
+from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
 from headtohead.finished_runs.probe.probe_files import page, write_attention, write_data, write_page, write_positions
 from headtohead.finished_runs.probe.probe_input import of_rows, of_text
 
@@ -115,10 +115,10 @@ def test_keys_and_clicks_switch_head_layer_and_mask(
     run: FinishedRun, attention: Attention, folder: Path, browser: Browser
 ) -> None:
     browser.open(write_attention(run, attention, folder / "keys")[-1])
-    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 0, head 0"
+    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 0"
     browser.key("ArrowRight")
     browser.key("ArrowDown")
-    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 1"
+    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 2, head 1"
     _hover(browser, row=3, column=8)
     assert browser.run("document.getElementById('weight').textContent") == "hidden"
     browser.key("m")
@@ -130,11 +130,24 @@ def test_keys_and_clicks_switch_head_layer_and_mask(
     browser.key("ArrowLeft", shift=True)
     assert "key 7" in browser.run("document.querySelector('.pair').innerText")
     browser.click("[data-layer='0'][data-head='1']")
-    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 0, head 1"
+    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 1"
     assert (
         browser.run("document.querySelector('[data-layer=\"0\"][data-head=\"1\"]').getAttribute('aria-pressed')")
         == "true"
     )
+    _nothing_amiss(browser)
+
+
+@needs_a_browser
+def test_the_difference_from_before_training_is_shown(run: FinishedRun, folder: Path, browser: Browser) -> None:
+    before = ("before training", fresh_model({**run.config, "seed": 99}).eval())
+    compared = attention_of(run, of_rows(run, "test", [0]), against=before)
+    browser.open(write_attention(run, compared, folder / "before")[-1])
+    browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'the difference').click()")
+    _hover(browser, row=5, column=2)
+    shown = float(browser.run("document.getElementById('weight').textContent"))
+    assert shown == pytest.approx(float(compared.pairs[0].forms["difference"].weights[0, 0, 5, 2]), abs=1e-3)
+    assert browser.run("document.querySelector('.bar span').textContent").startswith("-"), "both sides of zero"
     _nothing_amiss(browser)
 
 

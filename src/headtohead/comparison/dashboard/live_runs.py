@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from headtohead.comparison.arm_colours import colour_slots
 from headtohead.comparison.dashboard.folders import is_inside
+from headtohead.comparison.dashboard.marks import Mark, Marks
 from headtohead.comparison.dashboard.run_view import (
     GROUPS,
     RunView,
@@ -19,11 +21,14 @@ from headtohead.comparison.dashboard.run_view import (
     ViewOf,
     differences,
     differing_fields,
+    label_of,
     row_facts,
 )
+from headtohead.comparison.study_board import registered_cells
 from headtohead.records.index.folder_walk import FileState
 from headtohead.records.index.run_index import IndexWork, RunIndex
 from headtohead.records.record import RunRecord
+from headtohead.records.run_filters import as_text
 from headtohead.records.run_folder import DIED, RECORD, RunFolder
 from headtohead.records.run_summary import UNREADABLE, RunSummary, unreadable
 
@@ -37,6 +42,7 @@ _SHORTEST = 0.5
 """Seconds between two looks at the disk, however many pages ask."""
 _SHARE = 10
 """The rest after each look, in multiples of the time that it took: thousands of runs cost a tenth of a core at most."""
+_STUDIES = "studies/"
 _PLAIN = ViewOf("", "", "newest")
 _OUTSIDE = f"{RECORD} is a link that leads out of the folder: it is not read"
 
@@ -59,6 +65,9 @@ class LiveRuns:
         """The runs that were running when their records were written: what they are now, and a checksum of how far they
         are."""
         self._num_live = 0
+        self._arms: dict[str, set[str]] = {}
+        """The arms of each study, which share out the colours whether or not they are shown."""
+        self._marks = Marks(self.root)
         self._views: dict[ViewOf, RunView] = {}
 
     def close(self) -> None:
@@ -79,6 +88,7 @@ class LiveRuns:
                 "now": now, "total": len(self._seen), "matching": len(view), "running": self._num_live,
                 "items": items, "more": has_more,
                 "count": count, "drawn": [[key, self._since_of(key)] for key in drawn],
+                "slots": self._slots(of, drawn),
             }  # fmt: skip
 
     def start(self, of: ViewOf) -> list[str]:
@@ -105,8 +115,39 @@ class LiveRuns:
             for key, run in zip(known, self._summaries(known), strict=True):
                 if run.status != UNREADABLE:
                     run.latest = tails[run.path].latest
-                rows[key] = {**row_facts(run, group), "version": self._since_of(key)}
+                rows[key] = {**row_facts(run, group), **self._marks[key]._asdict(), "version": self._since_of(key)}
             return rows
+
+    def mark(self, key: str, mark: Mark) -> bool:
+        """Set what a reader says of a run, and return whether there is such a run."""
+        with self._fresh():
+            if key not in self._seen:
+                return False
+            self._marks.put(key, mark)
+            self._version += 1
+            self._since[key] = self._version
+            for run in self._summaries([key]):
+                for view in self._views.values():
+                    view.take(key, run)
+            return True
+
+    def settings(self, keys: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return some fields of the configurations of some runs, as texts."""
+        with self._fresh():
+            known = self._known(keys)
+            return {
+                key: {name: as_text(value) for name in names if (value := run.setting(name)) is not None}
+                for key, run in zip(known, self._summaries(known), strict=True)
+            }
+
+    def config(self, key: str) -> dict[str, str]:
+        """Return the whole configuration of a run, as texts by dotted names."""
+        with self._fresh():
+            return {
+                name: as_text(value)
+                for run in self._summaries(self._known([key]))
+                for name, value in run.config.items()
+            }
 
     def keys_of(self, of: ViewOf, label: str) -> list[str]:
         """Return the runs of one group, as many as can be drawn."""
@@ -134,6 +175,15 @@ class LiveRuns:
         with self._fresh():
             return [record for record in self._opened().records(below) if isinstance(record, RunRecord)]
 
+    def runs_of_studies(self) -> dict[str, list[RunSummary]]:
+        """Return the runs below studies/NAME, by that name."""
+        with self._fresh():
+            keys = [key for key in self._seen if key.startswith(_STUDIES)]
+            runs: dict[str, list[RunSummary]] = {}
+            for key, run in zip(keys, self._summaries(keys), strict=True):
+                runs.setdefault(key.split("/")[1], []).append(run)
+            return runs
+
     @property
     def work(self) -> IndexWork:
         """Return what was read so far, for those who count."""
@@ -151,7 +201,7 @@ class LiveRuns:
         with self._lock:
             view = self._views.pop(of, None)
             is_new = view is None
-            view = self._views[of] = RunView(of) if view is None else view
+            view = self._views[of] = RunView(of, self._marks.starred) if view is None else view
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
             has_passed = self._refresh()
@@ -160,6 +210,25 @@ class LiveRuns:
                 for key, run in zip(keys, self._summaries(keys), strict=True):
                     view.take(key, run)
             yield view
+
+    def _slots(self, of: ViewOf, drawn: Sequence[str]) -> dict[str, int]:
+        """Return the colours of the groups that are drawn. Arms share them out among all arms of their studies, as
+        they do in a report; runs without groups, and groups of another kind, among those that are drawn."""
+        if not of.group:
+            return colour_slots(drawn)
+        labels, others = set(), set()
+        for run in self._summaries(drawn):
+            labels.add(label_of(run, of.group))
+            others |= self._arms.get(run.study or "", set()) if of.group == "arm" else set()
+        slots = colour_slots(labels | others)
+        return {label: slots[label] for label in labels}
+
+    def _take_arm(self, key: str, study: str, arm: str) -> None:
+        """Note the arm of a run, and with the first one of a study all that the study has registered."""
+        if study not in self._arms:
+            folder = self.root / Path(*Path(key).parts[:2])
+            self._arms[study] = set(registered_cells(folder)[0]) if key.startswith(_STUDIES) else set()
+        self._arms[study].add(arm)
 
     def _opened(self) -> RunIndex:
         self._index = self._index or RunIndex()
@@ -203,6 +272,8 @@ class LiveRuns:
             if key not in changed and self._running.get(key) == now:
                 continue
             news.append(key)
+            if run.study is not None:
+                self._take_arm(key, run.study, run.arm)
             self._running.pop(key, None)
             if run.status == "running" or run.reason == DIED:
                 self._running[key] = now

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 from headtohead.comparison.dashboard.folders import files_below, folders_in, is_inside
 from headtohead.comparison.dashboard.live_runs import LiveRuns
+from headtohead.comparison.dashboard.marks import mark_in
 from headtohead.comparison.dashboard.responses import REPORT_POLICY, HttpResponse, as_file, as_json, refusal
 from headtohead.comparison.dashboard.run_view import Selection, ViewOf
 from headtohead.comparison.dashboard.study_list import report_of, studies
@@ -97,7 +97,7 @@ class NotThereError(LookupError):
 
 
 class DashboardRoutes:
-    """All there is to ask for; every answer is to a GET."""
+    """All there is to ask for by GET, and the one thing that a page may send."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -105,7 +105,7 @@ class DashboardRoutes:
         self._studies: tuple[int, Sequence[RunRecord]] = (0, ())
         self._own = {"/": _PAGES / "page.html"}
         self._own |= {f"/{file.name}": file for file in _PAGES.iterdir() if file.suffix in (".js", ".css", ".svg")}
-        self._own |= {f"/{name}": _SHARED / name for name in ("theme.css", "page_kit.js")} | {"/plotly.js": _plotly()}
+        self._own |= {f"/{name}": _SHARED / name for name in ("theme.css", "page_kit.js")}
         self._requested: dict[str, Callable[[Query], HttpResponse]] = {
             "/api/runs": self._runs,
             "/api/start": lambda query: as_json(self.runs.start(_view_of(query))),
@@ -113,10 +113,16 @@ class DashboardRoutes:
             "/api/group": lambda query: as_json(self.runs.keys_of(_view_of(query), _one(query, "label"))),
             "/api/fields": lambda _: as_json(self.runs.fields()),
             "/api/differences": lambda query: as_json(self.runs.differences(query.get("run", ())[:_MOST])),
+            "/api/settings": lambda query: as_json(
+                self.runs.settings(query.get("run", ())[:_MOST], query.get("field", ()))
+            ),
+            "/api/config": lambda query: as_json(self.runs.config(_one(query, "run"))),
             "/api/curves": self._curves,
             "/api/run": self._run,
             "/api/table": self._table,
-            "/api/studies": lambda _: as_json(studies(self.runs.root, self._study_records())),
+            "/api/studies": lambda _: as_json(
+                studies(self.runs.root, self._study_records(), self.runs.runs_of_studies())
+            ),
             "/picture": self._picture,
             "/report": self._report,
         }
@@ -135,6 +141,17 @@ class DashboardRoutes:
             return refusal(404, str(error) if isinstance(error, NotThereError) else "the file is gone")
         except (OSError, UsageError, csv.Error) as error:
             return refusal(404, f"a file of it cannot be read: {error}")
+
+    def take(self, path: str, body: bytes) -> HttpResponse:
+        """Answer what a page sends: the star and the note of a run are all that it may write."""
+        if path != "/api/mark":
+            return refusal(404, "nothing can be sent there: /api/mark takes the star and the note of a run")
+        try:
+            key, mark = mark_in(body)
+            is_there = self.runs.mark(key, mark)
+        except (OSError, UsageError) as error:
+            return refusal(400, f"the mark is not saved: {error}")
+        return as_json(mark._asdict()) if is_there else refusal(404, "no such run below this folder")
 
     def _runs(self, query: Query) -> HttpResponse:
         """The list as far as the page shows it, and the runs that are selected; nothing where the page has it."""
@@ -223,11 +240,3 @@ def _read_position(file: str, offset: str) -> ReadPosition:
         if file.isascii() and file.isdigit() and offset.isdigit()
         else ReadPosition()
     )
-
-
-def _plotly() -> Path:
-    """The script that the installed package brings along; importing the package would take longer."""
-    spec = find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise UsageError("the dashboard needs plotly, which is not installed: pip install 'plotly>=6'")
-    return Path(spec.origin).parent / "package_data" / "plotly.min.js"

@@ -3,7 +3,7 @@ run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headtohead.records.run_filters import as_text, run_filter, value_of
@@ -25,7 +25,15 @@ def row_facts(run: RunSummary, group: str) -> dict[str, Any]:
     )  # fmt: skip
     facts = {name: encode(getattr(run, name), name) for name in names}
     is_blind = run.setting("probe.at_end") is False and run.setting("probe.every") is None
-    return {**facts, "latest": dict(run.latest), "draws_nothing": is_blind, "label": label_of(run, group)}
+    own = {"draws_nothing": is_blind, "task": task_of(run), "label": label_of(run, group)}
+    return {**facts, **own, "latest": dict(run.latest)}
+
+
+def task_of(run: RunSummary) -> str:
+    """Return what a run learns, and from what: numbers of runs that differ here never share an axis."""
+    names = ("task", "data", "data.path", "data.name", "data.subset", "data.folder")
+    texts = [as_text(value) for name in names if isinstance(value := run.setting(name), str) and value]
+    return " · ".join(dict.fromkeys(texts))
 
 
 def label_of(run: RunSummary, group: str) -> str:
@@ -69,6 +77,8 @@ class ViewOf(NamedTuple):
     filter: str
     group: str
     sort: str
+    stars: str = ""
+    """Not empty: the runs with a star alone."""
 
 
 class Selection:
@@ -87,8 +97,8 @@ class Selection:
 class RunView:
     """The matching runs of a view; of each the label and the place in the order are held, and nothing more."""
 
-    def __init__(self, of: ViewOf) -> None:
-        self._of, self._matches = of, run_filter(of.filter)
+    def __init__(self, of: ViewOf, starred: Container[str] = ()) -> None:
+        self._of, self._matches, self._starred = of, run_filter(of.filter), starred
         self._key, self._is_reversed = order_of(of.sort)
         self._entries: dict[str, tuple[str, Any]] = {}
         self._groups: list[tuple[str, list[str]]] | None = None
@@ -98,7 +108,8 @@ class RunView:
 
     def take(self, key: str, run: RunSummary) -> None:
         """Bring one run up to date."""
-        entry = (label_of(run, self._of.group), self._key(run)) if self._matches(run) else None
+        matches = (not self._of.stars or key in self._starred) and self._matches(run)
+        entry = (label_of(run, self._of.group), self._key(run)) if matches else None
         if entry == self._entries.get(key):
             return
         self._groups = None

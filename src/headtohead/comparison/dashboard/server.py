@@ -1,4 +1,4 @@
-"""The web server of the dashboard: this machine's own browser, reading only."""
+"""The web server of the dashboard: for this machine's own browser, which reads, and writes stars and notes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
 """The names by which a browser of this machine calls it, at whatever port a tunnel has here. Any other name in a
 request is that of an unknown page which lets its own name lead here (DNS rebinding)."""
+_MOST_SENT = 20_000
+"""Bytes of a mark."""
 
 
 class Dashboard(ThreadingHTTPServer):
@@ -54,6 +56,22 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._send(self._answer(), body=False)
 
+    def do_POST(self) -> None:
+        """Take a mark from the page itself: another site's page has another origin, or cannot send JSON."""
+        size = self.headers.get("Content-Length", "")
+        body = self.rfile.read(int(size)) if size.isdigit() and int(size) <= _MOST_SENT else None
+        self.close_connection = self.close_connection or body is None
+        if (refused := self._refused()) is not None:
+            return self._send(refused)
+        host, origin = self.headers.get("Host"), self.headers.get("Origin")
+        if self.headers.get_content_type() != "application/json" or origin != f"http://{host}":
+            return self._send(refusal(403, "only the dashboard's own page may send marks"))
+        return self._send(
+            refusal(413, f"a mark has at most {_MOST_SENT} bytes")
+            if body is None
+            else self.server.routes.take(self.path, body)
+        )
+
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nobody reads a line for every number that a page asks for."""
 
@@ -65,10 +83,14 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def _answer(self) -> HttpResponse:
+        return self._refused() or self.server.routes.answer(self.path)
+
+    def _refused(self) -> HttpResponse | None:
+        """Return the refusal of a request that calls this server by a name that is not this machine's."""
         name, _, port = self.headers.get("Host", "").partition(":")
         if name not in _NAMES or not (port == "" or port.isdigit()):
             return refusal(403, f"this page is only for this machine: open it as {self.server.address}")
-        return self.server.routes.answer(self.path)
+        return None
 
     def _send(self, answer: HttpResponse, *, body: bool = True) -> None:
         known = answer.tag is not None and self.headers.get("If-None-Match") == answer.tag

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtohead.comparison.arm_colours import colour_slots
 from headtohead.comparison.dashboard.folders import folders_in, is_inside
+from headtohead.comparison.study_board import board_of
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import VERDICT_FILE, RunRecord
+from headtohead.records.run_summary import RunSummary
 
 if TYPE_CHECKING:
     from headtohead.comparison.registered_answers import RegisteredAnswer
@@ -17,14 +20,17 @@ if TYPE_CHECKING:
 _REPORT, _FOLDER = "report.html", "studies"
 
 
-def studies(root: Path, records: Sequence[RunRecord] = ()) -> list[dict[str, Any]]:
-    """Return one for each folder with a verdict or runs, by name; `records` tell which verdicts are out of date."""
+def studies(
+    root: Path, records: Sequence[RunRecord] = (), runs: Mapping[str, Sequence[RunSummary]] | None = None
+) -> list[dict[str, Any]]:
+    """Return one for each folder with a verdict or runs, by name; `records` tell which verdicts are out of date, `runs`
+    by the names of folders how far each study is."""
     from headtohead.comparison.registered_answers import answers_of  # which imports numpy: the server starts without
 
     answers = answers_of(records)
     sentences = []
     for folder in folders_in(root, root / _FOLDER):
-        study = _study(root, folder)
+        study = _study(root, folder) | _board(root, folder, (runs or {}).get(folder.name, ()))
         behind = _behind(answers.get(folder), records) if "verdicts" in study else []
         sentences.append({**study, "remarks": [*behind, *study.get("remarks", ())]} if behind else study)
     return sentences
@@ -41,6 +47,27 @@ def report_of(root: Path, name: str) -> Path | None:
 
 def _behind(answer: RegisteredAnswer | None, records: Sequence[RunRecord]) -> list[str]:
     return [] if answer is None else [f"out of date: {why}" for why in answer.behind(records)]
+
+
+def _board(root: Path, folder: Path, runs: Sequence[RunSummary]) -> dict[str, Any]:
+    """Return the arms with one cell for each seed; nothing where neither runs nor a registration tell of any."""
+    board = board_of(folder, runs)
+    slots = colour_slots(board.arms)
+    rows = [
+        {
+            "arm": arm,
+            "slot": slots[arm],
+            "cells": [
+                [cell.status, round(cell.share, 3), str(Path(cell.path).relative_to(root)) if cell.path else ""]
+                for cell in (board.cells[arm, seed] for seed in board.seeds)
+            ],
+        }
+        for arm in board.arms
+    ]
+    if not rows:
+        return {}
+    content = {"seeds": board.seeds, "rows": rows, "counts": board.counts, "trials": board.trials}
+    return {"board": {**content, "left": board.seconds_left}}
 
 
 def _study(root: Path, folder: Path) -> dict[str, Any]:

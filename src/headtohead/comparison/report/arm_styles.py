@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots
 from headtohead.comparison.comparison_results import ComparisonResults
 
-NUM_COLOURS = 8
-"""The number of colours in theme.css, for light and dark: chosen to differ in lightness too, for eyes that do not tell
-red from green."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px", "1px,3px")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
 INK, MUTED, LINE, BAND = "--ink", "--muted", "--line", "--band"
@@ -26,9 +24,12 @@ class ArmStyle:
 
 
 def styles_of(results: ComparisonResults) -> dict[str, ArmStyle]:
-    """Return the styles by arm; the baseline has the colour of ink, the others theirs in the order of the study."""
+    """Return the styles by arm, the baseline first: each has the colour of its name."""
+    slots = colour_slots(arm.name for arm in results.arms)
     others = [arm.name for arm in results.arms if arm.name != results.baseline]
-    return {name: _style(index) for index, name in enumerate([results.baseline, *others])}
+    ordered = [name for name in (results.baseline, *others) if name in slots]
+    many = len(ordered) > NUM_COLOURS  # whose colours repeat: dashes and markers then go by the slot, too
+    return {name: _style(slots[name], slots[name] if many else index) for index, name in enumerate(ordered)}
 
 
 def faint(colour: str, opacity: float) -> str:
@@ -36,7 +37,7 @@ def faint(colour: str, opacity: float) -> str:
     return f"{colour}/{opacity:g}"
 
 
-def _style(position: int) -> ArmStyle:
-    """Return the style at this position; after the last colour they repeat with other dashes and markers."""
-    shift = position + position // NUM_COLOURS
-    return ArmStyle(f"--arm-{position % NUM_COLOURS}", _DASHES[shift % len(_DASHES)], _SYMBOLS[shift % len(_SYMBOLS)])
+def _style(slot: int, look: int) -> ArmStyle:
+    """Return the style of a slot; after the last colour they repeat with other dashes and markers."""
+    shift = look + look // NUM_COLOURS
+    return ArmStyle(f"--arm-{slot % NUM_COLOURS}", _DASHES[shift % len(_DASHES)], _SYMBOLS[shift % len(_SYMBOLS)])

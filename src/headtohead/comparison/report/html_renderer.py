@@ -77,7 +77,7 @@ class HtmlRenderer:
                 return self._pictures(part)
             case VerdictList():
                 reach = reach_of(part.verdicts)
-                return "\n".join(self._answer(verdict, reach) for verdict in part.verdicts)
+                return "\n".join(self._answer(verdict, reach, part.judged_by) for verdict in part.verdicts)
             case CollapsedParts():
                 inner = "\n".join(map(self.part, part.parts))
                 printed = " data-printed" if part.printed else ""
@@ -134,7 +134,8 @@ class HtmlRenderer:
             )
         controls = f'<div class="controls">{"".join(rows)}</div>' if rows else ""
         caption = self._caption("figure", figure.caption)
-        plot = f'<div class="plot" data-figure="{number}"></div>'
+        files = '<button type="button" data-file="svg">SVG</button><button type="button" data-file="csv">CSV</button>'
+        plot = f'<div class="plot" data-figure="{number}"></div><div class="files">{files}</div>'
         return f'<figure class="chart">{controls}{plot}<figcaption>{caption}</figcaption></figure>'
 
     def _pictures(self, grid: PictureGrid) -> str:
@@ -152,14 +153,15 @@ class HtmlRenderer:
         wide = min(max(_NARROWEST, _ALL_TILES // max(1, across)), _WIDEST)
         return f'<figure class="maps" style="--tile:{wide}px">{box}<figcaption>{caption}</figcaption></figure>'
 
-    def _answer(self, verdict: Verdict, reach: float) -> str:
+    def _answer(self, verdict: Verdict, reach: float, judged_by: str) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'
         flag = _EXPLORATORY if verdict.exploratory else ""
         text = f'<p class="sentence">{_prose(sentence(replace(verdict, reasons=())))}</p>'
         reasons = (
             f'<p class="reasons">Exploratory: {escape("; ".join(verdict.reasons))}.</p>' if verdict.reasons else ""
         )
-        head = f"<header>{_badge(verdict.kind)}{_chip(verdict.why)}{flag}<h3>{names}</h3></header>"
+        where = f'<p class="judged">{escape(judged_by)}</p>' if judged_by else ""
+        head = f"<header>{_badge(verdict.kind)}{_chip(verdict.why)}{flag}<h3>{names}</h3></header>{where}"
         content = f"<div>{head}{text}{reasons}</div>{strip(verdict, reach)}"
         return f'<article class="answer {verdict.kind}">{content}</article>'
 
@@ -210,8 +212,44 @@ def _tiles(cell: Sequence[Picture] | str) -> str:
 
 def _tile(picture: Picture) -> str:
     data = base64.b64encode(picture.png).decode()
+    if picture.rows:
+        return f"<div>{_named_picture(picture, data)}<span>{escape(picture.below)}</span></div>"
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" title="{escape(picture.alt)}">'
     return f"<div>{image}<span>{escape(picture.below)}</span></div>"
+
+
+_CELL, _LABELS, _LETTERS = 11, 62, 9
+
+
+def _named_picture(picture: Picture, data: str) -> str:
+    """Return an SVG of the picture with the names of its rows and columns, which the page's theme colours."""
+    wide, high = _CELL * len(picture.columns), _CELL * len(picture.rows)
+    edge = _LABELS - 4
+    middles = [f"{_LABELS + _CELL * (index + 0.72):.1f}" for index in range(max(wide, high) // _CELL)]
+    rows = "".join(
+        f'<text x="{edge}" y="{middle}" text-anchor="end">{escape(_cut(name))}</text>'
+        for middle, name in zip(middles, picture.rows, strict=False)
+    )
+    columns = "".join(
+        f'<text transform="translate({middle} {edge}) rotate(-90)">{escape(_cut(name))}</text>'
+        for middle, name in zip(middles, picture.columns, strict=False)
+    )
+    image = (
+        f'<image x="{_LABELS}" y="{_LABELS}" width="{wide}" height="{high}" preserveAspectRatio="none" '
+        f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>'
+    )
+    size = f'viewBox="0 0 {_LABELS + wide} {_LABELS + high}" width="{_LABELS + wide}"'
+    return (
+        f'<svg class="named" {size} role="img" aria-label="{escape(picture.alt)}" font-size="{_LETTERS}">'
+        f"{image}{rows}{columns}</svg>"
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
+
+
+_MOST_LETTERS = 10
 
 
 def _class(column: Column) -> str:

@@ -105,6 +105,9 @@ class Picture:
     png: bytes
     alt: str
     below: str = ""
+    rows: Sequence[str] = ()
+    """The names of its rows, drawn at its left; columns stand above it."""
+    columns: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class VerdictList:
     """Verdicts with their sentences, and their intervals on one scale."""
 
     verdicts: Sequence[Verdict]
+    judged_by: str = ""
+    """The metric with its split and length, which each card names."""
 
 
 @dataclass(frozen=True)

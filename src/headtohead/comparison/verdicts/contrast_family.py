@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _MORE = (3, 5, 8, 10, 20)
 """Numbers of seeds whose effects are shown beside those of the plan."""
-_SENTENCES = 3
+_NUM_OTHERS = 3
 _METHODS = {"holm": "Holm's first step", "benjamini_hochberg": "the first step of Benjamini and Hochberg"}
-_BY = {True: "the paired difference's", False: "each arm's"}
+_WHOSE_DEVIATION = {True: "the paired difference's", False: "each arm's"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class ContrastFamily:
             return f"{level} at every look; seeds are added from {start} to {most} until each is decided"
         if self.effect is None:
             return f"{level}; a single seed shows nothing"
-        power = f"{_seeds(self.num_seeds)} find {self.effect:.2g} standard deviations ({_BY[self.paired]}) and more"
+        whose = _WHOSE_DEVIATION[self.paired]
+        power = f"{_seeds(self.num_seeds)} find {self.effect:.2g} standard deviations ({whose}) and more"
         others = ", ".join(f"{seeds} seeds {effect:.2g}" for seeds, effect in self.effects)
         return f"{level}; {power} in 80 % of studies; {others}"
 
@@ -78,7 +79,7 @@ def family_of(
     def effect_of(number: int) -> float:
         return detectable_effect(number, alpha=alpha, level=level, paired=paired)
 
-    more = [number for number in _MORE if number > seeds][:_SENTENCES] or [2 * seeds]
+    more = [number for number in _MORE if number > seeds][:_NUM_OTHERS] or [2 * seeds]
     effect = effect_of(seeds)
     others = tuple((number, effect_of(number)) for number in more)
     detectable = effect if math.isfinite(effect) else None

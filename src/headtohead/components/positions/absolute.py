@@ -15,7 +15,7 @@ from headtohead.ranges import Positive
 class NoPosition(Position):
     """A position encoding that changes nothing."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self, d_model: int, *, num_heads: int, max_length: int | None, causal: bool, grid: Grid | None = None
@@ -34,7 +34,7 @@ class NoPosition(Position):
 class Learned(Position):
     """A table of `max_length` vectors; there are no positions beyond it."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     adds_to_tokens = True
 
     def __init__(
@@ -64,7 +64,7 @@ class Learned(Position):
 class Sinusoidal(Position):
     """Channels 2i and 2i+1 hold the sine and cosine of position / base^(2i/D)."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     adds_to_tokens = True
     width_multiple = 2
 

@@ -44,7 +44,7 @@ class PatchGrid:
 class Sinusoidal2d(Position):
     """Rows in the first half of the channels, columns in the second; nothing is added to a [CLS] token."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     adds_to_tokens = True
     needs_grid = True
     width_multiple = 4
@@ -88,7 +88,7 @@ class Sinusoidal2d(Position):
 class Rotary2d(Position):
     """Pairs are (i, i + R/2); a [CLS] token does not turn."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     rotates = True
     needs_grid = True
     rotated_multiple = 4

@@ -17,7 +17,7 @@ from headtohead.ranges import Length, Positive, Width
 class Alibi(Position):
     """-slope * |query position - key position|; symmetric where the attention is bidirectional."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     biases_scores = True
     slopes: Tensor
 

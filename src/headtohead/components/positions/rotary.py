@@ -32,7 +32,7 @@ class RotatedPairs(FieldGroup):
 class Rotary(Position):
     """Turns the first `fraction` of each head; pairs are (i, i + R/2) as in Llama, or (2i, 2i+1) as in the paper."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
     rotates = True
     rotated_multiple = 2
     magnitude: float = 1.0

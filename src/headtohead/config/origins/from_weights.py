@@ -69,7 +69,7 @@ def _rows_of_table(folder: str, changed: int) -> int | None:
     """The model is made without memory, to ask its position."""
     del changed
     config = recorded_config(RunFolder.open(folder))
-    if class_value(config["model"]["_target_"], "needs_memory"):
+    if class_value(config["model"]["_target_"], "needs_real_device"):
         return None
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = make(config["model"], head=class_value(config["task"]["_target_"], "head"))

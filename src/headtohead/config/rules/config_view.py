@@ -71,9 +71,9 @@ class ConfigView:
         return own.get("num_layers") or self.model.get("num_layers")
 
     @property
-    def takes_steps(self) -> bool:
+    def trained_by_steps(self) -> bool:
         """Return whether the model learns step by step; if not, trainer.max_steps says nothing about a run's cost."""
-        return class_value(self.model["_target_"], "takes_steps") is not False
+        return class_value(self.model["_target_"], "trained_by_steps") is not False
 
     def task_value(self, name: str) -> Any:
         return class_value(self.task["_target_"], name)

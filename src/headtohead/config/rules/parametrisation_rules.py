@@ -38,7 +38,7 @@ def _where_scaled(rule: Callable[[ConfigView], Iterator[str]]) -> Callable[[Conf
 
 def _lacks(target: str) -> str:
     """Return why there is no rule for this class; empty if there is one."""
-    reason = class_value(target, "no_width_rule")
+    reason = class_value(target, "no_mup_rule")
     return "no rule for it is implemented" if reason is None else str(reason)
 
 

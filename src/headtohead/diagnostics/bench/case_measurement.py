@@ -35,7 +35,6 @@ from headtohead.training.memory import PeakMemory
 from headtohead.training.parallel.devices import threads
 
 LEAST_REPEATS, MOST_REPEATS = 3, 50
-_AUTOCAST = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 Status = Literal["measured", "out_of_memory", "failed", "left_out"]
 
@@ -168,8 +167,7 @@ def _kernels(variant: Variant) -> AbstractContextManager[Any]:
 
 
 def _autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
-    dtype = _AUTOCAST.get(Precision(precision).on(device.type).name)  # type: ignore[arg-type]
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
+    return Precision(precision).on(device.type).autocast(device.type)  # type: ignore[arg-type]
 
 
 def _on(batch: Batch, device: torch.device, variant: Variant) -> Batch:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from headtohead.execution.gpus import gpus
 from headtohead.ranges import Count
@@ -50,8 +50,17 @@ class Launcher(ABC):
     is_parent: ClassVar[bool] = False
     """Whether commands are children of this process, and may end with it."""
 
+    runs_per_device: int | Literal["auto"] | None = None
+    """The runs that stand side by side on each device; auto: as many as its memory holds; None: workers say how many
+    there are in all."""
+
     claims: str | None = None
     """The address of the PostgreSQL that holds the claims to runs; None for leases in their folder."""
+
+    @property
+    def devices(self) -> int:
+        """Return among how many devices `runs_per_device` counts: GPUs, or the processor where there are none."""
+        return 1
 
     @abstractmethod
     def threads(self, workers: int) -> int:
@@ -82,12 +91,21 @@ class LocalProcesses(Launcher):
 
     is_parent = True
 
-    def __init__(self, at_once: Count | None = None, claims: str | None = None) -> None:
-        self._at_once, self.claims = at_once, claims
+    def __init__(
+        self,
+        at_once: Count | None = None,
+        runs_per_device: Count | Literal["auto"] | None = None,
+        claims: str | None = None,
+    ) -> None:
+        self._at_once, self.runs_per_device, self.claims = at_once, runs_per_device, claims
         self._gpus = gpus()
         self._waiting: list[Command] = []
         self._running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}
         """The running commands by slot, as many as run at once."""
+
+    @property
+    def devices(self) -> int:
+        return max(1, len(self._gpus))
 
     def threads(self, workers: int) -> int:
         return max(1, processors() // min(workers, self._at_once or workers))

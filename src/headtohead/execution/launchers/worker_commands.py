@@ -14,7 +14,7 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError, one_of
 from headtohead.execution.claims.choice import choose_claims
 from headtohead.execution.launchers.launcher import Command, Launcher, LocalProcesses, processors
-from headtohead.execution.run_spec import WorkPlan
+from headtohead.execution.run_spec import RunSpec, WorkPlan, most_devices
 
 GROUP = "launcher"
 _OF_HYDRA = {
@@ -94,20 +94,42 @@ class Workers:
     """The threads of the processor for each run."""
     config_dir: str | Path | None = None
     trust: Sequence[str] = ()
+    are_threads_chosen: bool = False
 
     def commands(
-        self, arguments: Sequence[str], plan: WorkPlan, *, devices: int, most: int | None = None
+        self, arguments: Sequence[str], plan: WorkPlan, runs: Sequence[RunSpec], *, most: int | None = None
     ) -> list[Command]:
         """Return the same command for every worker, except for its log below the plan's folder; there are no more
-        workers than `most`, and no run takes more than `devices`."""
+        workers than `most`."""
         choose_claims(plan.folder, self.launcher.claims)
+        side_by_side, threads = self._side_by_side(plan, runs)
         where = ("--config-dir", str(self.config_dir)) if self.config_dir else ()
         parent = ("--parent", str(os.getpid())) if self.launcher.is_parent else ()
         trusted = (word for name in self.trust for word in ("--trust", name))
-        whole = (*PROGRAM, *arguments, "--worker", "--threads", str(self.threads), *parent, *where, *trusted)
-        number, call = self.number if most is None else min(most, self.number), secrets.token_hex(4)
+        whole = (*PROGRAM, *arguments, "--worker", "--threads", str(threads), *parent, *where, *trusted)
+        number, call = side_by_side if most is None else min(most, side_by_side), secrets.token_hex(4)
         logs = [plan.folder / "logs" / f"worker-{call}-{worker}.log" for worker in range(number)]
-        return [Command(whole, log, self.threads, devices) for log in logs]
+        return [Command(whole, log, threads, most_devices(runs)) for log in logs]
+
+    def _side_by_side(self, plan: WorkPlan, runs: Sequence[RunSpec]) -> tuple[int, int]:
+        """Return how many runs are made at once, and the threads of each."""
+        per_device = self.launcher.runs_per_device
+        if per_device is None:
+            return self.number, self.threads
+        if most_devices(runs) > 1:
+            raise ConfigurationError(
+                f"launcher.runs_per_device={per_device} is refused for runs over several devices, which have theirs to "
+                "themselves: leave it out, and say with --workers how many are made at once"
+            )
+        if per_device == "auto":
+            from headtohead.execution.runs_per_device import run_memory
+
+            least = self.threads if self.are_threads_chosen else 1
+            per_device = run_memory(plan, runs, threads=least, trust=self.trust).at_once
+            per_device = min(per_device, max(1, processors() // least // self.launcher.devices))
+        number = per_device * self.launcher.devices
+        number = min(number, self.number) if self.number > 1 else number
+        return number, self.threads if self.are_threads_chosen else self.launcher.threads(number)
 
 
 def workers_for(
@@ -121,6 +143,6 @@ def workers_for(
     chosen = launcher_choice(overrides)
     launcher = chosen.make(config_dir)
     number = chosen.workers or number
-    return Workers(launcher, number, threads or launcher.threads(number), config_dir, tuple(trust)), list(
-        chosen.of_runs
-    )
+    of_each = threads or launcher.threads(number)
+    workers = Workers(launcher, number, of_each, config_dir, tuple(trust), are_threads_chosen=threads is not None)
+    return workers, list(chosen.of_runs)

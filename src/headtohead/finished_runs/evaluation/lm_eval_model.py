@@ -16,7 +16,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
-from headtohead.finished_runs.text_generator import TextGenerator
+from headtohead.finished_runs.generators import AutoregressiveGenerator
 from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.generation.likelihoods import Likelihood, likelihoods
 from headtohead.training.callbacks.progress import ProgressLine
@@ -43,7 +43,7 @@ class LmEvalModel(LM):  # type: ignore[misc]
         del device, max_batch_size
         super().__init__()
         self.run = run if isinstance(run, FinishedRun) else open_run(run)
-        self.writer = TextGenerator(self.run)
+        self.writer = AutoregressiveGenerator(self.run)
         source = self.writer.data
         if self.writer.model.reads_source:
             raise ConfigurationError(

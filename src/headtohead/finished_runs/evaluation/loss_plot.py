@@ -65,12 +65,12 @@ def _positions(axes: Axes, evaluations: Sequence[Evaluation]) -> None:
 
 
 def _binned(losses_by_position: LossByPosition) -> tuple[np.ndarray, np.ndarray]:
-    """Means over stretches that grow with the place."""
+    """Return mean positions and losses of bins that grow with the position."""
     tokens = np.array(losses_by_position.tokens, dtype=float)
     losses = np.where(tokens > 0, np.array(losses_by_position.loss), 0.0)
     context = np.arange(1, len(tokens) + 1)
-    stretch = np.floor(np.log2(context) * _PER_DOUBLING).astype(int)
-    weights, sums, contexts = (np.bincount(stretch, weights=w) for w in (tokens, tokens * losses, tokens * context))
+    bins = np.floor(np.log2(context) * _PER_DOUBLING).astype(int)
+    weights, sums, contexts = (np.bincount(bins, weights=w) for w in (tokens, tokens * losses, tokens * context))
     known = weights > 0
     return contexts[known] / weights[known], sums[known] / weights[known]
 

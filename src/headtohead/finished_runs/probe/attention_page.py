@@ -13,6 +13,7 @@ from headtohead.finished_runs.finished_run import FinishedRun, facts_of
 from headtohead.finished_runs.probe.attention_probe import Attention, MapPair
 from headtohead.finished_runs.probe.small_images import as_source, enlarged, pixels_of
 from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.montage import scale_of
 from headtohead.interpretability.recorded_attention import AttentionMaps, Measure
 
 MOST_CELLS = 6_000_000
@@ -35,6 +36,7 @@ def attention_content(run: FinishedRun, attention: Attention, *, most_cells: int
         "title": f"What {run.record.name or run.record.id} attends to",
         "facts": facts_of(run.config, run.record.id),
         "notes": notes,
+        "against": attention.against,
         "samples": [_sample(attention, alone, sample, share) for sample in samples],
         "kinds": [
             {**heading, "layers": [_layer(attention.pairs[i], alone[i], share) for i in numbers]}
@@ -59,8 +61,8 @@ def kind_name(maps: AttentionMaps) -> str:
 
 
 def layer_name(maps: AttentionMaps) -> str:
-    """Return its number, and what is shown of it where that is not plain attention."""
-    number = next((part for part in maps.name.split(".") if part.isdigit()), "all")
+    """Return its number, from 1 on, and what is shown of it where that is not plain attention."""
+    number = next((str(int(part) + 1) for part in maps.name.split(".") if part.isdigit()), "all")
     return f"{number}{_SHOWN[maps.measure]}"
 
 
@@ -86,9 +88,7 @@ def _kinds(attention: Attention) -> list[tuple[dict[str, Any], list[int]]]:
 
 def _share(alone: Sequence[Sequence[MapPair]], most_cells: int) -> float:
     """Return how much of the length of every sample a page can hold."""
-    cells = sum(
-        maps.weights.numel() for pairs in alone for pair in pairs for maps in (pair.trained, pair.changed) if maps
-    )
+    cells = sum(maps.weights.numel() for pairs in alone for pair in pairs for maps in pair.forms.values())
     return min(1.0, math.sqrt(most_cells / cells))
 
 
@@ -114,7 +114,9 @@ def _sample(attention: Attention, alone: Sequence[Sequence[MapPair]], sample: in
 def _layer(pair: MapPair, alone: Sequence[MapPair], share: float) -> dict[str, Any]:
     maps = []
     for own in alone:
-        forms = {"trained": own.trained} | ({} if own.changed is None else {"changed": own.changed})
+        forms = own.forms
+        scales = {name: scale_of(form) for name, form in forms.items()}
+        shared = max(scales["trained"].high, scales["other"].high) if "other" in scales else None
         heads, length, num_keys = own.trained.weights.shape[1:]
         rows, columns = _shown_length(length, share), _shown_length(num_keys, share)
         maps.append(
@@ -123,6 +125,10 @@ def _layer(pair: MapPair, alone: Sequence[MapPair], share: float) -> dict[str, A
                 "columns": columns,
                 "weights": {
                     name: half_floats(form.weights[0, :, :rows, :columns].numpy()) for name, form in forms.items()
+                },
+                "scales": {
+                    name: [scale.low, shared if shared and name in ("trained", "other") else scale.high, scale.clipped]
+                    for name, scale in scales.items()
                 },
                 "statistics": {name: _statistics(form) for name, form in forms.items()},
             }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from rich.table import Table
-from torch import Tensor
+from torch import Tensor, nn
 
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.augmentation.images.colour_operations import PixelScale
@@ -29,6 +29,16 @@ class MapPair:
     changed: AttentionMaps | None
     queries: Labels
     keys: Labels
+    other: AttentionMaps | None = None
+    """The maps of the model that it is compared with, where that has a mixer of the same name and size."""
+
+    @property
+    def forms(self) -> dict[str, AttentionMaps]:
+        """Return all maps by what they are: trained, changed, other, difference."""
+        named = {"trained": self.trained, "changed": self.changed, "other": self.other}
+        if self.other is not None:
+            named["difference"] = replace(self.trained, weights=self.trained.weights - self.other.weights)
+        return {name: maps for name, maps in named.items() if maps is not None}
 
     def of_sample(self, sample: int) -> MapPair:
         """Return one sample alone, without its padding."""
@@ -51,6 +61,7 @@ class MapPair:
             None if self.changed is None else alone(self.changed),
             [self.queries[sample][queries]],
             [self.keys[sample][keys]],
+            None if self.other is None else alone(self.other),
         )
 
 
@@ -62,6 +73,8 @@ class Attention:
     remarks: tuple[str, ...]
     images: Tensor | None
     pairs: tuple[MapPair, ...]
+    against: str | None = None
+    """The name of the model that the run is compared with."""
 
     @property
     def maps(self) -> list[AttentionMaps]:
@@ -76,14 +89,20 @@ class Attention:
     def files(self) -> Iterator[tuple[str, AttentionMaps, MapPair]]:
         """Every set of maps that is worth a file, by the file's name."""
         for pair in self.pairs:
-            yield pair.trained.name, pair.trained, pair
-            if pair.changed is not None:
-                how = "with_mask" if pair.changed.causal else "without_mask"
-                yield f"{pair.trained.name}.{how}", pair.changed, pair
+            for form, maps in pair.forms.items():
+                how = {"changed": "with_mask" if maps.causal else "without_mask", "trained": ""}.get(form, form)
+                yield f"{pair.trained.name}.{how}".rstrip("."), maps, pair
 
 
-def attention_of(run: FinishedRun, subject: ProbeInput, *, fields: RequestedMaps = "where_needed") -> Attention:
-    """Raises ConfigurationError where the model has nothing to show."""
+def attention_of(
+    run: FinishedRun,
+    subject: ProbeInput,
+    *,
+    fields: RequestedMaps = "where_needed",
+    against: tuple[str, nn.Module] | None = None,
+) -> Attention:
+    """Return the maps of a run, and those of a named model that it is compared with; raise ConfigurationError where the
+    model has nothing to show, or the other none of the same layers."""
     inputs = subject.batch.inputs()
     trained = all_maps(run.model, inputs, fields=fields)
     if not trained:
@@ -93,17 +112,43 @@ def attention_of(run: FinishedRun, subject: ProbeInput, *, fields: RequestedMaps
         causal: {maps.name: maps for maps in attention_maps(run.model, inputs, causal=causal)}
         for causal in {not maps.causal for maps in trained if maps.kind == "self" and maps.measure == "attention"}
     }
+    others = {} if against is None else _others(against, trained, inputs, fields)
     pairs = tuple(
         MapPair(
             maps,
             changed[not maps.causal][maps.name] if maps.kind == "self" and maps.measure == "attention" else None,
             *axis_labels(maps, inputs, spec, run.data.decode),
+            others.get(maps.name),
         )
         for maps in trained
     )
     images = subject.batch.images
     pixels = None if images is None else PixelScale.of(spec).as_shown(images)
-    return Attention(subject.titles, subject.remarks, pixels, pairs)
+    return Attention(subject.titles, subject.remarks, pixels, pairs, None if against is None else against[0])
+
+
+def _others(
+    against: tuple[str, nn.Module], trained: Sequence[AttentionMaps], inputs: dict[str, Tensor], fields: RequestedMaps
+) -> dict[str, AttentionMaps]:
+    """Return the maps of the other model by name, of layers that both have alike."""
+    name, model = against
+    try:
+        maps = {one.name: one for one in all_maps(model, inputs, fields=fields)}
+    except (IndexError, RuntimeError, TypeError) as error:
+        raise ConfigurationError(
+            f"{name} cannot read the same input: give --against a run with this tokenizer and kind of data ({error})"
+        ) from None
+    alike = {
+        one.name: maps[one.name]
+        for one in trained
+        if one.name in maps and maps[one.name].weights.shape == one.weights.shape
+        if maps[one.name].measure == one.measure
+    }
+    if not alike:
+        raise ConfigurationError(
+            f"{name} has no map of the same layer, heads and measure: give --against a run of the same model, or before"
+        )
+    return alike
 
 
 _COLUMNS = {

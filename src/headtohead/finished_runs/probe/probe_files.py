@@ -19,6 +19,7 @@ from headtohead.finished_runs.probe.data_figures import data_figure, image_grid
 from headtohead.finished_runs.probe.data_seen import DataSeen
 from headtohead.finished_runs.probe.position_encodings import PositionEncoding
 from headtohead.finished_runs.probe.small_images import over_images, save
+from headtohead.interpretability.colour_table import anchors
 from headtohead.interpretability.map_archive import write_maps, write_statistics
 from headtohead.interpretability.montage import montage
 from headtohead.records.run_folder import slug
@@ -85,7 +86,7 @@ def page(name: PageName, title: str, content: Mapping[str, Any]) -> str:
     parts = {
         "title": escape(title),
         "style": "\n".join((_shared("theme.css"), *(_part(file) for file in ("base.css", f"{name}.css")))),
-        "content": as_script(content),
+        "content": as_script({**content, "colours": anchors()}),
         "script": "\n".join(
             (_shared("page_kit.js"), *(_part(file) for file in ("base.js", "heat_map.js", f"{name}.js")))
         ),

@@ -95,7 +95,7 @@ def _moves_by_arm(
 
 def _check_steps(configs: Mapping[str, Mapping[str, Any]], budget: Budget) -> None:
     for name, config in configs.items():
-        if "steps" in budget.changed_by and not ConfigView(config).takes_steps:
+        if "steps" in budget.changed_by and not ConfigView(config).trained_by_steps:
             raise ConfigurationError(
                 f"arm {name}: {ConfigView(config).chosen('model')} is fitted to all its rows in one step, so its "
                 f"{label(budget.figure)} cannot be made equal to those of others: leave it out, or set no "

@@ -48,7 +48,7 @@ class ArmEstimate:
     seconds: float | None
     """Return None where nothing could tell."""
     source: Literal["finished runs", "calibration", "its FLOPs"] | None
-    takes_steps: bool
+    trained_by_steps: bool
     """Whether it trains by steps; otherwise rows are learned from at once."""
     fewest_missing: int
     """Runs that are missing even where all contrasts are decided as early as they can be."""
@@ -142,7 +142,7 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
     left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
     timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if data[arm] is None}
     untimed = [arm for arm in costed if left[arm].runs and data[arm] is None and arm not in timed]
-    unknown = {arm: plan.drafts[arm] for arm in untimed if ConfigView(plan.drafts[arm]).takes_steps}
+    unknown = {arm: plan.drafts[arm] for arm in untimed if ConfigView(plan.drafts[arm]).trained_by_steps}
     flops = {arm: costed[arm].figures()["training_flops"] for arm in unknown}
     by_size = {arm: unknown[arm] for arm in _ends_first(sorted(flops, key=lambda arm: flops[arm]))}
     timed |= (timer or (lambda configs: _calibrated(configs, threads)))(by_size) if by_size else {}
@@ -170,7 +170,7 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
             flops=run.figures().get("training_flops"),
             seconds=timed.get(arm, inferred.get(arm, data[arm])),
             source=source_of(arm),
-            takes_steps=ConfigView(draft).takes_steps,
+            trained_by_steps=ConfigView(draft).trained_by_steps,
             fewest_missing=max(0, left[arm].runs - plan.num_runs_of(arm) + plan.num_runs_of(arm, fewest)),
             bytes_kept=retained_bytes(draft, parameters),
             bytes_missing=left[arm].bytes,
@@ -225,7 +225,7 @@ def _left(plan: StudyPlan, arm: str, records: Records, parameters: float) -> _Le
 
 def _whole(draft: Mapping[str, Any]) -> int:
     """Steps of a whole run; 0 where there are none, whatever is set."""
-    return RunConfig(draft).max_steps if ConfigView(draft).takes_steps else 0
+    return RunConfig(draft).max_steps if ConfigView(draft).trained_by_steps else 0
 
 
 def _share(steps: int, whole: int) -> float:

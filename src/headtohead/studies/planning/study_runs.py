@@ -130,7 +130,7 @@ def _without(study: Study, gone: set[str]) -> Study:
 
 
 def refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, Any]]) -> None:
-    fitted = [arm for arm, config in written.items() if not ConfigView(config).takes_steps]
+    fitted = [arm for arm, config in written.items() if not ConfigView(config).trained_by_steps]
     if fitted and len(study.shares) > 1:
         raise ConfigurationError(
             f"study {study.name}: shares={list(study.shares)} shorten runs, and {fitted[0]} is fitted in one step: "

@@ -67,7 +67,7 @@ def _total(estimate: CostEstimate, workers: int) -> str:
     flops = f", {count(estimate.flops)} FLOPs" if any(arm.flops is not None for arm in left) else ""
     at_once = max(1, min(workers, estimate.missing))
     where = f"on {at_once} worker{'s' if at_once > 1 else ''}"
-    if not timed or any(arm.seconds is None for arm in left if arm.takes_steps):
+    if not timed or any(arm.seconds is None for arm in left if arm.trained_by_steps):
         return f"{text}{flops}, no time known, {where}"
     fits = ", fits" if len(timed) < len(left) else ""
     calibrated = any(arm.source == "calibration" for arm in estimate.arms)
@@ -151,7 +151,7 @@ def _planned(arm: ArmEstimate) -> dict[str, str]:
         "tokens/run": count(arm.tokens),
         "FLOPs/run": count(arm.flops),
         "time/run": _UNKNOWN if arm.seconds is None else duration(arm.seconds),
-        "by": arm.source or (_UNKNOWN if arm.takes_steps else "one fit"),
+        "by": arm.source or (_UNKNOWN if arm.trained_by_steps else "one fit"),
     }
 
 

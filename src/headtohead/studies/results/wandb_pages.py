@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from headtohead.comparison.arm_colours import light_colours
 from headtohead.comparison.tables.run_table import chance_text, count, memory, number
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.wandb_client.connection import TrackingSettings
@@ -33,7 +34,8 @@ def make_pages(plan: StudyPlan, data: Mapping[str, Any]) -> Iterator[str]:
         yield f"no page or report in W&B, since tracking=offline sends nothing: h2h sync {plan.folder}, then {later}"
         return
     try:
-        yield f"W&B page: {build_study_workspace(study, arms_table(data), settings)}"
+        colours = light_colours(arm["arm"] for arm in data["arms"])
+        yield f"W&B page: {build_study_workspace(study, arms_table(data), settings, colours)}"
         yield f"W&B report: {build_report(study, as_markdown(data), settings)}"
     except WandbError as trouble:
         yield f"no page or report in W&B for now: {trouble}; {later}"

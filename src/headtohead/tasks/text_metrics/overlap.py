@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.functional.text import rouge_score
 from torchmetrics.text import SacreBLEUScore
 
-from headtohead.metrics.written_texts import BLEU, CHRF, ROUGE1, ROUGE2, ROUGE_L, ROUGE_L_SUM
+from headtohead.metrics.generated_texts import BLEU, CHRF, ROUGE1, ROUGE2, ROUGE_L, ROUGE_L_SUM
 from headtohead.tasks.text_metrics.text_metric import TextMetric
 
 BLEU_ORDERS = 4

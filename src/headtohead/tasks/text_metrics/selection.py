@@ -9,10 +9,10 @@ from torch import Tensor
 
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.written_texts import BLEU, CHRF
+from headtohead.metrics.generated_texts import BLEU, CHRF
+from headtohead.tasks.text_metrics.generated_answers import GeneratedAnswers, GeneratedEntities, GeneratedLabels
 from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
 from headtohead.tasks.text_metrics.text_metric import TextMetric
-from headtohead.tasks.text_metrics.written_answers import WrittenAnswers, WrittenEntities, WrittenLabels
 
 TextMetricName = Literal["bleu", "chrf", "rouge"]
 _NAMED: Mapping[str, Callable[[], TextMetric]] = dict(zip(get_args(TextMetricName), (Bleu, Chrf, Rouge), strict=True))
@@ -21,9 +21,9 @@ TEXT_METRICS = (
     *Bleu.metrics,
     *Chrf.metrics,
     *Rouge.metrics,
-    *WrittenLabels.metrics,
-    *WrittenEntities.metrics,
-    *WrittenAnswers.metrics,
+    *GeneratedLabels.metrics,
+    *GeneratedEntities.metrics,
+    *GeneratedAnswers.metrics,
 )
 """All that some measure of texts gives."""
 
@@ -50,10 +50,10 @@ def text_metrics_for(text_metrics: Sequence[str] | None, spec: DataSpec) -> list
 
 def _default_for(spec: DataSpec) -> list[TextMetric]:
     if spec.written_as == "label":
-        return [WrittenLabels(_as_spelt(spec))]
+        return [GeneratedLabels(_as_spelt(spec))]
     if spec.written_as == "entities":
-        return [WrittenEntities()]
-    return [WrittenAnswers()] if spec.written_as == "answer" else []
+        return [GeneratedEntities()]
+    return [GeneratedAnswers()] if spec.written_as == "answer" else []
 
 
 def _as_spelt(spec: DataSpec) -> list[str]:

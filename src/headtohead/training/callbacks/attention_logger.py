@@ -30,7 +30,7 @@ from headtohead.tasks.task import Task
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import EVALUATION_SEED
 from headtohead.training.loop.throughput import ThroughputMeter
-from headtohead.training.loop.training_module import TrainingModule, own
+from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.parallel.process_group import joined
 from headtohead.training.parallel.split_layers import PARTS
 from headtohead.training.run_components import ProbeSettings
@@ -54,7 +54,7 @@ class AttentionLogger(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         self._is_on = bool(mixers_with_maps(module.model)) or self._fields_of(module) != "never"
         if trainer.is_global_zero and not self._is_on:
             _log.info("no part of this model has attention maps: it is trained without them")
@@ -63,10 +63,10 @@ class AttentionLogger(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
     ) -> None:
-        every, step = self._settings.every, own(pl_module).state.step
+        every, step = self._settings.every, as_training_module(pl_module).state.step
         if self._is_on and every is not None and step % every == 0:
             with self._meter.paused():
-                self._draw(trainer, own(pl_module))
+                self._draw(trainer, as_training_module(pl_module))
 
     def at_end(self, trainer: Trainer, module: TrainingModule) -> None:
         """Look once more where that is requested, before the last checkpoint says that the run has come so far."""

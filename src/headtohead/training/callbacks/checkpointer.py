@@ -15,7 +15,7 @@ from headtohead.records.record import Progress
 from headtohead.training.callbacks.attention_logger import AttentionLogger
 from headtohead.training.checkpoints import BEST, LAST, load, save_weights
 from headtohead.training.loop.throughput import ThroughputMeter
-from headtohead.training.loop.training_module import TrainingModule, own
+from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.parallel.sharded_tensors import load_whole, whole_state
 from headtohead.training.run_outcome import Diverged, Interrupted, StopRequest
 from headtohead.training.run_recorder import RunRecorder
@@ -43,13 +43,13 @@ class Checkpointer(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
     ) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         if module.work.stop and not module.settings.validates_at(module.state.step):
             self._end_early(trainer, module)
 
     @override
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         module.read_losses()
         self._meter.stop()
         if module.average is not None:
@@ -57,7 +57,7 @@ class Checkpointer(Callback):
 
     @override
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         state, task, settings = module.state, module.task, module.settings
         results = module.results
         self._session.logger.write(
@@ -92,7 +92,7 @@ class Checkpointer(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Load the weights that validation selected, which are then tested."""
         best = trainer.strategy.broadcast(str(self._session.checkpoints / BEST))
-        load_whole(own(pl_module).model, load(Path(best))["model"])
+        load_whole(as_training_module(pl_module).model, load(Path(best))["model"])
 
     def _decide(self, trainer: Trainer, module: TrainingModule) -> None:
         state, settings = module.state, module.settings

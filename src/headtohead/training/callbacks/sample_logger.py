@@ -26,7 +26,7 @@ from headtohead.records.metrics_file import TEST
 from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.seeds import EVALUATION_SEED
 from headtohead.training.loop.throughput import ThroughputMeter
-from headtohead.training.loop.training_module import TrainingModule, own
+from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.run_components import TrainerSettings
 from headtohead.training.run_recorder import RunRecorder
 from headtohead.wandb_client.media_files import TABLES, picture_name, step_folder
@@ -46,14 +46,14 @@ class SampleLogger(Callback):
 
     @override
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         if shows_at(module.state.step, module.settings):
             self._show(trainer, module, "validation", step_folder(module.state.step))
 
     @override
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if own(pl_module).test_stage == TEST:
-            self._show(trainer, own(pl_module), "test", TEST)
+        if as_training_module(pl_module).test_stage == TEST:
+            self._show(trainer, as_training_module(pl_module), "test", TEST)
 
     def _show(
         self, trainer: Trainer, module: TrainingModule, stage: Literal["validation", "test"], folder: str

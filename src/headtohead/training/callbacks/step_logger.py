@@ -10,7 +10,7 @@ from headtohead.records.record import Progress
 from headtohead.training.callbacks.progress import ProgressLine
 from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.throughput import ThroughputMeter
-from headtohead.training.loop.training_module import TrainingModule, own
+from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.memory import PeakMemory
 from headtohead.training.parallel.process_group import largest
 from headtohead.training.run_recorder import RunRecorder
@@ -29,7 +29,7 @@ class StepLogger(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         shows_bar = module.settings.progress_bar and trainer.is_global_zero
         self._display = ProgressLine(
             self._name, start=module.state.step, total=module.settings.max_steps, enabled=shows_bar
@@ -40,7 +40,7 @@ class StepLogger(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: StepBatch, batch_idx: int
     ) -> None:
-        module = own(pl_module)
+        module = as_training_module(pl_module)
         work, step = module.work, module.state.step
         self._meter.add(
             samples=work.samples, tokens=work.tokens, flops=work.flops, padding=work.padding, waited=batch.waited
@@ -55,11 +55,11 @@ class StepLogger(Callback):
 
     @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._close(own(pl_module))
+        self._close(as_training_module(pl_module))
 
     @override
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self._close(own(pl_module))
+        self._close(as_training_module(pl_module))
 
     def _close(self, module: TrainingModule) -> None:
         self._meter.stop()

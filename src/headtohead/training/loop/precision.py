@@ -36,8 +36,12 @@ class Precision:
         return self.dtype if self.name.endswith("true") else torch.float32
 
     def autocast(self, device_type: str) -> AbstractContextManager[object]:
-        """Return the autocast context in which a mixed format computes products in 16 bits; other formats need none."""
-        return torch.autocast(device_type, self.dtype) if self.name.endswith("mixed") else nullcontext()
+        """Return the autocast context in which a mixed format computes products in 16 bits; other formats need none.
+
+        Like Lightning's it holds no copies of weights, which would outlive the blocks that are recomputed or sharded.
+        """
+        is_mixed = self.name.endswith("mixed")
+        return torch.autocast(device_type, self.dtype, cache_enabled=False) if is_mixed else nullcontext()
 
     @property
     def bytes_per_element(self) -> int:

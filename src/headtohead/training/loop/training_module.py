@@ -147,7 +147,7 @@ class TrainingModule(LightningModule):
         state = self.state
         begin_step(self._with_steps, self._dropout_seed, state.step)
         seed_step(self._dropout_seed, state.step, self.replicas.rank, self.device)
-        self.work = self._agree(batch)
+        self.work = self._summed_over_devices(batch)
         self.window.add(self._backward(batch))
         self._update(self.trainer.strategy.optimizers[0])
         state.step += 1
@@ -228,7 +228,7 @@ class TrainingModule(LightningModule):
         if is_logged:
             self.update_norms = self.layer_norms.updates(before)
 
-    def _agree(self, batch: StepBatch) -> StepWork:
+    def _summed_over_devices(self, batch: StepBatch) -> StepWork:
         parts = zip(batch.rows_by_part, batch.scored_by_part, strict=True)
         by_part = [self._flops.of(rows, scored=scored) for rows, scored in parts]
         flops = [sum(kind) for kind in zip(*by_part, strict=True)]
@@ -274,7 +274,7 @@ class TrainingModule(LightningModule):
         self._loaded_average = checkpoint["average"]
 
 
-def own(module: LightningModule) -> TrainingModule:
+def as_training_module(module: LightningModule) -> TrainingModule:
     """Return the module of a callback's hook, as what it is."""
     assert isinstance(module, TrainingModule)
     return module

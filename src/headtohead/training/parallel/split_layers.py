@@ -1,21 +1,25 @@
 """A model spread over devices: its layers divided (Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053), and its
-weights sharded (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054; torch's FSDP2)."""
+weights sharded (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054; torch's FSDP2).
+
+What torch has for it takes most of a second to import, and is imported where a run has several devices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
+from typing import TYPE_CHECKING
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.block import Block
 from headtohead.components.component import Component, Position
 from headtohead.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor.parallel import ParallelStyle
 
 REPLICAS, PARTS = "data_parallel", "tensor_parallel"
 """The dimensions of the mesh, as Lightning names them."""
@@ -24,6 +28,8 @@ REPLICAS, PARTS = "data_parallel", "tensor_parallel"
 def parallelise(model: Architecture, mesh: DeviceMesh, *, shard_among: int | None = None, reshard: bool = True) -> None:
     """First each layer is divided, then what every device has of it is sharded over the replicas, or over groups of
     them that hold copies (Zhao et al. 2023, https://arxiv.org/abs/2304.11277, section 3.2.2)."""
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
     if mesh[PARTS].size() > 1:
         for module in model.modules():
             if isinstance(module, Component):
@@ -41,6 +47,8 @@ def parallelise(model: Architecture, mesh: DeviceMesh, *, shard_among: int | Non
 
 def _in_groups(mesh: DeviceMesh, shard_among: int | None) -> DeviceMesh:
     """Return the mesh of the replicas, as copies of groups where weights are sharded among fewer than all."""
+    from torch.distributed.device_mesh import init_device_mesh
+
     size = mesh[REPLICAS].size()
     if shard_among is None or shard_among == size:
         return mesh[REPLICAS]
@@ -50,6 +58,8 @@ def _in_groups(mesh: DeviceMesh, shard_among: int | None) -> DeviceMesh:
 @contextmanager
 def _gathered(model: Architecture, reshard: bool) -> Iterator[None]:
     """Rows may take more steps on one device than on another: writing finds all weights, and asks for none."""
+    from torch.distributed.fsdp import FSDPModule
+
     modules = {path: module for path, module in model.named_modules() if isinstance(module, FSDPModule)}
     for module in modules.values():
         module.set_reshard_after_forward(False, recurse=False)
@@ -79,6 +89,8 @@ def check_tensor_parallel_plans(model: Architecture, parts: int) -> None:
 
 
 def _apply_plan(component: Component, mesh: DeviceMesh) -> None:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
     split = component.tensor_parallel_plan()
     if split is None:
         return

@@ -1,6 +1,7 @@
 // Brings the parts together: what changed is drawn again, and nothing else.
 
 import { Gone } from "./asking.js";
+import * as beside from "./beside.js";
 import * as curves from "./curves.js";
 import * as diff from "./diff.js";
 import { byId, el } from "./dom.js";
@@ -15,9 +16,9 @@ import { note } from "./series.js";
 import { change, choose, onChange, state } from "./state.js";
 import * as studies from "./studies.js";
 
-const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
+const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], beside: ["Side by side", beside], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
 /** What of a view decides which runs are requested of the server. */
-const ASKED = ["q", "group", "sort", "sel"];
+const ASKED = ["q", "stars", "group", "sort", "sel"];
 let drawing = Promise.resolve();
 let requests = 0;
 
@@ -42,7 +43,7 @@ async function drawView(mine) {
   byId("see-runs").setAttribute("aria-pressed", String(isRuns));
   byId("see-studies").setAttribute("aria-pressed", String(!isRuns));
   if (!isRuns) { await studies.show(); return; }
-  const chosen = selected(), panel = byId("panel"); // first, since it gives the groups their colours
+  const chosen = selected(), panel = byId("panel");
   list.show();
   tabs();
   empty(chosen.length);

@@ -15,3 +15,9 @@ export async function get(path, query, otherwise) {
   if (otherwise === undefined) throw new Error(await response.text());
   return otherwise;
 }
+
+/** Sends what a reader says of a run; the server keeps it. */
+export async function send(path, content) {
+  const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
+  if (!response.ok) throw new Error(await response.text());
+}

@@ -1,57 +1,48 @@
-// The curves of the selected runs, overlaid, growing while runs train.
+// A grid of charts over the selected runs: one for each metric and task, growing while runs train.
 
-import { faint, styleOf, token } from "./colours.js";
-import { choices, el, labelled, select } from "./dom.js";
-import { literal, words } from "./format.js";
-import { smoothed, thinned, together } from "./lines.js";
+import { styleOf } from "./colours.js";
+import { usual, cardsOf } from "./charts.js";
+import { choices, el, labelled, select, shortened } from "./dom.js";
+import { csvOf, save, svgOf } from "./download.js";
+import { words } from "./format.js";
+import { everyNth, smoothed, thinned, together } from "./lines.js";
+import { plot } from "./plot.js";
 import { grouped, groupOf, labelOf } from "./selection.js";
 import { bring, series } from "./series.js";
-import { change, state } from "./state.js";
+import { change, joined, listed, state } from "./state.js";
 
 const AXES = { step: "steps", tokens: "tokens", flops: "training FLOPs", seconds: "seconds of training" };
-const SHOWN = [["both", "runs and mean"], ["runs", "runs"], ["mean", "mean and range"]];
-const BUTTONS = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "toImage"]]; // none that leads to another place
+const SHOWN = [["both", "runs, mean and interval"], ["mean", "mean and interval"], ["runs", "runs"]];
 const MOST_POINTS = 60000;
-const FEW_POINTS = 40;
+const MOST_OF_A_LINE = 800;
 
 let parts = null;
-let drawing = null;
 
-/** Five megabytes that only curves need: the list is there before them. */
-function plotly() {
-  drawing ??= new Promise((onload, onerror) => { document.head.append(el("script", { src: "/plotly.js", onload, onerror })); });
-  return drawing;
-}
-
-export async function show(panel, list) {
-  if (!parts || !panel.contains(parts.plot)) build(panel);
-  const names = metricsOf(list), metric = metricOf(list, names);
-  controls(names, metric);
-  const keys = list.map((run) => run.key);
-  await Promise.all([bring(metric, keys), plotly()]);
-  if (panel.drawnContent === "curves") draw(list, metric);
+export async function show(panel, list, isWanted) {
+  if (!parts || !panel.contains(parts.grid)) build(panel);
+  const names = [...new Set(list.flatMap((run) => Object.keys(run.latest)))].sort();
+  const chosen = listed(state.charts).length ? listed(state.charts) : usual(list, names);
+  const cards = cardsOf(list, chosen);
+  controls(names, chosen);
+  legend(list);
+  lay(cards, chosen);
+  const byMetric = Map.groupBy(cards, (card) => card.metric);
+  await Promise.all([...byMetric].map(async ([metric, own]) => {
+    await bring(metric, list.map((run) => run.key));
+    if (isWanted() && panel.drawnContent === "curves") for (const card of own) draw(card, cards.length);
+  }));
 }
 
 function build(panel) {
-  parts = { bar: el("div", { class: "controls" }), legend: el("div", { class: "legend" }), plot: el("div", { id: "plot" }), note: el("p", { class: "note" }), drawnControls: "" };
+  parts = { bar: el("div", { class: "controls" }), legend: el("div", { class: "legend" }), grid: el("div", { class: "charts" }), note: el("p", { class: "note" }), cards: new Map(), drawnControls: "" };
   panel.drawnContent = "curves";
-  panel.replaceChildren(parts.bar, parts.legend, parts.plot, parts.note);
-}
-
-function metricsOf(list) {
-  return [...new Set(list.flatMap((run) => Object.keys(run.latest)))].sort();
-}
-
-function metricOf(list, names) {
-  if (names.includes(state.metric)) return state.metric;
-  const validation = `validation/${list[0]?.selected_by}`;
-  const preferred = list.some((run) => run.status === "running") ? ["train/loss", validation] : [validation, "train/loss"];
-  return preferred.find((name) => names.includes(name)) ?? names[0] ?? "";
+  panel.replaceChildren(parts.bar, parts.legend, parts.grid, parts.note);
 }
 
 /** Built again only when what they offer changed: a control that one holds must not vanish. */
-function controls(names, metric) {
-  const content = JSON.stringify([names, metric, state.x, state.logx, state.logy, state.show]);
+function controls(names, chosen) {
+  const isZoomed = state.from !== "";
+  const content = JSON.stringify([names, chosen, state.x, state.logx, state.logy, state.show, isZoomed]);
   if (content === parts.drawnControls) return;
   parts.drawnControls = content;
   const log = (axis) => el("button", {
@@ -59,33 +50,82 @@ function controls(names, metric) {
     onclick: () => change({ [`log${axis}`]: state[`log${axis}`] === "1" ? "" : "1" }),
   }, `log ${axis}`);
   const smooth = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: state.smooth, oninput: () => change({ smooth: smooth.value }) });
+  const others = names.filter((name) => !chosen.includes(name));
   parts.bar.replaceChildren(
-    labelled("metric", select(names, metric, (value) => change({ metric: value }), { id: "metric" })),
-    labelled("over", select(Object.entries(AXES), state.x, (value) => change({ x: value }), { id: "axis" })),
+    labelled("add a chart", select([["", `${others.length} more metrics`], ...others], "", (value) => value && change({ charts: joined([...chosen, value]) }), { id: "add-chart" })),
+    labelled("over", select(Object.entries(AXES), state.x, (value) => change({ x: value, from: "", to: "" }), { id: "axis" })),
     el("div", { class: "choices" }, log("x"), log("y")),
     labelled("smoothing", smooth),
     choices(SHOWN, state.show, (value) => change({ show: value }), "what is drawn of each group"),
+    isZoomed ? el("button", { type: "button", id: "whole", onclick: () => change({ from: "", to: "" }) }, "all steps again") : "",
+    state.charts ? el("button", { type: "button", onclick: () => change({ charts: "", large: "" }) }, "usual charts") : "",
   );
 }
 
-function draw(list, metric) {
-  const traces = [], weight = Number(state.smooth), most = Math.max(200, MOST_POINTS / Math.max(1, list.length));
-  let several = false;
-  for (const [, members] of state.group ? grouped(list) : list.map((run) => ["", [run]])) {
-    const curves = members.map((run) => curveOf(run, metric, weight)).filter((curve) => curve.x.length);
-    const mean = state.show === "runs" ? { x: [] } : together(curves);
-    several ||= mean.x.length > 0;
-    const lonely = mean.x.length === 0;
-    if (state.show !== "mean" || lonely) traces.push(...curves.map((curve) => single(curve, most, lonely ? 1 : Math.max(0.12, 0.5 - 0.01 * curves.length))));
-    if (!lonely) traces.push(...ofGroup(members, mean, most));
+/** A place for every chart before its numbers have come. */
+function lay(cards, chosen) {
+  const ids = new Set(cards.map((card) => card.id));
+  for (const [id, card] of parts.cards) if (!ids.has(id)) { card.node.remove(); parts.cards.delete(id); }
+  for (const card of cards) {
+    if (!parts.cards.has(card.id)) parts.cards.set(card.id, frame(card));
+    const { node, close } = parts.cards.get(card.id);
+    close.onclick = () => change({ charts: joined(chosen.filter((name) => name !== card.metric)) });
+    close.disabled = chosen.length < 2;
+    node.classList.toggle("large", state.large === card.id);
   }
-  legend(list);
-  const missing = list.length - list.filter((run) => series(metric, run.key)?.step.length).length;
-  parts.note.textContent = [
-    several ? "Bold: mean of a group as far as all its runs have come; the band reaches from its lowest to its highest run." : "",
-    missing && list.length ? `${missing} of ${list.length} runs have no ${metric || "numbers"} yet.` : "",
-  ].filter(Boolean).join(" ");
-  Plotly.react(parts.plot, traces, layout(metric, weight), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
+  const nodes = cards.map((card) => parts.cards.get(card.id).node);
+  if (nodes.some((node, index) => parts.grid.children[index] !== node)) parts.grid.replaceChildren(...nodes);
+}
+
+function frame(card) {
+  const figure = el("div", { class: "figure loading" }, el("p", { class: "nothing" }, "Reading the numbers…"));
+  const close = el("button", { type: "button", title: "remove this chart", "aria-label": `remove ${card.title}` }, "×");
+  const file = card.id.replace(/[^\w.-]+/g, "_");
+  const node = el("section", { class: "chart", "data-metric": card.metric, "data-task": card.task },
+    el("header", {}, el("h2", {}, card.metric, card.several ? el("small", {}, card.task) : null),
+      el("button", { type: "button", title: "larger, or small again", "aria-label": `${card.title}, larger`, onclick: () => change({ large: state.large === card.id ? "" : card.id }) }, "⤢"),
+      el("button", { type: "button", title: "the chart as SVG", onclick: () => { const drawn = figure.querySelector("svg"); if (drawn) save(`${file}.svg`, svgOf(drawn), "image/svg+xml"); } }, "SVG"),
+      el("button", { type: "button", title: "the numbers as CSV", onclick: () => save(`${file}.csv`, csvOf(rowsOf(parts.cards.get(card.id).card)), "text/csv") }, "CSV"),
+      close),
+    figure);
+  const drawn = plot(figure, { onRange: (range) => change(range ? { from: String(range[0]), to: String(range[1]) } : { from: "", to: "" }) });
+  return { node, close, figure, drawn, card };
+}
+
+/** Every logged number of a chart, without smoothing. */
+function rowsOf({ metric, runs }) {
+  return [["run", "arm", "seed", "task", "step", "tokens", "flops", "seconds", metric], ...runs.flatMap((run) => {
+    const had = series(metric, run.key) ?? { step: [] };
+    return had.step.map((step, at) => [run.key, run.arm, run.seed, run.task, step, had.tokens[at], had.flops[at], had.seconds[at], had.value[at]]);
+  })];
+}
+
+function draw(card, count) {
+  const own = parts.cards.get(card.id);
+  if (!own) return;
+  own.card = card;
+  const lines = linesOf(card, count);
+  own.figure.classList.remove("loading");
+  own.figure.series = lines;
+  own.drawn.show({
+    lines, xlog: state.logx === "1", ylog: state.logy === "1", name: card.title,
+    across: AXES[state.x] ?? "steps", range: state.from === "" ? null : [Number(state.from), Number(state.to)],
+  });
+}
+
+function linesOf({ metric, runs }, count) {
+  const weight = Number(state.smooth), most = Math.min(MOST_OF_A_LINE, Math.max(100, MOST_POINTS / count / Math.max(1, runs.length)));
+  const curves = [], means = [];
+  for (const [, members] of state.group ? grouped(runs) : runs.map((run) => ["", [run]])) {
+    const own = members.map((run) => curveOf(run, metric, weight)).filter((curve) => curve.x.length);
+    const mean = state.show === "runs" ? { x: [] } : together(own), lonely = mean.x.length === 0;
+    const look = styleOf(groupOf(members[0])) ?? { colour: "var(--ink)", dash: "solid" };
+    if (state.show !== "mean" || lonely) {
+      curves.push(...own.map((curve) => ({ ...look, ...thinned(curve.x, curve.y, most), label: `${labelOf(curve.run)} (${words(curve.run.status)})`, width: lonely ? 1.8 : 1, opacity: lonely ? 1 : Math.max(0.15, 0.45 - 0.01 * own.length) })));
+    }
+    if (!lonely) means.push({ ...look, ...everyNth(mean, most), label: `${groupOf(members[0])}, mean of ${own.length}`, width: 2.6, opacity: 1 });
+  }
+  return [...curves, ...means];
 }
 
 function curveOf(run, metric, weight) {
@@ -93,47 +133,17 @@ function curveOf(run, metric, weight) {
   return { run, x: (had[state.x] ?? had.step).slice(), y: smoothed(had.value, weight) };
 }
 
-const hover = (text) => `${literal(text)}<br>${AXES[state.x] ?? "steps"} %{x}<br>%{y:.5g}<extra></extra>`;
-
-function single(curve, most, opacity) {
-  const { colour, dash } = styleOf(groupOf(curve.run)) ?? { colour: token("--ink"), dash: "solid" };
-  const few = curve.x.length <= FEW_POINTS;
-  return {
-    type: "scatter", mode: few ? "lines+markers" : "lines", ...thinned(curve.x, curve.y, most), opacity,
-    line: { color: colour, dash, width: opacity === 1 ? 1.8 : 1 }, marker: { size: curve.x.length === 1 ? 7 : 4, color: colour },
-    hovertemplate: hover(`${labelOf(curve.run)} (${words(curve.run.status)})`), name: literal(labelOf(curve.run)),
-  };
-}
-
-function ofGroup(members, mean, most) {
-  const { colour, dash } = styleOf(groupOf(members[0])) ?? { colour: token("--ink"), dash: "solid" };
-  const quiet = { type: "scatter", mode: "lines", line: { width: 0, color: colour }, hoverinfo: "skip" };
-  const [low, high] = [thinned(mean.x, mean.low, most), thinned(mean.x, mean.high, most)];
-  return [
-    { ...quiet, ...low },
-    { ...quiet, ...high, fill: "tonexty", fillcolor: faint(colour, 0.16) },
-    { type: "scatter", mode: "lines", ...thinned(mean.x, mean.mean, most), line: { color: colour, dash, width: 2.6 }, hovertemplate: hover(`mean of ${groupOf(members[0])}, ${members.length} runs`), name: literal(groupOf(members[0])) },
-  ];
-}
-
 function legend(list) {
   const groups = state.group ? grouped(list) : list.map((run) => [labelOf(run), [run]]);
+  const several = groups.some(([, members]) => members.length > 1) && state.show !== "runs" && state.group;
   parts.legend.replaceChildren(...groups.slice(0, 30).map(([label, members]) => {
     const swatch = el("i");
     swatch.style.background = styleOf(groupOf(members[0]))?.colour ?? "";
-    return el("span", {}, swatch, label, state.group && members.length > 1 ? el("small", {}, ` ×${members.length}`) : null);
+    return el("span", {}, swatch, shortened(label), state.group && members.length > 1 ? el("small", {}, `×${members.length}`) : null);
   }), ...(groups.length > 30 ? [el("span", { class: "note" }, `and ${groups.length - 30} more`)] : []));
-}
-
-function layout(metric, weight) {
-  const [ink, muted, line] = [token("--ink"), token("--muted"), token("--line")];
-  const axis = (title, log) => ({ title: { text: literal(title), font: { color: muted, size: 12 }, standoff: 8 }, type: log ? "log" : "linear", gridcolor: line, zerolinecolor: line, linecolor: line, tickfont: { color: muted }, automargin: true });
-  return {
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: ink },
-    uirevision: [metric, state.x, state.logx, state.logy].join(), showlegend: false, hovermode: "closest",
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, family: "system-ui, sans-serif", size: 12 },
-    margin: { l: 56, r: 12, t: 8, b: 44 }, hoverlabel: { align: "left", bgcolor: token("--panel"), bordercolor: line, font: { color: ink } },
-    xaxis: axis(AXES[state.x] ?? "steps", state.logx === "1"),
-    yaxis: axis(weight > 0 ? `${metric}, smoothed by ${weight}` : metric, state.logy === "1"),
-  };
+  parts.note.textContent = [
+    several ? "Bold: mean of a group as far as all its runs have come; the band is the 95 % t interval of that mean." : "",
+    Number(state.smooth) > 0 ? `Smoothed by ${state.smooth}; files hold the numbers as logged.` : "",
+    "Drag over a stretch of any chart to see it in all; double-click for all steps.",
+  ].filter(Boolean).join(" ");
 }

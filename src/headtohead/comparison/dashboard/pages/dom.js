@@ -27,6 +27,12 @@ export function labelled(text, control) {
   return el("label", { class: "control" }, el("span", {}, text), control);
 }
 
+/** A name that gives way in its middle where room is short: ends tell seeds apart, and stay. */
+export function shortened(text, tail = 14) {
+  const at = text.length > tail + 6 ? text.length - tail : text.length;
+  return el("span", { class: "shortened", title: text }, el("span", {}, text.slice(0, at)), el("span", {}, text.slice(at)));
+}
+
 /** Only a real address of the web becomes a link. */
 export function link(address, text) {
   return /^https?:\/\//i.test(address) ? el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, text) : el("span", {}, address);

@@ -31,8 +31,3 @@ export const words = (text) => String(text ?? "").replaceAll("_", " ");
 
 /** A folder's name, step_000050, as people say it. */
 export const stepName = (text) => words(text).replace(/\b0+(?=\d)/, "");
-
-/** For Plotly, which reads tags, entities and %{...} in texts. */
-export function literal(text) {
-  return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("%", "&#37;");
-}

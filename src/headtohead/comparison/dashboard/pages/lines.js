@@ -1,4 +1,4 @@
-// Arithmetic of curves: smoothing, thinning, the mean of a group.
+// Arithmetic of curves: smoothing, thinning, the mean of a group with its interval.
 
 /** An exponential moving average that starts without bias; gaps stay gaps. */
 export function smoothed(values, weight) {
@@ -10,6 +10,13 @@ export function smoothed(values, weight) {
     mass = weight * mass + 1;
     return sum / mass;
   });
+}
+
+/** A band thinned at even steps, to the points of its mean. */
+export function everyNth({ x, mean, low, high }, most) {
+  const stride = Math.max(1, Math.ceil(x.length / most));
+  const some = (values) => values.filter((_, index) => index % stride === 0 || index === values.length - 1);
+  return { x: some(x), y: some(mean), low: some(low), high: some(high) };
 }
 
 /** At most about `most` points; of each stretch the lowest and the highest stay, so that no spike is lost. */
@@ -28,23 +35,31 @@ export function thinned(x, y, most) {
   return { x: indices.map((index) => x[index]), y: indices.map((index) => y[index]) };
 }
 
-/** Mean, lowest and highest of several curves where all of them have come, at the points of the densest. */
+/** 97.5 % points of Student's t by degrees of freedom, from one on; beyond them the normal one is near. */
+const STUDENT = [
+  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131,
+  2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/** The mean of some values and the ends of its 95 % t interval; nulls where one of them is missing. */
+export function interval(values) {
+  if (values.includes(null)) return [null, null, null];
+  const count = values.length, mean = values.reduce((sum, value) => sum + value, 0) / count;
+  const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (count - 1);
+  const half = (STUDENT[count - 2] ?? 1.96) * Math.sqrt(variance / count);
+  return [mean, mean - half, mean + half];
+}
+
+/** Mean and interval of several curves where all of them have come, at the points of the densest. */
 export function together(curves) {
   const full = curves.filter((curve) => curve.x.length > 0);
-  const empty = { x: [], mean: [], low: [], high: [] };
-  if (full.length < 2) return empty;
+  if (full.length < 2) return { x: [], mean: [], low: [], high: [] };
   const from = Math.max(...full.map((curve) => curve.x[0])), to = Math.min(...full.map((curve) => curve.x.at(-1)));
   const densest = full.reduce((best, curve) => (curve.x.length > best.x.length ? curve : best));
   const x = densest.x.filter((value) => value >= from && value <= to);
   const at = full.map((curve) => between(curve, x));
-  const rows = x.map((_, index) => at.map((values) => values[index]));
-  const whole = (row, of) => (row.includes(null) ? null : of(row));
-  return {
-    x,
-    mean: rows.map((row) => whole(row, () => row.reduce((sum, value) => sum + value, 0) / row.length)),
-    low: rows.map((row) => whole(row, () => Math.min(...row))),
-    high: rows.map((row) => whole(row, () => Math.max(...row))),
-  };
+  const rows = x.map((_, index) => interval(at.map((values) => values[index])));
+  return { x, mean: rows.map(([mean]) => mean), low: rows.map(([, low]) => low), high: rows.map(([, , high]) => high) };
 }
 
 /** The curve's values at the ascending points `x`, straight between its own. */

@@ -2,8 +2,9 @@
 
 import { get } from "./asking.js";
 import { styleOf } from "./colours.js";
-import { byId, el } from "./dom.js";
+import { byId, el, shortened } from "./dom.js";
 import { duration, number, words } from "./format.js";
+import { save } from "./marks.js";
 import { keysOf, page, runs, showMore } from "./runs.js";
 import { groupOf, isSelected, SORTS, toggle } from "./selection.js";
 import { change, choose, chosen, state } from "./state.js";
@@ -22,6 +23,7 @@ export function setUp(again) {
   byId("group").addEventListener("focus", showFields);
   byId("sort").append(...SORTS.map(([value, text]) => el("option", { value }, text)));
   byId("sort").addEventListener("change", (event) => change({ sort: event.target.value }));
+  byId("stars").addEventListener("change", (event) => change({ stars: event.target.checked ? "1" : "" }));
   byId("all").addEventListener("change", (event) => choose(event.target.checked ? ["*"] : order.slice(0, MOST)));
   byId("list").addEventListener("click", click);
   byId("list").addEventListener("keydown", press);
@@ -48,6 +50,7 @@ export function show() {
     if (document.activeElement !== byId(id)) byId(id).value = value;
   }
   byId("all").checked = chosen().all;
+  byId("stars").checked = state.stars === "1";
   fill();
 }
 
@@ -85,7 +88,7 @@ function heading(label, size, chosenOfIt) {
   }
   const [swatch, name, count] = node.children, style = styleOf(label);
   swatch.style.background = style?.colour ?? "transparent";
-  name.textContent = label;
+  if (name.textContent !== label) name.replaceChildren(shortened(label));
   count.textContent = size;
   node.onclick = async () => toggle(await keysOf(label), chosenOfIt < size);
   return node;
@@ -94,10 +97,10 @@ function heading(label, size, chosenOfIt) {
 function row(run, isChosen) {
   let entry = rows.get(run.key);
   if (!entry) {
-    const parts = Object.fromEntries(["box", "name", "value", "status", "bar"].map((part) => [part, el("span", { class: part })]));
+    const parts = Object.fromEntries(["box", "name", "value", "status", "bar", "mark"].map((part) => [part, el("span", { class: part })]));
     parts.fill = el("i");
     parts.bar.append(parts.fill);
-    const node = el("div", { class: "run", role: "option", "data-key": run.key }, ...Object.values(parts).slice(0, 5));
+    const node = el("div", { class: "run", role: "option", "data-key": run.key }, ...Object.values(parts).slice(0, 6));
     entry = { node, parts };
     rows.set(run.key, entry);
   }
@@ -106,8 +109,11 @@ function row(run, isChosen) {
   node.title = [run.name, run.reason ?? run.id].join("\n");
   node.dataset.status = run.status;
   parts.box.style.background = style?.colour ?? "";
-  parts.name.textContent = `${run.name}${run.name.endsWith(`s${run.seed}`) ? "" : ` · ${run.seed}`}`;
+  const name = `${run.name}${run.name.endsWith(`s${run.seed}`) ? "" : ` · ${run.seed}`}`;
+  if (parts.name.textContent !== name) parts.name.replaceChildren(shortened(name, 10));
   parts.value.textContent = headline(run);
+  parts.mark.textContent = run.star ? "★" : "☆";
+  parts.mark.title = run.note || "star";
   const share = run.status === "finished" ? 1 : run.max_steps ? Math.min(1, run.progress.step / run.max_steps) : 0;
   parts.status.textContent = standing(run);
   parts.fill.style.width = `${100 * share}%`;
@@ -138,6 +144,7 @@ function pick(key, { add, range }) {
 function click(event) {
   const node = event.target.closest(".run");
   if (!node) return;
+  if (event.target.classList.contains("mark")) { save(runs.get(node.dataset.key), { star: !runs.get(node.dataset.key).star }); return; }
   const add = event.ctrlKey || event.metaKey || event.target.classList.contains("box");
   pick(node.dataset.key, { add, range: event.shiftKey });
 }
@@ -153,6 +160,7 @@ function press(event) {
     rows.get(last).node.focus();
   } else if (event.key === " ") pick(key, { add: true });
   else if (event.key === "Enter") pick(key, {});
+  else if (event.key === "s") save(runs.get(key), { star: !runs.get(key).star });
   else if (event.key === "a" && (event.ctrlKey || event.metaKey)) choose(["*"]);
   else return;
   event.preventDefault();

@@ -1,5 +1,6 @@
 // What each selected run says in words: notes, how it ended and why, where it is.
 
+import { save, star } from "./marks.js";
 import { el, link, refill } from "./dom.js";
 import { details } from "./folders.js";
 import { words } from "./format.js";
@@ -10,7 +11,7 @@ const MOST = 24;
 export async function show(panel, list, isWanted) {
   const found = await details(list, MOST);
   if (!isWanted()) return;
-  const info = found.map(({ run, ...own }) => [labelOf(run), run.status, run.reason, own]);
+  const info = found.map(({ run, ...own }) => [labelOf(run), run.status, run.reason, run.star, run.note, own]);
   refill(panel, ["notes", list.length, info], () => [
     ...found.map(card),
     list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
@@ -20,7 +21,7 @@ export async function show(panel, list, isWanted) {
 function card(info) {
   const { run } = info;
   const facts = [
-    ["notes", run.notes], ["tags", run.tags.join(", ")], ["study", run.study],
+    ["notes of its configuration", run.notes], ["tags", run.tags.join(", ")], ["study", run.study],
     ["started", time(info.timing?.started)], ["finished", time(info.timing?.finished)],
     ["starts", info.starts > 1 ? String(info.starts) : null], ["device", info.device], ["commit", info.commit?.slice(0, 12)],
     ...Object.entries(info.cannot ?? {}).map(([stage, reason]) => [`cannot measure ${words(stage)}`, reason]),
@@ -28,8 +29,10 @@ function card(info) {
     ["folder", el("code", {}, info.folder ?? run.key)],
     ["again", el("code", {}, `h2h evaluate ${info.folder ?? run.key}`)],
   ].filter(([, value]) => value);
+  const note = el("textarea", { rows: 2, maxlength: 4000, placeholder: "a note of your own", "aria-label": `note on ${labelOf(run)}`, onchange: () => save(run, { note: note.value }) }, run.note);
   return el("article", { class: "card", "data-status": run.status },
-    el("h2", {}, labelOf(run), el("small", { class: "badge" }, words(run.status))),
+    el("h2", {}, star(run), labelOf(run), el("small", { class: "badge" }, words(run.status))),
+    note,
     run.reason ? el("p", { class: "reason" }, run.reason) : null,
     el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
 }

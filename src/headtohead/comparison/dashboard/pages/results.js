@@ -1,70 +1,73 @@
-// Results and costs of the selected runs, in one table that sorts by any of its columns.
+// Results and costs of the selected runs in one table: columns of one's choice, sorted by any of them, saved as CSV.
 
+import { get } from "./asking.js";
+import { columnsOf, fieldColumn, sorted, usualColumns } from "./columns.js";
 import { styleOf } from "./colours.js";
-import { el, refill } from "./dom.js";
-import { bytes, duration, large, number, words } from "./format.js";
+import { el, refill, shortened } from "./dom.js";
+import { csvOf, save } from "./download.js";
+import { number, words } from "./format.js";
 import { groupOf } from "./selection.js";
+import { change, joined, listed, state } from "./state.js";
 
-const STAGES = ["test", "validation"];
-let by = null;
-let up = true;
+const AT_ONCE = 100;
+let fields = [];
+let isOpen = false;
 
-export function show(panel, list) {
-  const columns = columnsOf(list), sorted = order(list, columns);
-  const again = () => show(panel, list);
-  const rowKeys = sorted.map((run) => [run.key, run.status, run.progress, run.results, styleOf(groupOf(run))]);
-  refill(panel, ["results", by, up, rowKeys], () => [
+export async function show(panel, list, isWanted) {
+  const own = columnsOf(list), names = listed(state.columns).length ? listed(state.columns) : usualColumns(own);
+  const ofConfig = names.filter((name) => !own.some((column) => column.name === name) && fieldLike(name));
+  const values = await settings(list, ofConfig);
+  if (!isWanted()) return;
+  const columns = names.map((name) => own.find((column) => column.name === name) ?? (ofConfig.includes(name) ? fieldColumn(name, values) : null)).filter(Boolean);
+  const rows = sorted(list, columns.find((column) => column.name === state.by), state.down === "1");
+  const content = rows.map((run) => [run.key, run.version, styleOf(groupOf(run))]);
+  refill(panel, ["results", names, state.by, state.down, values, fields, content], () => [
+    bar(own, names, columns, rows),
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
-      el("thead", {}, el("tr", {}, ...columns.map((column) => head(column, again)))),
-      el("tbody", {}, ...sorted.map((run) => el("tr", {}, ...columns.map((column) => cell(column, run))))))),
+      el("thead", {}, el("tr", {}, ...columns.map(head))),
+      el("tbody", {}, ...rows.map((run) => el("tr", {}, ...columns.map((column) => cell(column, run))))))),
     el("p", { class: "note" }, "Result: on the test, else on validation. Baseline: the score of a model that learned nothing. Speed and memory of different machines do not compare."),
   ]);
 }
 
-function columnsOf(list) {
-  const stage = (name) => { const rank = STAGES.indexOf(name.split("/")[0]); return rank < 0 ? STAGES.length : rank; };
-  const results = [...new Set(list.flatMap((run) => Object.keys(run.results)))];
-  results.sort((one, other) => stage(one) - stage(other) || one.localeCompare(other, "en", { numeric: true }));
-  return known(list, [
-    { name: "run", of: (run) => run.name, swatch: true },
-    { name: "arm", of: (run) => run.arm },
-    { name: "seed", of: (run) => run.seed, number: true },
-    { name: "status", of: (run) => run.status, text: words },
-    { name: "result", of: (run) => run.value, number: true, text: (value, run) => (run.metric ? `${words(run.metric)} ${number(value)}` : "–") },
-    { name: "baseline", of: (run) => run.baseline, number: true },
-    { name: "parameters", of: (run) => run.costs.parameters, number: true, text: large },
-    { name: "steps", of: (run) => run.progress.step, number: true },
-    { name: "tokens", of: (run) => run.progress.tokens || null, number: true, text: large },
-    { name: "FLOPs", of: (run) => run.progress.flops, number: true, text: large },
-    { name: "time", of: (run) => run.progress.seconds, number: true, text: duration },
-    { name: "tokens/s", of: (run) => run.costs.tokens_per_second || null, number: true, text: large },
-    { name: "samples/s", of: (run) => run.costs.samples_per_second || null, number: true, text: large },
-    { name: "peak memory", of: (run) => run.costs.peak_memory_bytes, number: true, text: bytes },
-    ...results.map((name) => ({ name, of: (run) => run.results[name], number: true })),
-  ]);
+const fieldLike = (name) => !/^(run|star|note)$/.test(name);
+
+async function settings(list, names) {
+  if (!names.length) return {};
+  const pieces = [];
+  for (let at = 0; at < list.length; at += AT_ONCE) {
+    pieces.push(get("/api/settings", [...names.map((name) => ["field", name]), ...list.slice(at, at + AT_ONCE).map((run) => ["run", run.key])]));
+  }
+  return Object.assign({}, ...(await Promise.all(pieces)));
 }
 
-/** What no run tells has no column. */
-function known(list, columns) {
-  return columns.filter((column) => list.some((run) => (column.of(run) ?? null) !== null));
+function bar(own, names, columns, rows) {
+  const box = (name) => el("label", {}, el("input", { type: "checkbox", checked: names.includes(name), onchange: (event) => choose(names, name, event.target.checked) }), name);
+  const menu = el("details", { class: "menu", open: isOpen, ontoggle: (event) => { isOpen = event.target.open; if (isOpen) bringFields(); } },
+    el("summary", {}, "columns"),
+    el("div", { class: "boxes" }, ...own.map((column) => box(column.name)),
+      el("h3", {}, "of the configuration, where runs differ"), ...fields.filter((name) => !own.some((column) => column.name === name)).map(box)));
+  const file = () => save("runs.csv", csvOf([columns.map((column) => column.name), ...rows.map((run) => columns.map((column) => column.of(run)))]), "text/csv");
+  return el("div", { class: "controls" }, menu,
+    el("button", { type: "button", onclick: file }, "CSV"),
+    state.columns ? el("button", { type: "button", onclick: () => change({ columns: "" }) }, "usual columns") : "");
 }
 
-function order(list, columns) {
-  const column = columns.find((candidate) => candidate.name === by);
-  if (!column) return list;
-  const value = (run) => column.of(run) ?? null;
-  return [...list].sort((one, other) => {
-    const [left, right] = [value(one), value(other)];
-    if (left === null || right === null) return (left === null) - (right === null);
-    const difference = typeof left === "number" && typeof right === "number" ? left - right : String(left).localeCompare(String(right), "en", { numeric: true });
-    return up ? difference : -difference;
-  });
+function choose(names, name, isOn) {
+  change({ columns: joined(isOn ? [...names, name] : names.filter((other) => other !== name)) });
 }
 
-function head(column, again) {
-  const sorted = by === column.name ? (up ? "ascending" : "descending") : "none";
-  const press = () => { up = by === column.name ? !up : true; by = column.name; again(); };
-  return el("th", { class: column.number ? "number" : null, "aria-sort": sorted }, el("button", { type: "button", onclick: press }, `${words(column.name)}${sorted === "none" ? "" : up ? " ↑" : " ↓"}`));
+/** The fields in which configurations differ are requested when somebody is about to choose one. */
+async function bringFields() {
+  if (fields.length) return;
+  fields = await get("/api/fields", {}, []);
+  change({});
+}
+
+function head(column) {
+  const direction = state.by !== column.name ? "none" : state.down === "1" ? "descending" : "ascending";
+  const press = () => change({ by: column.name, down: direction === "ascending" ? "1" : "" });
+  return el("th", { class: column.number ? "number" : null, "aria-sort": direction }, el("button", { type: "button", onclick: press }, `${words(column.name)}${{ none: "", ascending: " ↑", descending: " ↓" }[direction]}`));
 }
 
 function cell(column, run) {
@@ -72,8 +75,7 @@ function cell(column, run) {
   if (column.swatch) {
     const swatch = el("i");
     swatch.style.background = styleOf(groupOf(run))?.colour ?? "";
-    node.append(swatch);
-  }
-  node.append(column.number ? (column.text ?? number)(value, run) : (column.text ?? String)(value ?? "–"));
+    node.append(swatch, shortened(String(value)));
+  } else node.append(column.number ? (column.text ?? number)(value, run) : (column.text ?? String)(value ?? "–"));
   return node;
 }

@@ -1,6 +1,7 @@
 // The runs that the page shows, requested again and again: of thousands, only these lines are sent, and what changed of them.
 
 import { get, Gone } from "./asking.js";
+import { take as takeColours } from "./colours.js";
 import { state } from "./state.js";
 
 /** What is known of each run that is in the list or selected, by key. */
@@ -16,7 +17,7 @@ let asking = Promise.resolve();
 
 export function onRuns(listener) { listeners.push(listener); }
 
-const view = () => [["filter", state.q], ["group", state.group], ["sort", state.sort]];
+const view = () => [["filter", state.q], ["group", state.group], ["sort", state.sort], ["stars", state.stars]];
 const chosenKeys = () => state.sel.split(",").filter(Boolean).map(decodeURIComponent);
 
 /** What a page selects that nobody has touched. */
@@ -58,6 +59,7 @@ async function ask() {
   const gone = [...runs.keys()].filter((key) => !wanted.has(key));
   for (const key of gone) runs.delete(key);
   page = answer;
+  takeColours(answer.slots);
   [known, knownOf] = [answer.now, of];
   return { changed, gone, same: false };
 }

@@ -1,6 +1,5 @@
 // Which runs are selected, and the names and groups by which they are shown.
 
-import { assign } from "./colours.js";
 import { page, runs } from "./runs.js";
 import { choose, chosen, state } from "./state.js";
 
@@ -26,9 +25,7 @@ export function grouped(list) {
 
 /** Selected runs in the order of the list, of very many as many of each group; those that the filter hides are not among them. */
 export function selected() {
-  const found = page.drawn.map(([key]) => runs.get(key)).filter(Boolean);
-  assign(state.group, grouped(found).flatMap(([label, members]) => (state.group ? [label] : members.map((run) => run.key))));
-  return found;
+  return page.drawn.map(([key]) => runs.get(key)).filter(Boolean);
 }
 
 /** Whether a run of the list is selected. */

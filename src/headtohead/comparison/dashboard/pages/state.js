@@ -1,8 +1,9 @@
 // What is looked at, kept in the address so that a view can be sent on and loaded again.
 
 const START = {
-  view: "runs", tab: "curves", q: "", group: "arm", sort: "newest", sel: "", metric: "", x: "step", logx: "", logy: "",
-  smooth: "0", show: "both", step: "", picture: "", table: "", study: "",
+  view: "runs", tab: "curves", q: "", stars: "", group: "arm", sort: "newest", sel: "",
+  charts: "", x: "step", from: "", to: "", logx: "", logy: "", smooth: "0", show: "both", large: "",
+  columns: "", by: "", down: "", a: "", b: "", every: "", step: "", picture: "", table: "", study: "",
 };
 const listeners = [];
 export const state = { ...START };
@@ -34,3 +35,7 @@ export function choose(keys) {
 
 addEventListener("hashchange", () => { read(); for (const listener of listeners) listener(Object.keys(START)); });
 read();
+
+/** A list in one value of the address. */
+export const listed = (text) => text.split(",").filter(Boolean).map(decodeURIComponent);
+export const joined = (items) => items.map(encodeURIComponent).join(",");

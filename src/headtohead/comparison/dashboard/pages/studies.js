@@ -1,9 +1,11 @@
 // Studies: what each asked, what its verdicts say, its report.
 
 import { get } from "./asking.js";
-import { byId, el } from "./dom.js";
+import { byId, el, shortened } from "./dom.js";
+import { duration, words } from "./format.js";
 import { change, state } from "./state.js";
 
+const SIGNS = { finished: "✓", diverged: "↯", missing: "·" };
 const REFRESH = 4000;
 let drawnStudies = "";
 let opened = "";
@@ -34,15 +36,35 @@ function fill(view, studies) {
 function card(study, isOpen) {
   const runs = () => change({ view: "runs", q: `study="${study.name}"`, sel: "*", group: "arm", tab: "curves" });
   return el("article", { class: "card", "data-open": isOpen },
-    el("h2", {}, study.title || study.name, el("small", { class: "badge" }, study.verdicts === undefined ? "no verdict yet" : study.complete ? "complete" : "going on")),
+    el("h2", {}, study.title || study.name, el("small", { class: "badge" }, study.verdicts === undefined ? study.board?.counts.running ? "running" : "no verdict yet" : study.complete ? "complete" : "going on")),
     study.unreadable ? el("p", { class: "reason" }, study.unreadable) : null,
     study.question ? el("p", { class: "question" }, study.question) : null,
+    study.board?.rows.length ? board(study) : null,
     ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.answer), ` ${verdict.sentence}`)),
     ...(study.remarks ?? []).map((remark) => el("p", { class: "note" }, remark)),
     el("div", { class: "controls" },
       el("button", { type: "button", onclick: runs }, "its runs"),
       study.report ? el("button", { type: "button", "aria-pressed": String(isOpen), onclick: () => change({ study: isOpen ? "" : study.name }) }, "report") : null,
       study.report ? el("a", { href: address(study), target: "_blank", rel: "noopener" }, "report in a tab of its own") : null));
+}
+
+/** Arms by seeds, each cell a run: done, running, failed, or not yet started. */
+function board({ name, board: { seeds, rows, counts, trials, left } }) {
+  const all = rows.length * seeds.length, others = Object.entries(trials).map(([status, number]) => `${number} ${words(status)}`);
+  const summary = [...Object.entries(counts).filter(([what, number]) => number || what === "done").map(([what, number]) => `${number} ${what}`)].join(", ");
+  const cell = ([status, share, key], index, arm) => el("td", {}, el("button", {
+    type: "button", class: "cell", "data-status": status, disabled: !key, style: `--share: ${100 * share}%`, title: `${arm}, seed ${seeds[index]}: ${words(status)}`,
+    "aria-label": `${arm}, seed ${seeds[index]}: ${words(status)}`, onclick: () => change({ view: "runs", q: `study="${name}"`, sel: encodeURIComponent(key), tab: "curves" }),
+  }, status === "running" ? `${Math.round(100 * share)} %` : SIGNS[status] ?? "✗"));
+  return el("div", { class: "board" },
+    el("p", {}, `${summary} of ${all}`, left === null ? "" : `, about ${duration(left)} left`, others.length ? el("span", { class: "note" }, `; for tuning or to start from: ${others.join(", ")}`) : ""),
+    el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, el("th", {}, "seed"), ...seeds.map((seed) => el("th", {}, String(seed))))),
+      el("tbody", {}, ...rows.map(({ arm, slot, cells }) => {
+        const swatch = el("i");
+        swatch.style.background = `var(--arm-${slot % 8})`;
+        return el("tr", {}, el("th", { scope: "row" }, swatch, shortened(arm)), ...cells.map((one, index) => cell(one, index, arm)));
+      })))));
 }
 
 const address = (study) => `/report?study=${encodeURIComponent(study.name)}`;

@@ -4,6 +4,8 @@ const { figures } = JSON.parse(document.getElementById("content").textContent);
 const root = document.documentElement;
 const NARROW = 620;
 const PRINTED = 680;
+const APPENDIX_HEIGHT = 215;
+const TWO_PAGES = 1840;  // pixels of A4 within the margins, less what stays free where a figure would break
 const LEGEND_LINE = 21;
 const SHARED = /^(x|y|customdata|array|arrayminus)$/;
 
@@ -78,7 +80,7 @@ const plots = [...document.querySelectorAll("[data-figure]")].map((node) => {
   return { node, figure, pressed: [...figure.forms[0].options] };
 });
 
-function draw(plot, width) {
+function draw(plot, width, height) {
   const form = plot.figure.forms.find((one) => one.options.every((option, index) => option === plot.pressed[index]));
   if (!form) return;
   const columns = plot.figure.columns;
@@ -88,13 +90,14 @@ function draw(plot, width) {
     displayModeBar: wide < NARROW ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
   const drawn = layout(themed(form.layout, "", columns), form.data, wide);
+  if (height !== undefined) drawn.height = Math.min(drawn.height, height);
   drawn.uirevision = plot.pressed.join("|");  // what was zoomed and hidden stays so in another theme and after printing
   return Plotly.react(plot.node, themed(form.data, "", columns), drawn, settings);
 }
 
 // Places that are folded have no width: they are drawn when they are opened.
 const visible = (plot) => plot.node.clientWidth > 0;
-const drawAll = (width) => Promise.all(plots.filter(visible).map((plot) => draw(plot, width)));
+const drawAll = (width, height) => Promise.all(plots.filter(visible).map((plot) => draw(plot, width, height)));
 
 for (const { node, pressed, ...rest } of plots) {
   for (const group of node.parentElement.querySelectorAll("[data-control]")) {
@@ -106,6 +109,46 @@ for (const { node, pressed, ...rest } of plots) {
       draw({ node, pressed, ...rest });
     });
   }
+}
+
+/* --- files --------------------------------------------------------------------------------------------------------- */
+
+function save(name, text, kind) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+const plain = (text) => new DOMParser().parseFromString(String(text ?? "").replaceAll("<br>", " "), "text/html").body.textContent;
+
+/** What a figure shows now, point by point, with whatever else its traces hold of each point. */
+function csv(node) {
+  const names = ["x", "y", "text", "meta"];
+  const error = (trace, axis, index, end) => trace[`error_${axis}`]?.[end === "low" ? "arrayminus" : "array"]?.[index] ?? trace[`error_${axis}`]?.array?.[index];
+  const rows = [["trace", ...names, "x_minus", "x_plus", "y_minus", "y_plus"]];
+  for (const trace of node.data) {
+    const length = Math.max(trace.x?.length ?? 0, trace.y?.length ?? 0);
+    for (let index = 0; index < length; index += 1) {
+      const of = (name) => (Array.isArray(trace[name]) ? trace[name][index] : trace[name]);
+      rows.push([plain(trace.name), ...names.map((name) => (typeof of(name) === "string" ? plain(of(name)) : of(name))), ...["x", "y"].flatMap((axis) => ["low", "high"].map((end) => error(trace, axis, index, end)))]);
+    }
+  }
+  const cell = (value) => {
+    const text = String(value ?? ""), safe = typeof value === "string" && /^[=+@\t\r]|^-(?!\d)/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return `${rows.map((row) => row.map(cell).join(",")).join("\n")}\n`;
+}
+
+for (const { node } of plots) {
+  node.parentElement.querySelector(".files").addEventListener("click", async (event) => {
+    const name = `figure-${Number(node.dataset.figure) + 1}`;
+    if (event.target.dataset.file === "csv") save(`${name}.csv`, csv(node), "text/csv");
+    else if (event.target.dataset.file === "svg") {
+      const address = await Plotly.toImage(node, { format: "svg", width: node.clientWidth, height: node.clientHeight });
+      save(`${name}.svg`, decodeURIComponent(address.slice(address.indexOf(",") + 1)), "image/svg+xml");
+    }
+  });
 }
 
 /* --- theme, window, print ----------------------------------------------------------------------------------------- */
@@ -120,19 +163,29 @@ addEventListener("resize", () => {
   waiting = setTimeout(() => { if (innerWidth !== width) { width = innerWidth; unfoldContents(); drawAll(); } }, 120);
 });
 
+/** Whether only what fits on the two pages of an appendix is printed. */
+document.getElementById("appendix").addEventListener("click", () => {
+  root.dataset.print = "appendix";
+  print();
+});
+
 let before = null;  // a browser may announce one printing twice
 addEventListener("beforeprint", () => {
   if (before) return;
-  const folded = [...document.querySelectorAll("main details[data-printed]:not([open])")];
+  const isAppendix = root.dataset.print === "appendix";
+  const folded = isAppendix ? [] : [...document.querySelectorAll("main details[data-printed]:not([open])")];
   before = { folded };
   for (const one of folded) one.open = true;
   root.dataset.theme = "light";
-  drawAll(PRINTED);
+  drawAll(PRINTED, isAppendix ? APPENDIX_HEIGHT : undefined);
+  if (isAppendix) root.style.setProperty("--fit", Math.min(1, TWO_PAGES / document.querySelector("main").scrollHeight));
 });
 addEventListener("afterprint", () => {
   if (!before) return;
   const { folded } = before;
   before = null;
+  delete root.dataset.print;
+  root.style.removeProperty("--fit");
   for (const one of folded) one.open = false;
   theme.apply();
 });

@@ -21,7 +21,9 @@ from headtohead.comparison.report.section_parts import (
 )
 from headtohead.comparison.verdicts.contrast_family import families_in
 from headtohead.comparison.verdicts.verdict_text import sentence
+from headtohead.records.metrics_file import multiple_of
 
+_SPLITS = ("test", "validation", "train")
 _MANY = 8
 """Verdicts from which on they are lines of a table."""
 
@@ -35,7 +37,7 @@ def _parts(results: ComparisonResults) -> Iterator[SectionPart]:
     if len(results.verdicts) > _MANY:
         yield from _at_a_glance(results.verdicts)
     elif results.verdicts:
-        yield VerdictList(results.verdicts)
+        yield VerdictList(results.verdicts, judged_by(results))
     else:
         yield ReportText("There is no verdict.")
     for remark in (*results.history, *results.remarks):
@@ -59,6 +61,18 @@ def _at_a_glance(verdicts: Sequence[Verdict]) -> Iterator[SectionPart]:
         for verdict in verdicts
     ]
     yield ReportTable([Column("arm"), Column("verdict"), Column("in words", wide=True)], rows)
+
+
+def judged_by(results: ComparisonResults) -> str:
+    """Return the metric with its split, and the length of its rows as a multiple of that of training."""
+    stage, _, name = results.metric.partition("/")
+    words = name.replace("_", " ")
+    if stage not in _SPLITS and multiple_of(stage) is None:
+        return metric_words(results.metric)
+    multiple = multiple_of(stage) or 1
+    has_lengths = results.lengths is not None or multiple != 1
+    length = f", {'the length' if multiple == 1 else f'{multiple}x the length'} of training" if has_lengths else ""
+    return f"{words} on {stage.partition('_')[0]} data{length}, {aim(results)}"
 
 
 def _how(results: ComparisonResults) -> str:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
-from headtohead.comparison.report.section_parts import ArmName, Picture, PictureGrid, ReportText, Section, SectionPart
-from headtohead.files.safe_read import DamagedFile, open_archive
-from headtohead.interpretability.colour_table import values_to_colours
+from headtohead.comparison.report.map_pictures import HeatMap, MapScale, picture_of, read_maps, shared_scale
+from headtohead.comparison.report.section_parts import (
+    ArmName,
+    CollapsedParts,
+    Picture,
+    PictureGrid,
+    ReportText,
+    Section,
+    SectionPart,
+)
+from headtohead.files.safe_read import DamagedFile
+from headtohead.interpretability.layer_words import layer_words
 
 _HEADS = 4
 """The most heads that are shown of each layer."""
 _LAYERS = 12
 _BY_GRADIENTS = ".receptive_field"
 """Ends the name of a map of what has no attention: the reach of outputs to inputs."""
+_NAMED = 20
+"""Tokens that are named along the sides of a map."""
+_KEY = "A weight above the upper end is as bright as it."
+_Row = tuple[str, list[Sequence[Picture] | str]]
 _BUDGET = 3_000_000
 """Bytes of all pictures together."""
 
@@ -34,15 +42,23 @@ def section(results: ComparisonResults) -> Section | None:
     ordered = sorted(results.arms, key=lambda arm: arm.name != results.baseline)
     displayed = {arm.name: folder for arm in ordered if (folder := _folder(_run(arm, seed))) is not None}
     layers = _layers(displayed)
-    rows, left_out = _rows(displayed, layers[:_LAYERS])
+    rows, starts, left_out = _rows(displayed, layers[:_LAYERS])
     caption = (
         f"Attention of each layer, seed {seed}. Rows are queries from top to bottom, columns are keys. Brighter means "
-        "a larger weight; each map has its own scale, given below it; masked pairs have no colour. Implicit attention "
+        "a larger weight; all maps of a row share one scale, given at its left, and masked pairs have no colour. "
+        f"{_KEY} Implicit attention "
         "is what a mixer without softmax would have had to attend to for the same output; for layers without "
         "attention, the receptive field shows how much each output changes with each input. First validation sample, "
         f"up to {_HEADS} heads of a layer, at the last probed step."
     )
     parts: list[SectionPart] = [PictureGrid([ArmName(name) for name in displayed], rows, caption)]
+    if starts:
+        of_tokens = (
+            f"The first {_NAMED} tokens by name. The same maps in the same colours, as far as labels can be read; rows "
+            "are queries, columns are keys."
+        )
+        named = PictureGrid([ArmName(name) for name in displayed], starts, of_tokens)
+        parts.append(CollapsedParts(f"With tokens: the first {_NAMED} of each map", [named], printed=False))
     parts += [ReportText(sentence, "note") for sentence in (*left_out, *_missing(results, displayed, layers))]
     return Section("Attention maps", "maps", parts)
 
@@ -72,43 +88,60 @@ def _layers(displayed: Mapping[str, Path]) -> list[str]:
     )
 
 
-def _rows(
-    displayed: Mapping[str, Path], layers: Sequence[str]
-) -> tuple[list[tuple[str, list[Sequence[Picture] | str]]], list[str]]:
-    rows: list[tuple[str, list[Sequence[Picture] | str]]] = []
+def _rows(displayed: Mapping[str, Path], layers: Sequence[str]) -> tuple[list[_Row], list[_Row], list[str]]:
+    """Return the rows of whole maps, those of their first tokens by name, and what is left out."""
+    whole: list[_Row] = []
+    starts: list[_Row] = []
     spent = 0
     for index, layer in enumerate(layers):
-        cells: list[Sequence[Picture] | str] = []
-        for folder in displayed.values():
-            files = [folder / f"{layer}.npz", folder / f"{layer}{_BY_GRADIENTS}.npz"]
-            file = next((file for file in files if file.is_file()), None)
-            cells.append("no map of this layer" if file is None else _read(file))
+        read = [_read(folder, layer) for folder in displayed.values()]
+        scales = _scales(read)
+        cells = [one if isinstance(one, str) else _pictures(one, scales) for one in read]
         spent += sum(len(picture.png) for cell in cells if not isinstance(cell, str) for picture in cell)
         if spent > _BUDGET:
-            return rows, [
-                f"The maps of {', '.join(layers[index:])} are not shown: they would make this file too large."
-            ]
-        rows.append((layer.replace(".", " "), cells))
-    return rows, []
+            lost = ", ".join(map(layer_words, layers[index:]))
+            return whole, starts, [f"The maps of {lost} are not shown: they would make this file too large."]
+        heading = f"{layer_words(layer)}: {'; '.join(_scale_words(scales))}"
+        whole.append((heading, cells))
+        if any(not isinstance(one, str) and one[0].queries for one in read):
+            starts.append((heading, [one if isinstance(one, str) else _starts(one, scales) for one in read]))
+    return whole, starts, []
 
 
-def _read(file: Path) -> Sequence[Picture] | str:
-    """A file that was cut off is no reason to have no report."""
+def _scales(read: Sequence[Sequence[HeatMap] | str]) -> dict[str, MapScale]:
+    """Return one scale for each measure: what is compared has the same colours."""
+    by_measure: dict[str, list[HeatMap]] = {}
+    for maps in read:
+        for one in () if isinstance(maps, str) else maps:
+            by_measure.setdefault(one.measure, []).append(one)
+    return {measure: shared_scale(maps) for measure, maps in by_measure.items()}
+
+
+def _scale_words(scales: Mapping[str, MapScale]) -> list[str]:
+    return [f"{scale.words}{f' ({measure})' if len(scales) > 1 else ''}" for measure, scale in scales.items()]
+
+
+def _read(folder: Path, layer: str) -> Sequence[HeatMap] | str:
+    """Return a layer's maps; a file that was cut off is no reason to have no report."""
+    files = [folder / f"{layer}.npz", folder / f"{layer}{_BY_GRADIENTS}.npz"]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        return "no map of this layer"
     try:
-        return _pictures(read_maps(file, _HEADS))
+        return read_maps(file, _HEADS)
     except (OSError, DamagedFile):
         return f"{file.name} cannot be read"
 
 
-def _pictures(maps: Sequence[HeatMap]) -> list[Picture]:
+def _pictures(maps: Sequence[HeatMap], scales: Mapping[str, MapScale]) -> list[Picture]:
+    return [Picture(picture_of(one, scales[one.measure]), _which(one), _which(one)) for one in maps]
+
+
+def _starts(maps: Sequence[HeatMap], scales: Mapping[str, MapScale]) -> list[Picture]:
+    """Return the first tokens of each map, by name, in the colours of the whole maps."""
+    starts = [one.start(_NAMED) for one in maps]
     return [
-        Picture(
-            picture_of(one),
-            f"{which}, from {one.low:.2g} to {one.high:.2g}",
-            f"{which}: {one.low:.2g} to {one.high:.2g}",
-        )
-        for one in maps
-        for which in [_which(one)]
+        Picture(picture_of(one, scales[one.measure]), _which(one), _which(one), one.queries, one.keys) for one in starts
     ]
 
 
@@ -149,55 +182,3 @@ def _missing(results: ComparisonResults, displayed: Mapping[str, Path], layers: 
     without = [name if why is None else f"{name}, since {why}" for name, why in without_name.items()]
     sentences = [f"No maps of this seed: {'; '.join(without)}."] if without else []
     return sentences + ([f"The first {_LAYERS} of {len(layers)} layers are shown."] if len(layers) > _LAYERS else [])
-
-
-_LONGEST = 128
-"""Tokens of a side; what comes after them is not drawn."""
-_NOTHING = 0
-"""The colour that lets the page through."""
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """One head of one layer on one sample."""
-
-    head: int
-    measure: str
-    weights: np.ndarray
-    """[queries, keys]; NaN where a query may not look."""
-
-    @property
-    def low(self) -> float:
-        """Zero, unless there are weights below it."""
-        return min(0.0, float(np.nanmin(self.weights)))
-
-    @property
-    def high(self) -> float:
-        return float(np.nanmax(self.weights))
-
-
-def read_maps(file: Path, most: int) -> Sequence[HeatMap]:
-    """Return the first heads on the first sample."""
-    with open_archive(file) as archive:
-        weights = archive["weights"][0, :most, :_LONGEST, :_LONGEST].astype(np.float64)
-        measure = str(archive["measure"]) if "measure" in archive else "attention"
-        if bool(archive["causal"]) and str(archive["kind"]) == "self":
-            later = np.triu(np.ones(weights.shape[1:], dtype=bool), 1)
-            weights = np.where(later, np.nan, weights)
-        valid = [archive[name][0, :_LONGEST] if name in archive else None for name in ("query_valid", "key_valid")]
-    queries, keys = (slice(None) if one is None else np.flatnonzero(one) for one in valid)
-    return [HeatMap(head, measure, one[queries][:, keys]) for head, one in enumerate(weights)]
-
-
-def picture_of(one: HeatMap) -> bytes:
-    """PNG with a palette."""
-    forbidden = np.isnan(one.weights)
-    reach = one.high - one.low
-    share = np.where(forbidden, 0.0, one.weights - one.low) / (reach if reach > 0 else 1.0)
-    dots = np.where(forbidden, _NOTHING, 1 + np.rint(share * 254)).astype(np.uint8)
-    image = Image.fromarray(dots, mode="P")
-    palette = np.vstack([np.zeros((1, 3), np.uint8), values_to_colours(np.linspace(0, 1, 255))])
-    image.putpalette(palette.astype(np.uint8).tobytes())
-    content = io.BytesIO()
-    image.save(content, "PNG", transparency=_NOTHING, optimize=True)
-    return content.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.conditions import ABSENT, NAMES_AND_PATHS, flat
@@ -75,7 +75,22 @@ def _differences(results: ComparisonResults) -> Iterator[SectionPart]:
     if not fields:
         yield ReportText("The arms' configurations differ only in seeds and names.", "note")
         return
-    yield (_side_by_side if len(settings) < _MANY else _by_value)(results.baseline, baseline, settings, fields)
+    chosen = {override.lstrip("+~").partition("=")[0] for arm in results.arms for override in arm.overrides}
+    defaults = [field for field in fields if field not in chosen and _is_default(field, fields)]
+    table = _side_by_side if len(settings) < _MANY else _by_value
+    shown = [field for field in fields if field not in defaults]
+    yield table(results.baseline, baseline, settings, shown)
+    if defaults:
+        summary = f"What comes with these classes: their own arguments, at their defaults ({len(defaults)})"
+        yield CollapsedParts(summary, [table(results.baseline, baseline, settings, defaults)], printed=False)
+
+
+def _is_default(field: str, fields: Collection[str]) -> bool:
+    """Return whether a field is an argument of a class that differs too: it came with the class."""
+    parts = field.split(".")
+    return parts[-1] != "_target_" and any(
+        f"{'.'.join(parts[:length])}._target_" in fields for length in range(1, len(parts))
+    )
 
 
 def _side_by_side(

@@ -30,7 +30,7 @@ class DifferentialAttention(SoftmaxAttention):
 
     The paper lets l_0 grow with depth, from 0.2 to 0.8; here it is one number, which the paper found to do as well."""
 
-    no_width_rule = "no rule is published for the share that it subtracts"
+    no_mup_rule = "no rule is published for the share that it subtracts"
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from headtohead.components.mixers.attention.softmax_attention import AttentionHe
 class GatedAttention(SoftmaxAttention):
     """(softmax(q k^T / sqrt(K)) v * sigmoid(x G)) O."""
 
-    no_width_rule = "no rule is published for the gate of its output"
+    no_mup_rule = "no rule is published for the gate of its output"
 
     def __init__(
         self,

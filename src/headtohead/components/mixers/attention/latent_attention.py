@@ -60,7 +60,7 @@ class LatentAttention(SoftmaxAttention):
     and the rotated k_r = x R is one for all. Decoding multiplies queries by U, and sums of latents by V, so that the
     cache stays narrow."""
 
-    no_width_rule = "no rule is published for its latents"
+    no_mup_rule = "no rule is published for its latents"
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, CostQuery, Costs, TensorParallelPlan
 from headtohead.components.linear_maps import ScoreLinear
-from headtohead.components.mixers.attention.position_cache import FirstAndLastCache, PositionedCache, empty_state
 from headtohead.components.mixers.attention.sliding_window import (
     differ_by_row,
     masked,
@@ -30,6 +29,7 @@ from headtohead.components.mixers.attention.sparse_attention import (
     slots_of,
 )
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks, attend_blocks, folded, near, unfolded
+from headtohead.components.mixers.attention.windowed_cache import FirstAndLastCache, WindowedCache, empty_state
 from headtohead.errors import UsageError
 from headtohead.ranges import Amount, Length
 
@@ -202,9 +202,7 @@ class Longformer(SparseAttention):
         first = make(room=min(self.num_global, max_length))
         return FirstAndLastCache(0, last.keys, last.values, last.positions, last.count, first)
 
-    def step_prompt(
-        self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context
-    ) -> Float[Tensor, "B L D"]:
+    def step_prompt(self, x: Float[Tensor, "B L D"], state: WindowedCache, context: Context) -> Float[Tensor, "B L D"]:
         assert isinstance(state, FirstAndLastCache)
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
@@ -213,7 +211,7 @@ class Longformer(SparseAttention):
         state.first.start(k[:, :, : self.num_global], v[:, :, : self.num_global], positions_of(context, x))
         return back(self.output(merge_heads(self.attend(q, k, v, context))))
 
-    def step_token(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
+    def step_token(self, x: Float[Tensor, "B 1 D"], state: WindowedCache, context: Context) -> Float[Tensor, "B 1 D"]:
         assert isinstance(state, FirstAndLastCache)
         q, k, v = self.project(x, context)
         positions = positions_of(context, x)

@@ -35,7 +35,7 @@ class ThinResidualLinear(ThinLinear, ResidualLinear):
 class LowRank(SoftmaxAttention):
     """Softmax attention whose query, key, value and output are of rank `rank` each, over all heads together."""
 
-    no_width_rule = "no rule is published for maps of a rank that does not grow with the width"
+    no_mup_rule = "no rule is published for maps of a rank that does not grow with the width"
 
     def __init__(
         self,

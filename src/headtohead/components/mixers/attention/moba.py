@@ -12,7 +12,6 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, CostQuery, Costs
-from headtohead.components.mixers.attention.position_cache import PositionedCache
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import (
     SparseAttention,
@@ -20,6 +19,7 @@ from headtohead.components.mixers.attention.sparse_attention import (
     positions_of,
     score_bias,
 )
+from headtohead.components.mixers.attention.windowed_cache import WindowedCache
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document
 from headtohead.ranges import Length
@@ -29,7 +29,7 @@ class Moba(SparseAttention):
     """softmax(q k^T / sqrt(K)) v over the keys of `num_blocks` blocks at most: the query's own up to itself, and the
     earlier ones with the largest q . mean(k). The choice has no gradient."""
 
-    no_width_rule = "no rule is published for the choice of blocks"
+    no_mup_rule = "no rule is published for the choice of blocks"
     can_be_bidirectional: ClassVar[bool] = False
 
     def __init__(
@@ -108,7 +108,7 @@ class Moba(SparseAttention):
         pairs = weights[row, :, index[:, :, None], index[:, None]] * (row == row.mT)[..., None]
         return pairs.permute(0, 3, 1, 2)
 
-    def step_token(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
+    def step_token(self, x: Float[Tensor, "B 1 D"], state: WindowedCache, context: Context) -> Float[Tensor, "B 1 D"]:
         q, k, v = self.project(x, context)
         positions, count = positions_of(context, x), state.count
         assert count is not None, "a state comes from initial_state"

@@ -19,7 +19,7 @@ class SinkAttention(SoftmaxAttention):
 
     The sink is one more key that is read through one more channel, so that the fused kernel computes it."""
 
-    no_width_rule = "no rule is published for its sinks"
+    no_mup_rule = "no rule is published for its sinks"
     saves_shared_bias = False
 
     def __init__(

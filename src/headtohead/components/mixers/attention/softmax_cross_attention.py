@@ -36,7 +36,7 @@ class CrossAttentionState(State):
 class SoftmaxCrossAttention(CrossMixer, HasAttentionMaps):
     """Queries from x, keys and values from the memory."""
 
-    no_width_rule = ""
+    no_mup_rule = ""
 
     def __init__(
         self,

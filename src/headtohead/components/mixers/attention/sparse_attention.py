@@ -14,8 +14,8 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, CostQuery, Costs, Position, State
-from headtohead.components.mixers.attention.position_cache import PositionedCache, empty_state
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, attend, merge_heads
+from headtohead.components.mixers.attention.windowed_cache import WindowedCache, empty_state
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts, one_row_per_document, reordered
 from headtohead.components.sequence_ops.score_masks import as_bias, compute_dtype
 
@@ -155,23 +155,21 @@ class SparseAttention(SoftmaxAttention):
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
-    ) -> PositionedCache:
+    ) -> WindowedCache:
         room = self.room(max_length)
         return empty_state(batch_size, self.num_kv_heads, room, self.head_width, device=device, dtype=dtype)
 
     def step(
         self, x: Float[Tensor, "B L D"], state: State, context: Context
-    ) -> tuple[Float[Tensor, "B L D"], PositionedCache]:
-        assert isinstance(state, PositionedCache)
+    ) -> tuple[Float[Tensor, "B L D"], WindowedCache]:
+        assert isinstance(state, WindowedCache)
         length = x.shape[1]
         if state.length == 0 and length > 1:
             return self.step_prompt(x, state, context), state
         parts = [self.step_token(x[:, at : at + 1], state, narrowed(context, at, length)) for at in range(length)]
         return torch.cat(parts, dim=1), state
 
-    def step_prompt(
-        self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context
-    ) -> Float[Tensor, "B L D"]:
+    def step_prompt(self, x: Float[Tensor, "B L D"], state: WindowedCache, context: Context) -> Float[Tensor, "B L D"]:
         """Process the first tokens, all at once."""
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
@@ -179,7 +177,7 @@ class SparseAttention(SoftmaxAttention):
         state.fill(k, v, positions_of(context, x))
         return back(self.output(merge_heads(self.attend(q, k, v, context))))
 
-    def step_token(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
+    def step_token(self, x: Float[Tensor, "B 1 D"], state: WindowedCache, context: Context) -> Float[Tensor, "B 1 D"]:
         """Process the next token, which attends to the cache."""
         q, k, v = self.project(x, context)
         positions, count = positions_of(context, x), state.count

@@ -19,7 +19,7 @@ class MlpMixer(Mixer):
     Padding counts as zero, as do the positions that a shorter row does not have.
     """
 
-    no_width_rule = "no rule is published for networks along the sequence"
+    no_mup_rule = "no rule is published for networks along the sequence"
     can_be_causal = False
     needs_length = True
     max_length: int

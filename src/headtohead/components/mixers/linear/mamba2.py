@@ -79,7 +79,7 @@ class GatedRmsNorm(Component):
 class Mamba2(Accelerated, HasAttentionMaps):
     """h_t = exp(dt_t A) h_(t-1) + dt_t B_t v_t, y_t = C_t h_t + D v_t, where v, B and C are convolved and y gated."""
 
-    no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
+    no_mup_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     sums_to_one = False
     reads_one_way: ClassVar[bool] = True
 

@@ -67,7 +67,7 @@ class Mamba3(Mixer, HasAttentionMaps):
     """h_t = a_t h_(t-1) + (1 - l_t) dt_t a_t B_(t-1) v_(t-1) + l_t dt_t B_t v_t with a_t = exp(dt_t A_t), and
     y_t = C_t h_t + D v_t, gated; B and C are normed, shifted by a bias, and rotated by the summed angles."""
 
-    no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
+    no_mup_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     sums_to_one = False
     reads_one_way: ClassVar[bool] = True
 

@@ -108,7 +108,7 @@ class StepProjection(Component):
 class Mamba(Accelerated, HasAttentionMaps):
     """h_t = exp(dt_t A) h_{t-1} + dt_t B_t v_t, y_t = C_t h_t + D v_t, where v is convolved and y gated."""
 
-    no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
+    no_mup_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     reads_one_way = True
     sums_to_one = False
 

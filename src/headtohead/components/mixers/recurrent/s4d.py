@@ -44,7 +44,7 @@ class S4d(Mixer, HasAttentionMaps):
     linear map, as the paper does.
     """
 
-    no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
+    no_mup_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     reads_one_way = True
     sums_to_one = False
     keeps_float32 = True

@@ -1,4 +1,4 @@
-const state = { sample: 0, kind: 0, layer: 0, head: 0, masked: null, scale: 0, root: 0, everyLayer: 1, query: 0, key: 0 };
+const state = { sample: 0, kind: 0, layer: 0, head: 0, masked: null, scale: 0, compared: 0, root: 0, everyLayer: 1, query: 0, key: 0 };
 const decoded = new Map();
 
 const kind = () => content.kinds[state.kind];
@@ -7,16 +7,17 @@ const sample = () => content.samples[state.sample];
 const side = (name) => sample().sides[name];
 const picture = () => sample().picture;
 /** Which of the two maps of a head: as it was trained, or with the causal mask the other way round. */
-const form = () => (state.masked === kind().causal || !kind().can_change ? "trained" : "changed");
+const FORMS = ["trained", "other", "difference"];
+const form = () => (state.compared && layer().maps[state.sample].weights[FORMS[state.compared]] ? FORMS[state.compared] : state.masked === kind().causal || !kind().can_change ? "trained" : "changed");
 
 /** The maps of all heads of a layer: numbers, and their size. */
 function mapsOf(number = state.layer) {
-  const key = `${state.kind} ${number} ${state.sample} ${form()}`;
+  const map = layer(number).maps[state.sample], shown = map.weights[form()] ? form() : "trained";
+  const key = `${state.kind} ${number} ${state.sample} ${shown}`;
   if (!decoded.has(key)) {
-    const map = layer(number).maps[state.sample];
-    const all = floats(map.weights[form()]);
+    const all = floats(map.weights[shown]);
     const [largest, signed] = [most(all), all.some((value) => value < 0)];
-    decoded.set(key, { rows: map.rows, columns: map.columns, statistics: map.statistics[form()], all, largest, signed });
+    decoded.set(key, { rows: map.rows, columns: map.columns, statistics: map.statistics[shown], usual: map.scales[shown], all, largest, signed });
   }
   return decoded.get(key);
 }
@@ -31,7 +32,7 @@ const most = (values) => values.reduce((highest, value) => Math.max(highest, Mat
 
 /** The colours of a head's weights, among those of its layer. */
 function scaleOf(head, of) {
-  const top = (state.scale === 2 ? 1 : state.scale === 1 ? of.largest : most(head)) || 1;
+  const top = [of.usual[1], most(head), of.largest, 1][state.scale] || 1;
   const root = state.root === 1;
   return of.signed ? { low: -top, high: top, root, colours: "diverging" } : { low: 0, high: top, root, colours: "sequential" };
 }
@@ -54,8 +55,9 @@ const forbidden = (r, c) => rules()(r, c);
 const kindChoice = choices("Attention of", content.kinds.map((one) => one.name), (i) => change({ kind: i, layer: 0, head: 0, masked: content.kinds[i].causal }));
 const layerChoice = choices("Layer", [], (i) => change({ layer: i }));
 const headChoice = choices("Head", [], (i) => change({ head: i }));
-const maskChoice = choices("Causal mask", ["on", "off"], (i) => change({ masked: i === 0 }));
-const scaleChoice = choices("Colours up to", ["head's largest", "layer's largest", "1"], (i) => change({ scale: i }));
+const maskChoice = choices("Causal mask", ["on", "off"], (i) => change({ masked: i === 0, compared: 0 }));
+const scaleChoice = choices("Colours up to", ["what is usual", "head's largest", "layer's largest", "1"], (i) => change({ scale: i }));
+const comparedChoice = choices("Of", content.against ? ["this run", content.against, "the difference"] : [], (i) => change({ compared: i, ...(i ? { masked: kind().causal } : {}) }));
 const rootChoice = choices("Shades", ["even", "small ones apart"], (i) => change({ root: i }));
 const layersShown = choices("Show", ["this layer", "all layers"], (i) => change({ everyLayer: i }));
 const sampleSelect = el(
@@ -70,6 +72,7 @@ function showControls() {
   headChoice.show(state.head, Array.from({ length: layer().heads }, (_, i) => String(i)));
   const how = (masked) => (masked === kind().causal ? " (as trained)" : "");
   maskChoice.show(state.masked ? 0 : 1, kind().can_change ? [`on${how(true)}`, `off${how(false)}`] : []);
+  comparedChoice.show(state.compared);
   scaleChoice.show(state.scale);
   rootChoice.show(state.root);
   layersShown.show(state.everyLayer);
@@ -95,7 +98,9 @@ function showMap() {
   const name = `${kind().name}, layer ${layer().label}, head ${state.head}`;
   mapTitle.textContent = name;
   const change = state.masked ? "with a causal mask, as it was not trained" : "without its causal mask, as it was not trained";
-  mapNote.textContent = form() === "changed" ? `The same head ${change}.` : "";
+  mapNote.textContent = {
+    changed: `The same head ${change}.`, other: `${content.against}.`, difference: `This run less ${content.against}: red looks there more, blue less.`,
+  }[form()] ?? (mapsOf().usual[2] && state.scale === 0 ? "Weights above the upper end are as bright as it: those of queries with few keys." : "");
   map.show({
     values: headOf(), rows, columns, name, ...scale, hidden: rules(),
     rowLabels: side(kind().queries), columnLabels: side(kind().keys), rowName: "query", columnName: "key",
@@ -231,7 +236,7 @@ function tile(layerNumber, headNumber, of, largest) {
   const small = el("div", { class: of.columns > 120 ? "small many" : "small" });
   if (picture()) {
     const row = values.subarray(state.query * of.columns, (state.query + 1) * of.columns);
-    veil(canvas, row, state.scale === 2 ? 1 : most(row.subarray(picture().leading)) || 1);
+    veil(canvas, row, state.scale === 3 ? 1 : most(row.subarray(picture().leading)) || 1);
     small.append(el("img", { src: picture().source, alt: "" }), canvas);
   } else {
     paint(canvas, { values, rows: of.rows, columns: of.columns, ...scaleOf(values, of), hidden: rules() });
@@ -316,7 +321,7 @@ document.body.append(
     "div",
     { class: "controls" },
     content.samples.length > 1 ? el("div", { class: "control" }, el("span", {}, "Sample"), sampleSelect) : "",
-    kindChoice.node, layerChoice.node, headChoice.node, maskChoice.node, scaleChoice.node, rootChoice.node,
+    kindChoice.node, layerChoice.node, headChoice.node, maskChoice.node, comparedChoice.node, scaleChoice.node, rootChoice.node,
   ),
   el(
     "div",

@@ -33,20 +33,9 @@ function half(bits) {
 
 const HALVES = Float32Array.from({ length: 65536 }, (_, bits) => half(bits));
 
-const ANCHORS = {
-  light: {
-    sequential: [[250, 250, 252], [214, 223, 248], [148, 172, 238], [80, 108, 216], [44, 52, 150], [22, 18, 74]],
-    diverging: [[22, 60, 140], [92, 140, 214], [190, 210, 236], [249, 249, 250], [244, 200, 186], [214, 106, 84], [140, 28, 30]],
-  },
-  dark: {
-    sequential: [[30, 33, 40], [58, 48, 110], [124, 60, 150], [208, 84, 118], [250, 158, 88], [255, 240, 172]],
-    diverging: [[164, 206, 255], [82, 142, 232], [44, 72, 124], [30, 33, 40], [122, 54, 48], [226, 102, 82], [255, 200, 178]],
-  },
-};
-
-/** The colour of a share from 0 to 1, linear between the anchors. */
+/** The colour of a share from 0 to 1, linear between anchors that pictures (.png) have too. */
 function colour(kind, share) {
-  const anchors = ANCHORS[theme.name][kind];
+  const anchors = content.colours[kind];
   const position = Math.min(Math.max(share, 0), 1) * (anchors.length - 1);
   const below = Math.min(Math.floor(position), anchors.length - 2);
   return anchors[below].map((part, i) => Math.round(part + (position - below) * (anchors[below + 1][i] - part)));

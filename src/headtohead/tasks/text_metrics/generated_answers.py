@@ -11,14 +11,14 @@ from torch import Tensor
 
 from headtohead.data.data_source import DataSpec
 from headtohead.data.row_formats.text_templates import entities_from_text
+from headtohead.metrics.generated_texts import ANSWER_EXACT_MATCH, ANSWER_F1, READABLE
 from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENTITY_RECALL, F1_MACRO
-from headtohead.metrics.written_texts import ANSWER_EXACT_MATCH, ANSWER_F1, READABLE
 from headtohead.tasks.bio_entities import rates
 from headtohead.tasks.span_answers import exact_match, f1
 from headtohead.tasks.text_metrics.text_metric import TextMetric
 
 
-class WrittenAnswers(TextMetric):
+class GeneratedAnswers(TextMetric):
     """Case, punctuation and articles do not count."""
 
     metrics = (ANSWER_EXACT_MATCH, ANSWER_F1)
@@ -40,7 +40,7 @@ class WrittenAnswers(TextMetric):
         return {"answer_exact_match": sums["answers_exact"] / count, "answer_f1": sums["answers_f1"] / count}
 
 
-class WrittenEntities(TextMetric):
+class GeneratedEntities(TextMetric):
     """An entity that a text has twice must be written twice; the order is free."""
 
     metrics = (ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
@@ -67,7 +67,7 @@ class WrittenEntities(TextMetric):
         return {"entity_f1": 1.0 if is_empty else self.figures(sums)["entity_f1"]}
 
 
-class WrittenLabels(TextMetric):
+class GeneratedLabels(TextMetric):
     """`f1_macro` is the mean over the classes; `readable` the share of texts that are a label at all."""
 
     metrics = (ACCURACY, F1_MACRO, READABLE)

@@ -15,7 +15,7 @@ CachedTokens = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 @dataclass
-class PositionedCache(State):
+class WindowedCache(State):
     """Keys and values by their tokens' positions among the real tokens of a row, the newest replacing the oldest."""
 
     keys: Float[Tensor, "B G M K"] | None = None
@@ -99,18 +99,18 @@ class PositionedCache(State):
 
 def empty_state(
     batch_size: int, num_heads: int, room: int, width: int, *, device: torch.device, dtype: torch.dtype
-) -> PositionedCache:
+) -> WindowedCache:
     shape = (batch_size, num_heads, room, width)
     keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
     positions, count = (torch.zeros(size, device=device, dtype=torch.long) for size in ((batch_size, room), batch_size))
-    return PositionedCache(0, keys, values, positions, count)
+    return WindowedCache(0, keys, values, positions, count)
 
 
 @dataclass
-class FirstAndLastCache(PositionedCache):
+class FirstAndLastCache(WindowedCache):
     """The last tokens, and the first ones apart."""
 
-    first: PositionedCache = field(default_factory=PositionedCache)
+    first: WindowedCache = field(default_factory=WindowedCache)
 
     def read(self, context: Context, length: int) -> None:
         super().read(context, length)

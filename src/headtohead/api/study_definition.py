@@ -18,7 +18,7 @@ from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import parse_yaml, read_text
 from headtohead.studies.definition.read_study_file import study_from
-from headtohead.studies.definition.study import Study as StudyDefinition
+from headtohead.studies.definition.study import Study as CheckedStudy
 from headtohead.studies.definition.study_fields import FIELDS
 
 Arm = Sequence[Any] | Mapping[str, object] | type | Callable[..., object]
@@ -32,7 +32,7 @@ _ELSEWHERE = "was written in a notebook or script, and cannot be run again elsew
 
 
 @dataclass(frozen=True, eq=False)
-class WrittenStudy:
+class StudyDefinition:
     """A question about architectures: `h2h.Study(question=..., arms={"gelu": [...], "swiglu": [...]}, seeds=5)`.
 
     Every field is that of a study's file (docs/study.md); what is left out has the default of the file. Arms may be
@@ -84,7 +84,7 @@ class WrittenStudy:
         plain: dict[str, Any] = _plain({**filled, **derived, **({"base": list(base)} if base else {})})
         return plain
 
-    def checked(self) -> StudyDefinition:
+    def checked(self) -> CheckedStudy:
         """Return the study as it runs; raise UsageError where its fields are inconsistent."""
         return study_from(self.name, self.fields())
 
@@ -112,7 +112,7 @@ class WrittenStudy:
 
     @classmethod
     @speaks_python
-    def from_yaml(cls, file: str | Path) -> WrittenStudy:
+    def from_yaml(cls, file: str | Path) -> StudyDefinition:
         """Read a study's file, or the text of one."""
         is_text = isinstance(file, str) and "\n" in file
         text = str(file) if is_text else read_text(Path(file))
@@ -122,7 +122,7 @@ class WrittenStudy:
         return cls.from_fields("mine" if is_text else Path(file).stem, content)
 
     @classmethod
-    def from_fields(cls, name: str, content: Mapping[str, Any]) -> WrittenStudy:
+    def from_fields(cls, name: str, content: Mapping[str, Any]) -> StudyDefinition:
         """Return the study of these fields, checked as those of a file are."""
         study_from(name, dict(content))
         return cls(name=name, **content)
@@ -132,7 +132,7 @@ class WrittenStudy:
         return f"Study {self.name}: {self.question}\narms: {arms}\n{self.metric} over {show(self.seeds)} seeds"
 
 
-assert {each.name for each in fields(WrittenStudy)} == {*FIELDS, *_NOT_OF_THE_FILE}
+assert {each.name for each in fields(StudyDefinition)} == {*FIELDS, *_NOT_OF_THE_FILE}
 
 
 def arm_overrides(arm: Arm) -> tuple[str, ...]:

@@ -1,0 +1,164 @@
+// One chart as an SVG: lines with bands, axes, a reading under the pointer, a stretch to drag over.
+
+import { el } from "./dom.js";
+import { large, number } from "./format.js";
+import { extent, padded, scale } from "./scales.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const EDGE = { left: 54, right: 10, top: 8, bottom: 34 };
+const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+const MOST_READ = 10;
+
+function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** The index of the point nearest to x. */
+export function nearest(xs, x) {
+  let [low, high] = [0, xs.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle + 1; else high = middle;
+  }
+  return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : low;
+}
+
+/** M and L of the points that both axes can show; gaps stay gaps. */
+export function pathOf(x, y, across, up) {
+  let text = "", open = false;
+  for (let index = 0; index < x.length; index += 1) {
+    const [left, top] = y[index] === null ? [NaN, NaN] : [across(x[index]), up(y[index])];
+    if (!Number.isFinite(left) || !Number.isFinite(top)) { open = false; continue; }
+    text += `${open ? "L" : "M"}${left.toFixed(1)} ${top.toFixed(1)}`;
+    open = true;
+  }
+  return text;
+}
+
+/** The area between the lower and the upper end, stretch by stretch. */
+export function areaOf({ x, low, high }, across, up) {
+  let text = "", stretch = [];
+  const close = () => {
+    if (stretch.length > 1) {
+      const point = (index, values) => `${across(x[index]).toFixed(1)} ${up(values[index]).toFixed(1)}`;
+      text += `M${stretch.map((index) => point(index, high)).join("L")}L${stretch.reverse().map((index) => point(index, low)).join("L")}Z`;
+    }
+    stretch = [];
+  };
+  for (let index = 0; index < x.length; index += 1) {
+    const known = [across(x[index]), low[index] === null ? NaN : up(low[index]), high[index] === null ? NaN : up(high[index])];
+    if (known.every(Number.isFinite)) stretch.push(index); else close();
+  }
+  close();
+  return text;
+}
+
+/** Draws `view`, {lines, xlog, ylog, across, name, range}, into a node, again whenever the node's width changes. */
+export function plot(node, { onRange }) {
+  let view = null, drawn = null;
+  const tip = el("div", { class: "tip", hidden: true });
+  const draw = () => {
+    if (view && node.clientWidth) drawn = drawInto(node, tip, view);
+  };
+  new ResizeObserver(draw).observe(node);
+  node.addEventListener("pointermove", (event) => read(node, tip, drawn, event));
+  node.addEventListener("pointerleave", () => { tip.hidden = true; node.querySelector(".cursor")?.setAttribute("visibility", "hidden"); });
+  node.addEventListener("pointerdown", (event) => drag(node, drawn, event, onRange));
+  node.addEventListener("dblclick", () => onRange(null));
+  return { show(next) { view = next; draw(); } };
+}
+
+function drawInto(node, tip, view) {
+  const { lines, xlog, ylog, range } = view, [width, height] = [node.clientWidth, node.clientHeight];
+  const xs = extent(lines.map((line) => line.x), xlog);
+  const span = range ?? (xs && (xs[0] === xs[1] ? padded(xs, xlog) : xs));
+  const seen = span && lines.flatMap((line) => [line.y, line.low, line.high].filter(Boolean).map((values) => values.filter((_, index) => line.x[index] >= span[0] && line.x[index] <= span[1])));
+  const ys = span && extent(seen, ylog);
+  if (!ys) {
+    node.replaceChildren(el("p", { class: "nothing" }, lines.length ? "Nothing to draw here: no number in this stretch, or none above zero on a logarithmic axis." : "No numbers yet."));
+    return null;
+  }
+  const across = scale(span, [EDGE.left, width - EDGE.right], xlog, Math.max(2, width / 90));
+  const up = scale(padded(ys, ylog), [height - EDGE.bottom, EDGE.top], ylog, Math.max(2, height / 45));
+  const box = { x: EDGE.left, y: EDGE.top, width: width - EDGE.left - EDGE.right, height: height - EDGE.top - EDGE.bottom };
+  const clip = `clip${Math.random().toString(36).slice(2)}`;
+  const label = (attributes, text) => svg("text", { fill: "var(--muted)", "font-size": 11, ...attributes }, text);
+  node.replaceChildren(svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": view.name, "font-family": "var(--sans)" },
+    svg("clipPath", { id: clip }, svg("rect", box)),
+    ...up.ticks.flatMap((tick) => [
+      svg("line", { x1: box.x, x2: box.x + box.width, y1: up.at(tick), y2: up.at(tick), stroke: "var(--grid)" }),
+      label({ x: box.x - 6, y: up.at(tick) + 4, "text-anchor": "end" }, number(tick)),
+    ]),
+    ...across.ticks.map((tick) => label({ x: across.at(tick), y: height - EDGE.bottom + 15, "text-anchor": "middle" }, large(tick))),
+    label({ x: box.x + box.width, y: height - 5, "text-anchor": "end" }, view.across),
+    svg("path", { d: `M${box.x} ${box.y}V${box.y + box.height}H${box.x + box.width}`, fill: "none", stroke: "var(--line)" }),
+    svg("g", { "clip-path": `url(#${clip})` },
+      ...lines.filter((line) => line.low).map((line) => svg("path", { class: "interval", d: areaOf(line, across.at, up.at), fill: line.colour, "fill-opacity": 0.16 })),
+      ...lines.map((line) => curve(line, across.at, up.at))),
+    svg("line", { class: "cursor", y1: box.y, y2: box.y + box.height, stroke: "var(--muted)", visibility: "hidden" }),
+    svg("rect", { class: "stretch", y: box.y, height: box.height, fill: "var(--accent)", "fill-opacity": 0.15, visibility: "hidden" }),
+  ), tip);
+  return { lines, across, up, box };
+}
+
+function curve(line, across, up) {
+  const d = pathOf(line.x, line.y, across, up), dash = DASHES[line.dash];
+  const shared = { class: "line", fill: "none", stroke: line.colour, "stroke-width": line.width, "stroke-opacity": line.opacity, "stroke-linejoin": "round", ...(dash ? { "stroke-dasharray": dash } : {}) };
+  const points = line.x.length <= 40 ? d.replace(/[ML]([^ ]+) ([^ML]+)/g, (_, left, top) => `M${left} ${top}h0`) : "";
+  return svg("g", {}, svg("path", { ...shared, d }), ...(points ? [svg("path", { ...shared, class: "points", d: points, "stroke-dasharray": "none", "stroke-width": line.width + 3, "stroke-linecap": "round" })] : []));
+}
+
+/** What each line says where the pointer is: all of few, of many the nearest one. */
+function read(node, tip, drawn, event) {
+  if (!drawn) return;
+  const { lines, across, up, box } = drawn, frame = node.getBoundingClientRect();
+  const [left, top] = [event.clientX - frame.left, event.clientY - frame.top];
+  if (left < box.x || left > box.x + box.width) { tip.hidden = true; return; }
+  const x = across.back(left);
+  const values = lines.map((line) => ({ line, index: nearest(line.x, x) })).filter(({ line, index }) => (line.y[index] ?? null) !== null)
+    .map(({ line, index }) => ({ line, index, off: Math.hypot(across.at(line.x[index]) - left, up.at(line.y[index]) - top) }));
+  if (!values.length) { tip.hidden = true; return; }
+  const closest = values.reduce((best, one) => (one.off < best.off ? one : best));
+  const means = values.filter(({ line }) => line.low || values.length <= MOST_READ);
+  const shown = means.length && means.length <= MOST_READ ? means.sort((one, other) => other.line.y[other.index] - one.line.y[one.index]) : [closest];
+  tip.replaceChildren(el("b", {}, `${large(closest.line.x[closest.index])}`), ...(shown.includes(closest) ? shown : [closest, ...shown]).map((one) => reading(one, one === closest)));
+  tip.hidden = false;
+  const at = across.at(closest.line.x[closest.index]), cursor = node.querySelector(".cursor");
+  for (const name of ["x1", "x2"]) cursor.setAttribute(name, at);
+  cursor.setAttribute("visibility", "visible");
+  tip.style.left = left > frame.width / 2 ? "" : `${left + 14}px`;
+  tip.style.right = left > frame.width / 2 ? `${frame.width - left + 14}px` : "";
+  tip.style.top = `${Math.max(0, Math.min(top - 10, frame.height - tip.offsetHeight))}px`;
+}
+
+function reading({ line, index }, isClosest) {
+  const swatch = el("i");
+  swatch.style.background = line.colour;
+  const half = line.low && line.high[index] !== null ? ` ± ${number((line.high[index] - line.low[index]) / 2)}` : "";
+  return el("div", { class: isClosest ? "closest" : null }, swatch, el("span", {}, line.label), el("em", {}, `${number(line.y[index])}${half}`));
+}
+
+/** From press to release: the stretch that all charts then show. */
+function drag(node, drawn, event, onRange) {
+  if (!drawn || event.button !== 0) return;
+  const { box, across } = drawn, stretch = node.querySelector(".stretch");
+  const place = (one) => Math.min(Math.max(one.clientX - node.getBoundingClientRect().left, box.x), box.x + box.width);
+  const start = place(event);
+  const move = (other) => {
+    const now = place(other);
+    stretch.setAttribute("x", Math.min(start, now));
+    stretch.setAttribute("width", Math.abs(now - start));
+    stretch.setAttribute("visibility", "visible");
+  };
+  const end = (other) => {
+    removeEventListener("pointermove", move);
+    stretch.setAttribute("visibility", "hidden");
+    const now = place(other);
+    if (Math.abs(now - start) > 6) onRange([across.back(Math.min(start, now)), across.back(Math.max(start, now))]);
+  };
+  addEventListener("pointermove", move);
+  addEventListener("pointerup", end, { once: true });
+}

@@ -1,0 +1,133 @@
+"""How far a study is: a cell for each arm and seed, what is running, what failed, and about how long the rest takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from headtohead.errors import UsageError
+from headtohead.files.safe_read import read_object
+from headtohead.records.index.run_index import RunIndex
+from headtohead.records.run_summary import RunSummary
+
+MISSING = "missing"
+"""The status of a cell whose run has not been started."""
+_DONE = ("finished", "diverged")
+_WAITING = (MISSING, "running")
+
+
+@dataclass(frozen=True)
+class BoardCell:
+    """One run of a study, or the place of one that has not been started."""
+
+    status: str
+    share: float = 0.0
+    """How far it is, from 0 to 1."""
+    path: str = ""
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True)
+class StudyBoard:
+    """The runs of a study that verdicts rest on, by arm and seed."""
+
+    arms: tuple[str, ...]
+    seeds: tuple[int, ...]
+    cells: Mapping[tuple[str, int], BoardCell]
+    trials: Mapping[str, int]
+    """How many runs of tunings, foundations and parts of the budget there are, by status."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the number of cells that are done, running, failed and missing."""
+        counts = Counter(cell.status for cell in self.cells.values())
+        done = sum(counts[status] for status in _DONE)
+        failed = sum(number for status, number in counts.items() if status not in (*_DONE, *_WAITING))
+        return {"done": done, "running": counts["running"], "failed": failed, MISSING: counts[MISSING]}
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return about how long the other runs take, as many at once as now; None where nothing is known."""
+        open_cells = [cell for cell in self.cells.values() if cell.status in _WAITING]
+        if not open_cells or any(cell.seconds_left is None for cell in open_cells):
+            return None
+        rest = [cell.seconds_left or 0.0 for cell in open_cells]
+        return max(sum(rest) / max(1, self.counts["running"]), *rest)
+
+
+def read_board(folder: Path) -> StudyBoard:
+    """Return the board of a study's folder."""
+    index = RunIndex()
+    try:
+        return board_of(folder, index.summaries_of(list(index.look(folder))))
+    finally:
+        index.close()
+
+
+def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
+    """Return the board of these runs and of what the study has registered."""
+    arms, seeds = registered_cells(folder)
+    own: dict[tuple[str, int], RunSummary] = {}
+    others: Counter[str] = Counter()
+    for run in runs:
+        if run.study is None:
+            continue
+        if run.trial is not None or run.share != 1.0 or run.job_type != "train":
+            others[run.status] += 1
+        else:
+            own[run.arm, run.seed] = run
+    every_arm = tuple(dict.fromkeys((*arms, *sorted(arm for arm, _ in own))))
+    every_seed = tuple(sorted({*seeds, *(seed for _, seed in own)}))
+    pace = _usual_seconds(own.values())
+    cells = {
+        (arm, seed): _cell(own.get((arm, seed)), pace.get(arm, pace.get("")))
+        for arm in every_arm
+        for seed in every_seed
+    }
+    return StudyBoard(every_arm, every_seed, cells, dict(others))
+
+
+def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
+    """Return the arms and seeds of the study's last registration; none where it has none that can be read."""
+    registrations: list[dict[str, Any]] = []
+    for file in (folder / "registrations").glob("*.json"):
+        with suppress(OSError, UsageError):
+            registrations.append(read_object(file))
+    last = max(registrations, key=lambda one: str(one.get("time")), default={})
+    arms, seeds = last.get("arms"), last.get("seeds")
+    named = [str(arm) for arm in arms] if isinstance(arms, Mapping) else []
+    return named, [seed for seed in seeds if isinstance(seed, int)] if isinstance(seeds, list) else []
+
+
+def _usual_seconds(runs: Iterable[RunSummary]) -> dict[str, float]:
+    """Return the seconds of a run of each arm, and under "" those of any arm, as far as runs tell."""
+    by_arm: dict[str, list[float]] = {}
+    for run in runs:
+        if (seconds := _whole_seconds(run)) is not None:
+            by_arm.setdefault(run.arm, []).append(seconds)
+    pace = {arm: fmean(values) for arm, values in by_arm.items()}
+    return pace | ({"": fmean(pace.values())} if pace else {})
+
+
+def _whole_seconds(run: RunSummary) -> float | None:
+    """Return what the run took, or will take at its pace so far."""
+    seconds, step = run.progress.get("seconds") or 0.0, run.progress.get("step") or 0
+    if run.status == "finished":
+        return seconds
+    return seconds / step * run.max_steps if run.status == "running" and step and run.max_steps else None
+
+
+def _cell(run: RunSummary | None, usual: float | None) -> BoardCell:
+    if run is None:
+        return BoardCell(MISSING, seconds_left=usual)
+    share = min(1.0, (run.progress.get("step") or 0) / run.max_steps) if run.max_steps else 0.0
+    if run.status != "running":
+        return BoardCell(run.status, 1.0 if run.status == "finished" else share, run.path)
+    whole = _whole_seconds(run)
+    whole = usual if whole is None else whole
+    return BoardCell("running", share, run.path, None if whole is None else (1 - share) * whole)
