@@ -80,6 +80,17 @@ def test_a_recipe_trains_a_step(recipe: str, data: Path, tmp_path: Path) -> None
     assert all(np.isfinite(value) for value in record.metrics["test"].values())
 
 
+def test_a_published_vision_transformer_learns_the_classes_of_a_folder(data: Path, tmp_path: Path) -> None:
+    from transformers import ViTConfig, ViTModel
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    ViTModel(ViTConfig(**sizes, image_size=32, patch_size=16)).save_pretrained(tmp_path / "published")
+    overrides = ["experiment=vit_finetune", *ONE_STEP, *IN_ROWS, "data.image_size=32", f"data.path={data / 'photos'}"]
+    record = h2h.train([*overrides, f"init_from=hf:{tmp_path / 'published'}", f"output_dir={tmp_path}"])
+    assert record.status == "finished" and record.config["model"]["d_model"] == 16
+    assert record.data["classes"] == ["fern", "rose"]
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("recipe", REDUCED)
 def test_a_recipe_is_planned(recipe: str, data: Path) -> None:
