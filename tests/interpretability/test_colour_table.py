@@ -25,10 +25,10 @@ def test_maps_can_share_a_scale() -> None:
 def test_the_brightest_colour_is_not_that_of_queries_with_few_keys() -> None:
     allowed = np.tri(64, dtype=bool)
     weights = allowed / np.arange(1, 65)[:, None]
-    high, clipped = largest_usual(weights, allowed)
+    high, clipped = largest_usual((weights, allowed))
     assert 1 / 64 < high <= 1 / 17 and clipped
-    assert largest_usual(weights[-1:], allowed[-1:]) == (pytest.approx(1 / 64), False)
-    assert largest_usual(np.zeros((3, 3)), np.zeros((3, 3), dtype=bool)) == (1.0, False)
+    assert largest_usual((weights[-1:], allowed[-1:])) == (pytest.approx(1 / 64), False)
+    assert largest_usual((np.zeros((3, 3)), np.zeros((3, 3), dtype=bool))) == (1.0, False)
 
 
 def test_pages_draw_between_the_colours_of_pictures() -> None:

@@ -38,23 +38,28 @@ def anchors() -> dict[str, list[list[int]]]:
     return {"sequential": _ANCHORS.astype(int).tolist(), "diverging": _DIVERGING.astype(int).tolist()}
 
 
-def largest_usual(weights: np.ndarray, allowed: np.ndarray) -> tuple[float, bool]:
-    """Return the weight of the brightest colour, and whether some weights are larger.
+def largest_usual(*maps: tuple[np.ndarray, np.ndarray]) -> tuple[float, bool]:
+    """Return the weight of the brightest colour that all of these maps share, and whether some weights are larger.
 
     It is exceeded by the strongest key of one query in twenty. Queries with few keys count only where there are no
     others: those at the start of a causal map must give each of their keys much, and would leave the rest in the dark.
-    `weights` is [..., queries, keys], `allowed` is broadcast to it.
+    Each map is its weights, [..., queries, keys], and which are allowed, broadcast to them.
     """
-    sizes = np.where(np.isfinite(weights) & allowed, np.abs(weights), 0.0)
-    keys = np.broadcast_to(allowed.sum(-1), sizes.shape[:-1])
-    if keys.max(initial=0) < 1:
-        return 1.0, False
-    strongest = sizes.max(-1)
-    counted = strongest[keys > max(1, keys.max() // _FEWEST_SHARE)] if keys.max() > 1 else strongest[keys > 0]
-    usual, largest = float(np.quantile(counted, 0.95)), float(strongest.max())
+    rows = [_strongest(weights, allowed) for weights, allowed in maps]
+    largest = max((float(every.max(initial=0.0)) for _, every in rows), default=0.0)
+    counted = np.concatenate([own for own, _ in rows] or [np.zeros(0)])
+    usual = float(np.quantile(counted, 0.95)) if counted.size else 0.0
     if usual <= 0.0 or largest <= 1.1 * usual:
         return largest or 1.0, False
     return usual, True
+
+
+def _strongest(weights: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the size of the strongest weight of each query that counts, and of every query."""
+    sizes = np.where(np.isfinite(weights) & allowed, np.abs(weights), 0.0)
+    keys = np.broadcast_to(allowed.sum(-1), sizes.shape[:-1])
+    strongest, most = sizes.max(-1, initial=0.0), int(keys.max(initial=0))
+    return strongest[keys > (max(1, most // _FEWEST_SHARE) if most > 1 else 0)], strongest
 
 
 def values_to_colours(

@@ -127,7 +127,7 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
 def scale_of(maps: AttentionMaps) -> ColourScale:
     """Return one scale for all heads, on both sides of zero where some weight is below it."""
     weights = maps.weights.numpy()
-    high, clipped = largest_usual(weights, maps.allowed.numpy()[:, None])
+    high, clipped = largest_usual((weights, maps.allowed.numpy()[:, None]))
     return ColourScale(-high if np.nan_to_num(weights).min() < 0 else 0.0, high, clipped=clipped)
 
 

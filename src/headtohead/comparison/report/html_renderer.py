@@ -33,7 +33,7 @@ from headtohead.comparison.report.section_parts import (
 from headtohead.comparison.verdicts.verdict_text import sentence
 
 _SIGNS: Mapping[Kind, str] = {"better": "▲", "worse": "▼", "equivalent": "≈", "undecided": "?"}
-_NARROWEST, _WIDEST, _ALL_TILES = 96, 210, 800
+_NARROWEST, _WIDEST, _ALL_TILES = 88, 210, 800
 """Pixels of a picture, and of all that stand in a row."""
 _MARKERS = {
     "circle": '<circle cx="14" cy="7" r="3.6"/>',

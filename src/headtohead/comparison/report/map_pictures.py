@@ -74,10 +74,9 @@ def read_maps(file: Path, most: int) -> Sequence[HeatMap]:
 
 def shared_scale(maps: Iterable[HeatMap]) -> MapScale:
     """Return the scale on which all of these maps can be compared."""
-    tops = [(*largest_usual(np.nan_to_num(one.weights), ~np.isnan(one.weights)), one) for one in maps]
-    high = max(top for top, _, _ in tops)
-    is_signed = any(np.nanmin(one.weights) < 0 for _, _, one in tops)
-    clipped = any(np.nanmax(np.abs(one.weights)) > 1.02 * high for _, _, one in tops)
+    weights = [one.weights for one in maps]
+    high, clipped = largest_usual(*((np.nan_to_num(one), ~np.isnan(one)) for one in weights))
+    is_signed = any(np.nan_to_num(one).min(initial=0.0) < 0 for one in weights)
     return MapScale(-high if is_signed else 0.0, high, clipped)
 
 
