@@ -12,10 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests are compiled once, not by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
-BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
-
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers choices docs check format bench clean
+.PHONY: help install demo demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers choices docs pictures check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,17 +31,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## a small study, four arms and five seeds, from nothing to its report
 	@echo "==> h2h study demo --workers 2 --threads 1"
 	@$(BIN)/h2h study demo --workers 2 --threads 1
-
-demo-families: $(INSTALLED) $(FAMILIES:%=outputs/demo/.%)  ## train one small model of each family and compare them
-	@$(BIN)/h2h compare outputs/demo --where
-
-outputs/demo/.%: | $(INSTALLED)
-	@echo "==> h2h train experiment=demo_$*"
-	@$(BIN)/h2h train experiment=demo_$*
-	@touch $@
-
-demo-baselines: $(INSTALLED) $(BASELINES:%=outputs/demo/.%)  ## train the networks that transformers displaced, beside those families
-	@$(BIN)/h2h compare outputs/demo
 
 MIXERS := $(patsubst conf/model/mixer/%.yaml,%,$(wildcard conf/model/mixer/*.yaml))
 RECALL_MARKS := $(patsubst %,outputs/recall/.%,$(filter-out linformer,$(MIXERS)))
@@ -107,6 +93,9 @@ parity: $(INSTALLED)  ## compare our models with published implementations, and 
 
 choices: $(INSTALLED)  ## write docs/choices.md, every choice with its line
 	@$(BIN)/python docs/catalogue.py
+
+pictures: $(INSTALLED)  ## the pictures of pages in the documents, of the runs of make demo (needs Chromium)
+	@$(BIN)/python tests/take_pictures.py
 
 docs: $(INSTALLED)  ## the documentation site, in build/docs/html
 	@$(BIN)/python docs/site/build_site.py

@@ -29,7 +29,7 @@ SHORT_RUN = (
 COMMAND = "import sys; from headtohead.cli import main; code = main(sys.argv[1:])"
 SCAN = "import sys; from headtohead.records.run_folder import scan; print(len(scan(sys.argv[1])))"
 FIRST_VIEW = """
-import json, sys
+import gzip, json, re, sys
 from pathlib import Path
 from urllib.parse import urlencode
 from headtohead.comparison.dashboard.routes import DashboardRoutes
@@ -41,9 +41,20 @@ def asked(path, query):
     global total
     answer = routes.answer(f"{path}?{urlencode(query)}")
     assert answer.status == 200
-    total += len(answer.body)
+    total += len(gzip.compress(answer.body, 1))
     return json.loads(answer.body)
 
+def files(path, known):
+    # the page with all that it names, as a browser asks for it
+    if path in known:
+        return
+    known[path] = routes.answer(path).body
+    for name in re.findall(r'(?:from|src=|href=)\\s*"(?:\\./|/)([\\w.]+)"', known[path].decode()):
+        files("/" + name, known)
+
+own = {}
+files("/", own)
+total += sum(len(gzip.compress(body, 1)) for body in own.values())
 page = asked("/api/runs", [*view, ("shown", "60")])
 keys = {item[0] for item in page["items"] if len(item) == 2}
 chosen = asked("/api/start", view)
@@ -52,7 +63,7 @@ keys |= {key for key, _ in page["drawn"]}
 asked("/api/rows", [("group", "arm"), *(("run", key) for key in sorted(keys))])
 print(total)
 """
-"""The questions that a page asks until all of it stands there, but for files that a browser keeps."""
+"""The questions that a page asks until all of it stands there, the files of the page among them."""
 MEASURED = """
 import json, resource, subprocess, sys
 done = subprocess.run([sys.executable, "-c", *sys.argv[1:]], capture_output=True, text=True)
@@ -119,7 +130,14 @@ def rows_of(folder: Path, number: int, rounds: int) -> list[dict[str, Any]]:
         row(f"h2h compare --against {of}", verdicts, None, 4.0, "s", f"{verdict_peak:.0f} MB"),
         row(f"h2h list runs --where {of}", listed, scanned, 0.5, "s", f"{list_peak:.0f} MB, scan {scan_peak:.0f} MB"),
         row(f"dashboard, first view {of}", first, None, 0.5, "s", "with the start of the process"),
-        row(f"dashboard, first view {of}", int(size) / 1e3, None, 300.0, "kB", "JSON"),
+        row(
+            f"dashboard, first view {of}",
+            int(size) / 1e3,
+            None,
+            300.0,
+            "kB",
+            "the page, its scripts and the answers, packed as they are sent",
+        ),
         row(f"dashboard, first view {of}", first_peak, None, 150.0, "MB", "resident at the peak"),
     ]
 

@@ -77,6 +77,8 @@ def is_readers(value: object) -> bool:
 
 def _hold_h2h(words: Sequence[str]) -> None:
     command, *arguments = words
+    if words == ["--version"]:
+        return
     if command in (INSTALL, SHOW) and set(arguments) <= {"bash", "zsh", "fish"}:
         return
     provided = parsed(command, arguments)

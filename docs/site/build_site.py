@@ -60,7 +60,6 @@ def build(target: Path) -> int:
     index.write_text(index.read_text(encoding="utf-8") + "\n".join(_toctrees()), encoding="utf-8")
     for name, text in generated().items():
         _write(source / f"{name}.md", text)
-    shutil.copytree(HERE / "_static", target / "_static", dirs_exist_ok=True)
     jobs = ["-j", str(min(2, os.cpu_count() or 1))]
     return sphinx(["-W", "--keep-going", "-q", *jobs, "-c", str(HERE), "-d", str(target / "doctrees"), str(source),
                    str(target / "html")])  # fmt: skip

@@ -183,8 +183,8 @@ def _metrics() -> Iterator[str]:
     yield "# Metrics"
     yield ""
     yield "Every metric that a task computes, as its file in `headtohead/metrics/` declares it. Where chance is"
-    yield "empty, it depends on the data, and the task computes it ([scale](../verdicts.md#scale)). A tick at *texts*"
-    yield "says that runs which read the same texts with different tokenizers may be compared by it."
+    yield "empty, it depends on the data, and the task computes it ([scale](../verdicts.md#scale)). A tick under"
+    yield "*texts* says that runs which read the same texts with different tokenizers may be compared by it."
     yield ""
     meanings: dict[str, str] = {}
     for file in sorted(Path(next(iter(metrics_path))).glob("*.py")):

@@ -77,7 +77,7 @@ def in_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("list > /dev/full", 1, "error: standard output cannot be written: No space left on device\n"),
         ("--help > /dev/full", 1, "error: standard output cannot be written: No space left on device\n"),
         ("lisst 2> /dev/full", 2, ""),
-        ("inspect experiment=demo_encoder_only > /dev/full", 1, "No space left on device"),
+        ("inspect experiment=tagging > /dev/full", 1, "No space left on device"),
         ("list | head -1 > /dev/null; exit ${PIPESTATUS[0]}", 0, ""),
     ],
 )

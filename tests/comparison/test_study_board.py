@@ -16,8 +16,8 @@ from headtohead.records.run_folder import RunFolder
 
 def written(study: Path, arm: str, seed: int, status: str, *, step: int = 0, seconds: float = 0.0) -> None:
     folder = RunFolder.create_at(study / "runs" / f"{arm}{seed}")
-    place = StudyPosition(study=study.name, arm=arm, seed=seed)
-    record = RunRecord(id=folder.id, name=arm, status=status, place=place, config={"trainer": {"max_steps": 100}})
+    position = StudyPosition(study=study.name, arm=arm, seed=seed)
+    record = RunRecord(id=folder.id, name=arm, status=status, place=position, config={"trainer": {"max_steps": 100}})
     record.progress = Progress(step, 0, 0, 0.0, seconds)
     folder.write_record(record)
 
@@ -38,7 +38,7 @@ def study(tmp_path: Path) -> Path:
 def test_a_board_has_every_registered_cell_and_the_time_that_is_left(study: Path) -> None:
     board = read_board(study)
     assert (board.arms, board.seeds) == (("layer", "rms"), (0, 1))
-    assert board.counts == {"done": 1, "running": 1, "failed": 1, "missing": 1}
+    assert board.counts == {"done": 1, "running": 1, "failed": 1, "not started": 1}
     assert board.cells["layer", 0].share == 0.5
     assert board.seconds_left == pytest.approx(20 + 40), "the rest of one run, and one that has not begun"
 
@@ -46,7 +46,7 @@ def test_a_board_has_every_registered_cell_and_the_time_that_is_left(study: Path
 def test_the_terminal_shows_it_in_80_columns(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert watch(str(study)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "norms: 1 done, 1 running, 1 failed, 1 missing of 4, about 60 s left"
+    assert lines[0] == "norms: 1 of 4 done, 1 running, 1 failed, 1 not started, about 60 s left"
     assert lines[2].split() == ["layer", "50%", "·"] and lines[3].split() == ["rms", "✓", "✗"]
 
 

@@ -20,6 +20,7 @@ from headtohead.config.run_translator import RunTranslator
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.evaluation import evaluate as evaluation
 from headtohead.finished_runs.export_run import export
+from headtohead.finished_runs.generators import AutoregressiveGenerator
 from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe import attention_probe
 from headtohead.training.checkpoints import load_best
@@ -77,7 +78,7 @@ def probed(run: LoadedRun) -> Weights:
 
 DOORS: dict[str, tuple[list[str], Callable[[LoadedRun], Weights]]] = {
     "load_run": (WRITES, lambda run: of_model(run.model)),
-    "generate": (WRITES, lambda run: of_model(run.writer.model)),
+    "generate": (WRITES, lambda run: of_model(AutoregressiveGenerator(run).model)),
     "evaluate": (WRITES, evaluated),
     "embed": (WRITES, lambda run: of_model(Embedder(run).model)),
     "back_translation": (TRANSLATES, translator),

@@ -4,6 +4,7 @@ https://huggingface.co/datasets/karpathy/tiny_shakespeare https://huggingface.co
 https://huggingface.co/datasets/roneneldan/TinyStories https://huggingface.co/datasets/LTCB/enwik8
 https://huggingface.co/datasets/afmck/text8 https://huggingface.co/datasets/HuggingFaceFW/fineweb-edu
 https://huggingface.co/datasets/Skylion007/openwebtext https://huggingface.co/datasets/bigcode/the-stack-smol
+https://huggingface.co/datasets/wikimedia/wikipedia
 """
 
 from __future__ import annotations
@@ -186,6 +187,29 @@ def write_openwebtext(folder: Path) -> None:
     write_card(folder, card)
 
 
+def article(number: int) -> dict[str, str]:
+    title, year = f"Hill {number}", 1700 + number % 300
+    return {
+        "id": str(number),
+        "url": f"https://en.wikipedia.org/wiki/Hill_{number}",
+        "title": title,
+        "text": f"{title} is a hill of {number} metres.\n\nHistory \nNobody has climbed it since {year}.",
+    }
+
+
+def write_wikipedia(folder: Path) -> None:
+    """A folder for each language and day; English has 41 files."""
+    from datasets import Features, Value
+
+    features, half = Features({name: Value("string") for name in article(0)}), NUM_PAGES // 2
+    for file in range(2):
+        rows = [article(number) for number in range(file * half, (file + 1) * half)]
+        write_pages(folder / "20231101.en" / f"train-{file:05d}-of-00002.parquet", rows, features)
+    config = {"config_name": "20231101.en", "data_files": [{"split": "train", "path": "20231101.en/train-*"}]}
+    dataset = {"config_name": "20231101.en", "features": [{"name": name, "dtype": "string"} for name in article(0)]}
+    write_card(folder, {"license": ["cc-by-sa-3.0", "gfdl"], "dataset_info": [dataset], "configs": [config]})
+
+
 SETS = {
     "tiny_shakespeare": write_tiny_shakespeare,
     "wikitext2": partial(write_wikitext, subset="wikitext-2-raw-v1", num_files=1),
@@ -196,4 +220,5 @@ SETS = {
     "the_stack": write_the_stack,
     "fineweb_edu": write_fineweb_edu,
     "openwebtext": write_openwebtext,
+    "wikipedia": write_wikipedia,
 }

@@ -72,6 +72,7 @@ RAW = {
     "text8": below("data", "test", "text"),
     "the_stack": RawRows("data/python/data.json", "data/python/data.json", "content"),
     "tiny_shakespeare": below("data", "test", "text"),
+    "wikipedia": below("20231101.en", "train", "text"),
     "tinystories": below("data", "validation", "text"),
     "wikitext103": below("wikitext-103-raw-v1", "test", "text"),
     "wikitext2": below("wikitext-2-raw-v1", "test", "text"),

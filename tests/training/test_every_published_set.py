@@ -67,6 +67,7 @@ OWN = {
     "imagenet": ["data.num_validation=12", "data.num_measured=108", "data.lanes=2", "data.shuffle_buffer=20"],
     "fineweb_edu": STREAM,
     "openwebtext": STREAM,
+    "wikipedia": STREAM,
     "xsum": ["task.text_metrics=[rouge]"],
     "cnn_dailymail": ["task.text_metrics=[rouge]"],
 }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headtohead.cli import main
+from headtohead.comparison.arm_colours import light_colours
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.workspace_pages import (
     PACKAGE,
@@ -18,6 +19,7 @@ from headtohead.wandb_client.workspace_pages import (
 from wandb_server import ServedRun, WandbServer
 from wandb_server.serving import Behaviour
 
+COLOURS = light_colours(["rms", "layer"])
 PICTURE = {"_type": "image-file", "path": "p.png"}
 SUMMARY = {
     "validation/loss": 1.0,
@@ -102,8 +104,8 @@ def test_a_second_call_brings_the_same_pages_up_to_date(project: WandbServer) ->
     for words in ("| a |", "| b |"):
         pages.append([
             build_project_workspace(),
-            build_study_workspace("norms", "| a |", TrackingSettings()),
-            build_report("norms", words, TrackingSettings()),
+            build_study_workspace("norms", "| a |", TrackingSettings(), COLOURS),
+            build_report("norms", words, TrackingSettings(), COLOURS),
         ])  # fmt: skip
     assert pages[0] == pages[1]
     assert len(set(pages[0])) == 3
@@ -114,8 +116,8 @@ def test_a_second_call_brings_the_same_pages_up_to_date(project: WandbServer) ->
 
 @pytest.mark.process
 def test_a_studys_page_and_report_show_its_runs_alone(project: WandbServer) -> None:
-    build_study_workspace("norms", "| a |", TrackingSettings())
-    build_report("norms", "words", TrackingSettings())
+    build_study_workspace("norms", "| a |", TrackingSettings(), COLOURS)
+    build_report("norms", "words", TrackingSettings(), COLOURS)
     (page,) = project.views.of_kind("project-view")
     (report,) = project.views.of_kind("runs")
     grids = [block["metadata"] for block in report.spec["blocks"] if block["type"] == "panel-grid"]
@@ -125,6 +127,15 @@ def test_a_studys_page_and_report_show_its_runs_alone(project: WandbServer) -> N
         message = [(one["key"]["name"], one["value"]) for one in runs["filters"]["filters"]]
         assert message == [("group", "norms"), ("jobType", ["trial", "part", "foundation"])]
         assert runs["grouping"] == [{"section": "config", "name": "arm.value"}]
+    assert set(COLOURS.values()) == colours_in(page.spec) == colours_in(report.spec)
+
+
+def colours_in(spec: Any) -> set[str]:
+    """The colours that a saved view gives to groups."""
+    if isinstance(spec, dict):
+        own = set(spec.get("customRunColors", {}).values()) if isinstance(spec.get("customRunColors"), dict) else set()
+        return own.union(*map(colours_in, spec.values())) - {None}
+    return set().union(*map(colours_in, spec)) if isinstance(spec, list) else set()
 
 
 def refused(capsys: pytest.CaptureFixture[str], *typed: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headtohead.cli.terminal import out
-from headtohead.comparison.study_board import MISSING, BoardCell, StudyBoard, read_board
+from headtohead.comparison.study_board import MISSING, NOT_STARTED, BoardCell, StudyBoard, read_board
 from headtohead.config.errors import ConfigurationError
 
 _WIDTH, _LONGEST = 80, 26
@@ -30,7 +30,7 @@ def watch(name: str) -> int:
             return 0
         out(_CLEAR + "\n".join(lines))
         sys.stdout.flush()
-        if not (board.counts["running"] or board.counts[MISSING]):
+        if not (board.counts["running"] or board.counts[NOT_STARTED]):
             return 0
         try:
             time.sleep(_EVERY)
@@ -41,9 +41,9 @@ def watch(name: str) -> int:
 def board_lines(title: str, board: StudyBoard) -> Iterator[str]:
     """Yield the board's lines, none longer than 80 letters."""
     counts, left = board.counts, board.seconds_left
-    words = [f"{number} {what}" for what, number in counts.items() if number or what == "done"]
-    of = f"{_cut(title, 30)}: {', '.join(words)} of {len(board.cells)}"
-    yield of + (f", about {_duration(left)} left" if left is not None else "")
+    others = [f"{number} {what}" for what, number in counts.items() if number and what != "done"]
+    summary = ", ".join([f"{counts['done']} of {len(board.cells)} done", *others])
+    yield f"{_cut(title, 20)}: {summary}" + (f", about {_duration(left)} left" if left is not None else "")
     if board.trials:
         yield "and for tuning or to start from: " + ", ".join(f"{n} {status}" for status, n in board.trials.items())
     name_width = min(_LONGEST, max((len(arm) for arm in board.arms), default=0))

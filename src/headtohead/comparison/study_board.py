@@ -1,4 +1,4 @@
-"""How far a study is: a cell for each arm and seed, what is running, what failed, and about how long the rest takes."""
+"""The progress of a study: a cell for each arm and seed, and about how long the rest takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
@@ -17,6 +16,8 @@ from headtohead.records.run_summary import RunSummary
 
 MISSING = "missing"
 """The status of a cell whose run has not been started."""
+NOT_STARTED = "not started"
+"""The name of their number."""
 _DONE = ("finished", "diverged")
 _WAITING = (MISSING, "running")
 
@@ -27,7 +28,7 @@ class BoardCell:
 
     status: str
     share: float = 0.0
-    """How far it is, from 0 to 1."""
+    """The share of its steps that are done, from 0 to 1."""
     path: str = ""
     seconds_left: float | None = None
 
@@ -40,7 +41,7 @@ class StudyBoard:
     seeds: tuple[int, ...]
     cells: Mapping[tuple[str, int], BoardCell]
     trials: Mapping[str, int]
-    """How many runs of tunings, foundations and parts of the budget there are, by status."""
+    """The number of runs of tunings, foundations and parts of the budget, by status."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -48,7 +49,7 @@ class StudyBoard:
         counts = Counter(cell.status for cell in self.cells.values())
         done = sum(counts[status] for status in _DONE)
         failed = sum(number for status, number in counts.items() if status not in (*_DONE, *_WAITING))
-        return {"done": done, "running": counts["running"], "failed": failed, MISSING: counts[MISSING]}
+        return {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
 
     @property
     def seconds_left(self) -> float | None:
@@ -94,7 +95,7 @@ def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
 
 def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
     """Return the arms and seeds of the study's last registration; none where it has none that can be read."""
-    registrations: list[dict[str, Any]] = []
+    registrations: list[Mapping[str, object]] = []
     for file in (folder / "registrations").glob("*.json"):
         with suppress(OSError, UsageError):
             registrations.append(read_object(file))

@@ -104,8 +104,8 @@ def _existing_view_id(project: Project, name: str) -> str:
 _LONGEST_TITLE = 128  # W&B's limit
 
 
-def build_report(study: str, markdown: str, settings: TrackingSettings) -> str:
-    """Return the address of the page; a report of that title is replaced."""
+def build_report(study: str, markdown: str, settings: TrackingSettings, colours: Mapping[str, str]) -> str:
+    """Return the address of the page, in which each arm has its colour; a report of that title is replaced."""
     with opened() as api:
         from wandb_workspaces.reports import v2 as wr
 
@@ -119,10 +119,24 @@ def build_report(study: str, markdown: str, settings: TrackingSettings) -> str:
             blocks=[wr.MarkdownBlock(markdown)],
         )
         for name, panels in panels_for(keys).items():
-            report.blocks += [wr.H2(name.capitalize()), wr.PanelGrid(runsets=[_runs(project, study)], panels=panels)]
+            grid = wr.PanelGrid(
+                runsets=[_runs(project, study)], panels=panels, custom_run_colors=_group_colours(study, colours)
+            )
+            report.blocks += [wr.H2(name.capitalize()), grid]
         report.id = _existing_report_id(api, project, report.title)
         report.save()
         return str(report.url)
+
+
+def _group_colours(study: str, colours: Mapping[str, str]) -> dict[object, str]:
+    """Return the colours by the groups of the report's runs."""
+    from wandb_workspaces.reports import v2 as wr
+
+    key = wr.Config("arm")
+    return {
+        wr.RunsetGroup(runset_name=study, keys=(wr.RunsetGroupKey(key=key, value=arm),)): colour
+        for arm, colour in colours.items()
+    }
 
 
 def _runs(project: Project, study: str) -> Any:

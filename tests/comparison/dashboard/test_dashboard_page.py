@@ -191,7 +191,7 @@ def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: 
         assert_quiet(browser, dashboard)
 
 
-ARITHMETIC = {
+ARITHMETIC: dict[str, dict[str, Any]] = {
     "lines.js": {
         "interval([1, 2, 3]).map((value) => Number(value.toFixed(3)))": [2, -0.484, 4.484],
         "interval([1, null])": [None, None, None],
@@ -305,10 +305,10 @@ def test_columns_are_chosen_and_a_table_is_sorted_in_the_address(browser: Browse
 def test_a_study_is_a_board_of_arms_and_seeds(browser: Browser, tmp_path: Path) -> None:
     studies = tmp_path / "studies"
     for arm, seed, status in (("rms", 0, "finished"), ("rms", 1, "failed"), ("layer", 0, "running")):
-        place = StudyPosition(study="norms", arm=arm, seed=seed)
+        position = StudyPosition(study="norms", arm=arm, seed=seed)
         folder = RunFolder.create_at(studies / "norms" / "runs" / f"{arm}{seed}")
         config = {"trainer": {"max_steps": 100}}
-        folder.write_record(RunRecord(id=folder.id, name=arm, status=status, place=place, config=config))
+        folder.write_record(RunRecord(id=folder.id, name=arm, status=status, place=position, config=config))
         train(folder, range(1, 26))
     (studies / "norms" / "registrations").mkdir()
     registered = {"arms": {"rms": "a", "layer": "b", "none": "c"}, "seeds": [0, 1], "time": "2026"}
@@ -318,7 +318,7 @@ def test_a_study_is_a_board_of_arms_and_seeds(browser: Browser, tmp_path: Path) 
         shown(browser, "document.querySelectorAll('.cell').length === 6")
         cells = browser.run("[...document.querySelectorAll('.cell')].map((cell) => cell.innerText).join(' ')")
         assert cells == "✓ ✗ 25 % · · ·"
-        assert "1 done, 1 running, 1 failed, 3 missing of 6" in browser.run(
+        assert "1 of 6 done, 1 running, 1 failed, 3 not started" in browser.run(
             "document.querySelector('.board').innerText"
         )
         assert_quiet(browser, dashboard)

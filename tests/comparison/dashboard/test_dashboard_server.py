@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import socket
@@ -175,6 +176,13 @@ def test_a_file_that_the_browser_has_is_not_sent_again(dashboard: Dashboard) -> 
     assert len(body) > 1000
     again, nothing = requested(dashboard, "/plot.js", headers={"If-None-Match": answer.headers["ETag"]})
     assert (again.status, nothing) == (304, b"")
+
+
+def test_large_answers_are_packed_for_those_who_take_that(dashboard: Dashboard) -> None:
+    plain, text = requested(dashboard, "/plot.js")
+    packed, body = requested(dashboard, "/plot.js", headers={"Accept-Encoding": "gzip"})
+    assert plain.headers["Content-Encoding"] is None and packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(body) == text and len(body) < len(text) / 2
 
 
 @pytest.mark.process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
@@ -16,7 +16,7 @@ LONGEST_NOTE = 4000
 
 
 class Mark(NamedTuple):
-    """What a reader said of one run."""
+    """A mark is what a reader says of one run."""
 
     star: bool = False
     note: str = ""
@@ -45,7 +45,7 @@ class Marks:
         replace_text(self._file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def _mark_of(value: Any) -> Mark:
+def _mark_of(value: object) -> Mark:
     """Return the mark that a file or a page gives; what is not one of its fields is ignored."""
     known = value if isinstance(value, dict) else {}
     note = known.get("note")

@@ -19,6 +19,7 @@ from headtohead.comparison.dashboard.responses import REPORT_POLICY, HttpRespons
 from headtohead.comparison.dashboard.run_view import Selection, ViewOf
 from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
+from headtohead.interpretability.layer_words import layer_words
 from headtohead.records.metrics_tail import LoggedPoint, ReadPosition, read_on
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RECORD, RunFolder
@@ -32,7 +33,8 @@ def details(root: Path, folder: Path, record: RunRecord | None) -> dict[str, Any
     """All there is to choose from, and what a record says besides numbers."""
     data: dict[str, Any] = {
         "folder": str(folder),
-        "pictures": _by_step(pictures(root, folder)),
+        "pictures": (drawn := _by_step(pictures(root, folder))),
+        "words": {name: layer_words(name) for names in drawn.values() for name in names},
         "tables": _by_step(tables(root, folder)),
     }
     if record is not None:

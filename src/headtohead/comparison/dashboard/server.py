@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +15,8 @@ HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
 """The names by which a browser of this machine calls it, at whatever port a tunnel has here. Any other name in a
 request is that of an unknown page which lets its own name lead here (DNS rebinding)."""
+_WORTH_PACKING, _LEVEL = 2000, 1
+"""Bytes of an answer from which on it is packed for a tunnel's sake, and how hard."""
 _MOST_SENT = 20_000
 """Bytes of a mark."""
 
@@ -95,9 +98,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: HttpResponse, *, body: bool = True) -> None:
         known = answer.tag is not None and self.headers.get("If-None-Match") == answer.tag
         sent = b"" if known else answer.body
+        packs = len(sent) >= _WORTH_PACKING and "gzip" in self.headers.get("Accept-Encoding", "")
+        sent = gzip.compress(sent, _LEVEL) if packs else sent
         self.send_response(304 if known else answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(sent)))
+        self.send_header("Vary", "Accept-Encoding")
+        if packs:
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Security-Policy", answer.policy)
         self.send_header("Cache-Control", "no-store" if answer.tag is None else "no-cache")
         if answer.tag is not None:

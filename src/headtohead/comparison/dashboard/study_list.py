@@ -49,7 +49,7 @@ def _behind(answer: RegisteredAnswer | None, records: Sequence[RunRecord]) -> li
     return [] if answer is None else [f"out of date: {why}" for why in answer.behind(records)]
 
 
-def _board(root: Path, folder: Path, runs: Sequence[RunSummary]) -> dict[str, Any]:
+def _board(root: Path, folder: Path, runs: Sequence[RunSummary]) -> dict[str, object]:
     """Return the arms with one cell for each seed; nothing where neither runs nor a registration tell of any."""
     board = board_of(folder, runs)
     slots = colour_slots(board.arms)

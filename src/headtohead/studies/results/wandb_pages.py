@@ -36,7 +36,7 @@ def make_pages(plan: StudyPlan, data: Mapping[str, Any]) -> Iterator[str]:
     try:
         colours = light_colours(arm["arm"] for arm in data["arms"])
         yield f"W&B page: {build_study_workspace(study, arms_table(data), settings, colours)}"
-        yield f"W&B report: {build_report(study, as_markdown(data), settings)}"
+        yield f"W&B report: {build_report(study, as_markdown(data), settings, colours)}"
     except WandbError as trouble:
         yield f"no page or report in W&B for now: {trouble}; {later}"
 

@@ -78,7 +78,7 @@ function empty(count) {
   byId("tabs").hidden = byId("panel").hidden = count === 0;
   if (count) return;
   if (page.total) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
-  else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=demo_decoder_only\nh2h study NAME        a whole comparison; h2h list study names those that ship"));
+  else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=induction\nh2h study NAME        a whole comparison; h2h list study names those that ship"));
 }
 
 function live(isThere) {

@@ -77,9 +77,9 @@ function maps(folders) {
   const last = folders.map(({ pictures }) => new Map(Object.entries(pictures).sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true })).flatMap(([step, names]) => names.map((name) => [name, step]))));
   const names = [...new Set(last.flatMap((own) => [...own.keys()]))].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
   if (!names.length) return el("p", { class: "note" }, "Neither run holds pictures.");
-  return el("div", { class: "two" }, ...names.flatMap((name) => folders.map(({ run }, side) => {
+  return el("div", { class: "two" }, ...names.flatMap((name) => folders.map(({ run, words }, side) => {
     const step = last[side].get(name);
-    const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${name}, ${stepName(step)}` : `no ${name}`));
+    const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${words[name]}, ${stepName(step)}` : `no ${name}`));
     return el("figure", {}, caption, step ? el("img", { loading: "lazy", src: `/picture?${new URLSearchParams({ run: run.key, step, name })}`, alt: `${name} of ${run.name}` }) : null);
   })));
 }

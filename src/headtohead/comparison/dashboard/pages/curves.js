@@ -13,6 +13,7 @@ import { change, joined, listed, state } from "./state.js";
 
 const AXES = { step: "steps", tokens: "tokens", flops: "training FLOPs", seconds: "seconds of training" };
 const SHOWN = [["both", "runs, mean and interval"], ["mean", "mean and interval"], ["runs", "runs"]];
+const COUNTED = ["running", "finished"];
 const MOST_POINTS = 60000;
 const MOST_OF_A_LINE = 800;
 
@@ -118,12 +119,13 @@ function linesOf({ metric, runs }, count) {
   const curves = [], means = [];
   for (const [, members] of state.group ? grouped(runs) : runs.map((run) => ["", [run]])) {
     const own = members.map((run) => curveOf(run, metric, weight)).filter((curve) => curve.x.length);
-    const mean = state.show === "runs" ? { x: [] } : together(own), lonely = mean.x.length === 0;
+    const counted = own.filter((curve) => COUNTED.includes(curve.run.status)); // a run that broke off would end the mean
+    const mean = state.show === "runs" ? { x: [] } : together(counted), lonely = mean.x.length === 0;
     const look = styleOf(groupOf(members[0])) ?? { colour: "var(--ink)", dash: "solid" };
     if (state.show !== "mean" || lonely) {
       curves.push(...own.map((curve) => ({ ...look, ...thinned(curve.x, curve.y, most), label: `${labelOf(curve.run)} (${words(curve.run.status)})`, width: lonely ? 1.8 : 1, opacity: lonely ? 1 : Math.max(0.15, 0.45 - 0.01 * own.length) })));
     }
-    if (!lonely) means.push({ ...look, ...everyNth(mean, most), label: `${groupOf(members[0])}, mean of ${own.length}`, width: 2.6, opacity: 1 });
+    if (!lonely) means.push({ ...look, ...everyNth(mean, most), label: `${groupOf(members[0])}, mean of ${counted.length}`, width: 2.6, opacity: 1 });
   }
   return [...curves, ...means];
 }
@@ -142,7 +144,7 @@ function legend(list) {
     return el("span", {}, swatch, shortened(label), state.group && members.length > 1 ? el("small", {}, `×${members.length}`) : null);
   }), ...(groups.length > 30 ? [el("span", { class: "note" }, `and ${groups.length - 30} more`)] : []));
   parts.note.textContent = [
-    several ? "Bold: mean of a group as far as all its runs have come; the band is the 95 % t interval of that mean." : "",
+    several ? "Bold: mean of the runs of a group that finished or still train, as far as all of them have come; the band is its 95 % t interval." : "",
     Number(state.smooth) > 0 ? `Smoothed by ${state.smooth}; files hold the numbers as logged.` : "",
     "Drag over a stretch of any chart to see it in all; double-click for all steps.",
   ].filter(Boolean).join(" ");

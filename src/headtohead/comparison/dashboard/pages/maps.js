@@ -14,10 +14,11 @@ export async function show(panel, list, isWanted) {
   if (!isWanted()) return;
   const order = steps(found.map((run) => run.pictures));
   const names = [...new Set(found.flatMap((run) => Object.values(run.pictures).flat()))].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+  const words = Object.assign({}, ...found.map((run) => run.words));
   const { name, step } = chosenOf(names, order, "picture");
   const keys = found.map((run) => [labelOf(run.run), run.run.key, run.pictures]);
   refill(panel, ["maps", name, step, list.length, keys], () => (names.length ? [
-    stepControls(names, name, order, step, "picture"),
+    stepControls(names, name, order, step, "picture", words),
     el("div", { class: "pictures" }, ...found.map((run) => picture(run, ofLayer(run, order, step, name)))),
     list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
   ] : [el("p", { class: "note" }, whyNone(list))]));
@@ -34,9 +35,9 @@ function ofLayer(run, order, step, name) {
   return [name, ...others].map((one) => [one, upTo(run.pictures, order, step, one)]).find(([, at]) => at) ?? [name, undefined];
 }
 
-function picture({ run }, [name, step]) {
-  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${name}, ${stepName(step)}` : "not drawn"));
+function picture({ run, words }, [name, step]) {
+  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${words[name]}, ${stepName(step)}` : "not drawn"));
   if (!step) return el("figure", {}, caption);
   const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
-  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { src: address, alt: `${name} of ${run.name}, ${stepName(step)}` })));
+  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { src: address, alt: `${words[name]} of ${run.name}, ${stepName(step)}` })));
 }

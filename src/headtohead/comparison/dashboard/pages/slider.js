@@ -5,7 +5,7 @@ import { stepName } from "./format.js";
 import { change, state } from "./state.js";
 
 /** The controls; `key` is where the state keeps the chosen name. */
-export function stepControls(names, name, steps, step, key) {
+export function stepControls(names, name, steps, step, key, words = {}) {
   const readout = el("output", {}, stepName(step));
   const range = el("input", {
     type: "range", min: 0, max: steps.length - 1, value: steps.indexOf(step), disabled: steps.length < 2, "aria-label": "step",
@@ -13,7 +13,7 @@ export function stepControls(names, name, steps, step, key) {
     onchange: () => change({ step: Number(range.value) === steps.length - 1 ? "" : steps[range.value] }),
   });
   return el("div", { class: "controls" },
-    labelled("of", select(names, name, (value) => change({ [key]: value }))),
+    labelled("of", select(names.map((one) => [one, words[one] ?? one]), name, (value) => change({ [key]: value }))),
     el("label", { class: "control" }, el("span", {}, "up to ", readout), range),
   );
 }

@@ -51,13 +51,14 @@ function card(study, isOpen) {
 /** Arms by seeds, each cell a run: done, running, failed, or not yet started. */
 function board({ name, board: { seeds, rows, counts, trials, left } }) {
   const all = rows.length * seeds.length, others = Object.entries(trials).map(([status, number]) => `${number} ${words(status)}`);
-  const summary = [...Object.entries(counts).filter(([what, number]) => number || what === "done").map(([what, number]) => `${number} ${what}`)].join(", ");
+  const { done, ...open } = counts;
+  const summary = [`${done} of ${all} done`, ...Object.entries(open).filter(([, number]) => number).map(([what, number]) => `${number} ${what}`)].join(", ");
   const cell = ([status, share, key], index, arm) => el("td", {}, el("button", {
     type: "button", class: "cell", "data-status": status, disabled: !key, style: `--share: ${100 * share}%`, title: `${arm}, seed ${seeds[index]}: ${words(status)}`,
     "aria-label": `${arm}, seed ${seeds[index]}: ${words(status)}`, onclick: () => change({ view: "runs", q: `study="${name}"`, sel: encodeURIComponent(key), tab: "curves" }),
   }, status === "running" ? `${Math.round(100 * share)} %` : SIGNS[status] ?? "✗"));
   return el("div", { class: "board" },
-    el("p", {}, `${summary} of ${all}`, left === null ? "" : `, about ${duration(left)} left`, others.length ? el("span", { class: "note" }, `; for tuning or to start from: ${others.join(", ")}`) : ""),
+    el("p", {}, summary, left === null ? "" : `, about ${duration(left)} left`, others.length ? el("span", { class: "note" }, `; for tuning or to start from: ${others.join(", ")}`) : ""),
     el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", {}, "seed"), ...seeds.map((seed) => el("th", {}, String(seed))))),
       el("tbody", {}, ...rows.map(({ arm, slot, cells }) => {

@@ -96,7 +96,7 @@ def _rows(displayed: Mapping[str, Path], layers: Sequence[str]) -> tuple[list[_R
     for index, layer in enumerate(layers):
         read = [_read(folder, layer) for folder in displayed.values()]
         scales = _scales(read)
-        cells = [one if isinstance(one, str) else _pictures(one, scales) for one in read]
+        cells: list[Sequence[Picture] | str] = [one if isinstance(one, str) else _pictures(one, scales) for one in read]
         spent += sum(len(picture.png) for cell in cells if not isinstance(cell, str) for picture in cell)
         if spent > _BUDGET:
             lost = ", ".join(map(layer_words, layers[index:]))
