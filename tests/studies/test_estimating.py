@@ -133,6 +133,8 @@ class CountedModel:
     made = 0
     alive: ClassVar[WeakSet[CountedModel]] = WeakSet()
 
+    messages = 0.0
+
     def __init__(self, config: Mapping[str, Any]) -> None:
         assert not self.alive, "a model is freed before the next one is made"
         self.alive.add(self)

@@ -61,7 +61,7 @@ def cases() -> Iterator[tuple[str, DTensor, torch.Tensor]]:
 
 def broken(mesh: DeviceMesh) -> Iterator[str]:
     parts: list[torch.Tensor] = []
-    wholes: list[torch.Tensor] = []
+    whole_tensors: list[torch.Tensor] = []
     for name, part, whole in cases():
         laws = {
             "the parts make the whole": torch.equal(gathered(part), whole),
@@ -71,20 +71,20 @@ def broken(mesh: DeviceMesh) -> Iterator[str]:
             "what is plain passes": gathered(whole) is local(whole) is divided(whole, whole) is whole,
         }  # fmt: skip
         yield from (f"{name}: {law}" for law, holds in laws.items() if not holds)
-        parts, wholes = [*parts, part], [*wholes, whole]
+        parts, whole_tensors = [*parts, part], [*whole_tensors, whole]
     norms = square_norms([local(part) for part in parts], parts)
-    expected = torch.stack([whole.double().square().sum() for whole in wholes])
+    expected = torch.stack([whole.double().square().sum() for whole in whole_tensors])
     if not torch.allclose(norms, expected, rtol=1e-6):
-        yield f"norms of parts are those of wholes: {norms} {expected}"
-    yield from _broken_clipping(parts, wholes)
+        yield f"norms of parts are those of the whole: {norms} {expected}"
+    yield from _broken_clipping(parts, whole_tensors)
     yield from _broken_state(mesh)
 
 
-def _broken_clipping(parts: list[torch.Tensor], wholes: list[torch.Tensor]) -> Iterator[str]:
+def _broken_clipping(parts: list[torch.Tensor], whole_tensors: list[torch.Tensor]) -> Iterator[str]:
     """Clip gradients that lie in parts, and the same ones whole, by torch's own function."""
     for limit in (1e-2, 1e3):
         ours = [nn.Parameter(part.detach().clone()) for part in parts]
-        theirs = [nn.Parameter(whole.clone()) for whole in wholes]
+        theirs = [nn.Parameter(whole.clone()) for whole in whole_tensors]
         for weight in (*ours, *theirs):
             weight.grad = weight.detach().clone()
         clip_gradients(ours, limit)

@@ -1,4 +1,4 @@
-"""What lies in parts on four processes is what one process has."""
+"""Tensors in parts on four processes are what one process has."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""How long the devices of one run wait for each other's numbers in a step, as it is planned."""
+"""Plan how long the devices of one run wait for each other's numbers in a step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from headtohead.estimates.run_planner import RunPlanner
 from headtohead.training.parallel.devices import device_name, sheet_of, threads
 
 
-def message_seconds(config: Mapping[str, Any], device: torch.device) -> float:
+def message_seconds(config: Mapping[str, object], device: torch.device) -> float:
     """Return the seconds of messages that no arithmetic hides, in a step of a run over several devices like this."""
     runs, layout = RunPlanner(config, device.type), layout_of(config)
     speed = _cpu_speed(runs.settings.threads) if device.type == "cpu" else _gpu_speed(device)

@@ -1,4 +1,4 @@
-"""At which lengths a long row is replayed, and how those add up to it.
+"""Choose the lengths at which a long row is replayed, and add them up to it.
 
 Rows up to `LONGEST` tokens are replayed as they are, longer ones at three shorter lengths, and they follow their
 parabola, which is exact for attention and for whatever reads a token at a time. Where the ledger says that costs grow

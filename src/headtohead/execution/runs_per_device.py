@@ -1,5 +1,5 @@
-"""How many runs stand side by side on each device of this machine: as many as its memory holds of the largest one,
-which is measured once, by two steps in a process of their own."""
+"""Set as many runs side by side on each device of this machine as its memory holds of the largest one, which is
+measured once, by two steps in a process of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from headtohead.config.run_config import RunConfig
 from headtohead.errors import UsageError
@@ -17,7 +16,6 @@ from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import read_object
 
 FILE = "run_memory.json"
-_PROGRAM = "from headtohead.execution.runs_per_device import measure_here; measure_here()"
 _CUDA_CONTEXT = 2**30
 """Bytes of a GPU that a process holds beside torch's: its context and the libraries' buffers, generously."""
 _USABLE = 0.9
@@ -27,7 +25,7 @@ _STEPS = 2
 
 @dataclass(frozen=True)
 class RunMemory:
-    """What one process took while it trained a run, and what its device or this machine has for all."""
+    """One process took so many bytes while it trained a run, of those that its device or this machine has for all."""
 
     run: str
     bytes: int
@@ -65,10 +63,10 @@ def _largest(runs: Sequence[RunSpec]) -> RunSpec:
     return max(by_arm.values(), key=size)
 
 
-def _measured(config: Mapping[str, Any], threads: int, trust: Sequence[str]) -> dict[str, int]:
+def _measured(config: Mapping[str, object], threads: int, trust: Sequence[str]) -> dict[str, int]:
     """Return the bytes that a process takes which trains this run, and those there are."""
     request = json.dumps({"config": dict(config), "threads": threads, "trust": list(trust)})
-    command = (sys.executable, "-c", _PROGRAM)
+    command = (sys.executable, "-m", __name__)
     done = subprocess.run(command, input=request, capture_output=True, text=True, check=False)
     if done.returncode:
         words = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it said nothing")
@@ -98,3 +96,7 @@ def measure_here() -> None:
     took = torch.cuda.max_memory_reserved(trained.device) + _CUDA_CONTEXT if is_gpu else before.read()
     available = memory_limit(trained.device) if is_gpu else free_memory(trained.device) + took
     sys.stdout.write(json.dumps({"bytes": took, "available": available}))
+
+
+if __name__ == "__main__":
+    measure_here()
