@@ -81,7 +81,7 @@ def _differences(results: ComparisonResults) -> Iterator[SectionPart]:
     shown = [field for field in fields if field not in defaults]
     yield table(results.baseline, baseline, settings, shown)
     if defaults:
-        summary = f"What comes with these classes: their own arguments, at their defaults ({len(defaults)})"
+        summary = f"What comes with these classes: arguments that no override names ({len(defaults)})"
         yield CollapsedParts(summary, [table(results.baseline, baseline, settings, defaults)], printed=False)
 
 
