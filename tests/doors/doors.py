@@ -151,6 +151,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
     "check": (Door(("check", "mine.Mine"), ("mine.py",)),),
     "probe": (
         Door(("probe", RUN, "--text", "the cat", "--out", "new"), _FINISHED),
+        Door(("probe", RUN, "--against", RUN, "--text", "the cat", "--out", "new"), _FINISHED),
         Door(("probe", RUN, "--data", "--out", "new"), (_RECORD, _CONFIG, _TOKENIZER)),
         Door(
             ("probe", VISION, "--image", "images/no/1.png", "--out", "new"),

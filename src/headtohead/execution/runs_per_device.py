@@ -13,7 +13,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.errors import UsageError
 from headtohead.execution.run_spec import RunSpec, WorkPlan
 from headtohead.files.atomic_write import replace_text
-from headtohead.files.safe_read import read_object
+from headtohead.files.safe_read import parse_json, read_object
 
 FILE = "run_memory.json"
 _CUDA_CONTEXT = 2**30
@@ -86,7 +86,7 @@ def measure_here() -> None:
     from headtohead.estimates.step_times import TimedModel
     from headtohead.training.memory import PeakMemory, free_memory, memory_limit
 
-    request = json.load(sys.stdin)
+    request = parse_json(sys.stdin.read(), "the run to be measured")
     torch.set_num_threads(request["threads"])
     with trusting(request["trust"]):
         trained = TimedModel(request["config"])
