@@ -63,8 +63,5 @@ def test_every_wait_is_long_or_for_a_state() -> None:
     assert not result, "\n".join(["wait for a state, with tests/waiting.py:", *result])
 
 
-ALLOWED = {
-    TESTS / name
-    for name in ("waiting.py", "test_warm_commands.py", "slurm_cluster/commands.py", "wandb_server/serving.py")
-}
-"""The one that waits, the test that has to run out of patience, and stand-ins whose behaviour is in seconds."""
+ALLOWED = {TESTS / name for name in ("waiting.py", "slurm_cluster/commands.py", "wandb_server/serving.py")}
+"""The one that waits, and stand-ins whose behaviour is in seconds."""

@@ -77,15 +77,17 @@ class WarmCommand:
         return self.returncode
 
     def wait(self, timeout: float = PATIENCE) -> int:
-        """Raises TimeoutExpired, with where every thread of every process of it was, as they write it themselves."""
+        """Raises TimeoutExpired; where patience has run out, with where the threads of its processes stand."""
         self._process.join(timeout)
         if self.returncode is None:
             error = subprocess.TimeoutExpired(self.args, timeout)
-            error.add_note(self._stacks())
+            if timeout >= PATIENCE:
+                error.add_note(self.stacks())
             raise error
         return self.returncode
 
-    def _stacks(self) -> str:
+    def stacks(self) -> str:
+        """Return its errors, behind which every thread of every process of it has written where it stands."""
         command = psutil.Process(self.pid)
         for process in [command, *command.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
