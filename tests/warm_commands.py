@@ -34,7 +34,8 @@ MODULES = [
     "headtohead.training.run",
     "torch._dynamo",
 ]
-SECONDS_TO_SHOW = 2.0
+SECONDS_TO_SHOW = 1.0
+"""The time that each process has to itself to write, since they share a file."""
 
 
 class WarmCommand:
@@ -92,7 +93,7 @@ class WarmCommand:
         for process in [command, *command.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(SHOW_STACKS)
-        time.sleep(SECONDS_TO_SHOW)
+                time.sleep(SECONDS_TO_SHOW)
         return self._errors.read_text(errors="replace")
 
     def started(self) -> list[psutil.Process]:
