@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 
 from headtohead.files import disk_operations, leases
@@ -39,13 +39,25 @@ class Trouble:
 CALM = Trouble(0, 0, 0, 0, 0)
 
 
+class _Held(dict[leases.Lease, None]):
+    """Leases that the simulation's own thread alone finds: beats of the thread of real leases would follow the real
+    clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = get_ident()
+
+    def __iter__(self) -> Iterator[leases.Lease]:
+        return super().__iter__() if get_ident() == self._thread else iter(())
+
+
 class Process:
     """One process: its view of the disk, the leases it holds, and the program it runs."""
 
     def __init__(self, cluster: Cluster, machine: Machine, number: int) -> None:
         self.cluster, self.machine, self.number = cluster, machine, number
         self.files = NetworkFiles(cluster.server, machine, number)
-        self.held: dict[leases.Lease, None] = {}
+        self.held = _Held()
         self.is_stopping = False
         """Whether it was asked to end, as by SIGTERM."""
         self.asleep_until = 0.0
