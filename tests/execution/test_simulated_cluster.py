@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,10 +19,11 @@ from headtohead.files.leases import Lease
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_report import report_of
-from simulated_cluster.cluster import CALM, Trouble
+from simulated_cluster.cluster import CALM, HeldLeases, Trouble
 from simulated_cluster.network_files import NetworkFiles
 from simulated_cluster.study import Outcome, SimulatedStudy
 from studies.small_studies import TINY, plan_without_models, small_study
+from waiting import PATIENCE
 
 HARSH = Trouble(killed_per_minute=0.15, slow_share=0.01)
 """More than any cluster, so that little time shows much."""
@@ -73,6 +75,16 @@ def test_a_tuned_study_is_planned_on_while_workers_die(tmp_path: Path) -> None:
         assert len(outcome.ended) == 2 * (3 + 4)
         verdicts.append(verdict(simulated.plan))
     assert verdicts[0] == verdicts[1]
+
+
+def test_the_thread_of_real_leases_finds_none_of_a_simulation() -> None:
+    held = HeldLeases()
+    held[Lease(Path("leases/run.1"), 1)] = None
+    seen: list[int] = []
+    other = Thread(target=lambda: seen.append(len(list(held))))
+    other.start()
+    other.join(PATIENCE)
+    assert len(list(held)) == 1 and seen == [0]
 
 
 def test_what_happens_follows_from_the_seed(tmp_path: Path) -> None:

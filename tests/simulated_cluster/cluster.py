@@ -39,7 +39,7 @@ class Trouble:
 CALM = Trouble(0, 0, 0, 0, 0)
 
 
-class _Held(dict[leases.Lease, None]):
+class HeldLeases(dict[leases.Lease, None]):
     """Leases that the simulation's own thread alone finds: beats of the thread of real leases would follow the real
     clock."""
 
@@ -57,7 +57,7 @@ class Process:
     def __init__(self, cluster: Cluster, machine: Machine, number: int) -> None:
         self.cluster, self.machine, self.number = cluster, machine, number
         self.files = NetworkFiles(cluster.server, machine, number)
-        self.held = _Held()
+        self.held = HeldLeases()
         self.is_stopping = False
         """Whether it was asked to end, as by SIGTERM."""
         self.asleep_until = 0.0

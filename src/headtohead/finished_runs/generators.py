@@ -125,6 +125,21 @@ class DenoisingGenerator(TextGenerator):
                     if has_ended(row, token):
                         break
 
+    def searched(
+        self,
+        prompts: Sequence[Sequence[int]],
+        texts: Sequence[str],
+        strategy: DecodingStrategy,
+        stop_tokens: Sequence[int],
+        show: Show | None,
+    ) -> list[GeneratedText]:
+        """Raises ConfigurationError: a search is among texts that grow."""
+        del prompts, texts, stop_tokens, show
+        raise ConfigurationError(
+            f"beams={strategy.beams} search among texts that grow token by token, and this run writes in any order: "
+            "leave beams out"
+        )
+
     def _written(self, prompt: Sequence[int], strategy: DecodingStrategy, seed: int) -> list[int]:
         device = next(self._model.parameters()).device
         tokens = torch.tensor([[*prompt, *[self.spec.mask_id] * strategy.max_new_tokens]], device=device)

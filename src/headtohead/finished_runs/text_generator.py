@@ -45,6 +45,7 @@ class TextGenerator(ABC):
     def feed(self, prompts: Sequence[Sequence[int]], strategy: DecodingStrategy, has_ended: HasEnded) -> None:
         """Write all texts, and hand over each token in the order of its text."""
 
+    @abstractmethod
     def searched(
         self,
         prompts: Sequence[Sequence[int]],
@@ -54,11 +55,6 @@ class TextGenerator(ABC):
         show: Show | None,
     ) -> list[GeneratedText]:
         """Return the best texts of a beam search."""
-        del prompts, texts, stop_tokens, show
-        raise ConfigurationError(
-            f"beams={strategy.beams} search among texts that grow token by token, and this run writes in any order: "
-            "leave beams out"
-        )
 
     def write(
         self,
