@@ -50,14 +50,15 @@ def with_position(mixer: str, position: str, *, causal: bool) -> Stack:
     )
 
 
-def checked(mixer: str, position: str, *, causal: bool) -> object:
-    """Check the shapes of every mixer, and of every position with one mixer: checks take most of a law's time."""
-    is_checked = position == "none" or mixer == "softmax_attention"
-    return pytest.param(mixer, position, causal, marks=pytest.mark.shapes(is_checked))
+def case(mixer: str, position: str, *, causal: bool) -> object:
+    """Check every mixer, and every position with one mixer; all others together are slow, and their shapes the same."""
+    is_first = position == "none" or mixer == "softmax_attention"
+    marks = [] if is_first else [pytest.mark.slow, pytest.mark.shapes(False)]
+    return pytest.param(mixer, position, causal, marks=marks)
 
 
 @pytest.mark.parametrize(
-    ("mixer", "position", "causal"), [checked(mixer, position, causal=causal) for mixer, position, causal in CASES]
+    ("mixer", "position", "causal"), [case(mixer, position, causal=causal) for mixer, position, causal in CASES]
 )
 def test_attention_is_what_the_mixer_does(mixer: str, position: str, causal: bool) -> None:
     explicit_attention(LawSubject(partial(with_position, mixer, position, causal=causal)))

@@ -10,7 +10,9 @@ import torch
 from contracts.choices import can_look, factory, names, slow_twin
 from headtohead.diagnostics.laws import LAWS, Law, LawSubject, alone, applies
 from headtohead.diagnostics.laws.cost_laws import declared_flops, declared_parameters, declared_state
-from headtohead.diagnostics.laws.equivalence_laws import kernel_named, shape
+from headtohead.diagnostics.laws.equivalence_laws import kernel_named, shape, stepwise
+from headtohead.diagnostics.laws.equivalence_laws import slow_twin as equals_slow_twin
+from headtohead.diagnostics.laws.masking_laws import packed_documents
 
 VARIANTS: dict[str, list[dict]] = {
     "softmax_attention": [
@@ -70,6 +72,8 @@ MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIAN
 CROSSES = [(name, options) for name in names("cross") for options in ({}, *CROSS_VARIANTS.get(name, []))]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 THE_SAME_IN_EVERY_PRECISION = (declared_flops, declared_parameters, declared_state, kernel_named, shape)
+SHAPES_CHECKED = (shape, stepwise, equals_slow_twin, packed_documents)
+"""Laws that together call everything a mixer has, but its maps: those of test_attention_laws.py are checked there."""
 
 
 def case_exists(law: Law, name: str, causal: bool, dtype: torch.dtype) -> bool:
@@ -79,14 +83,13 @@ def case_exists(law: Law, name: str, causal: bool, dtype: torch.dtype) -> bool:
 
 
 def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
-    """Check shapes, what no precision changes, and what a mixer's options change in double: the rest is slow.
+    """Check what no precision changes, and what a mixer's options change, in double: the rest is slow.
 
     Shapes are the same in every precision, and checking them takes twice as long.
     """
-    if dtype == torch.float64:
-        return []
-    is_slow = bool(options) or law in THE_SAME_IN_EVERY_PRECISION
-    return [pytest.mark.shapes(False), *[pytest.mark.slow] * is_slow]
+    is_double = dtype == torch.float64
+    is_slow = not is_double and (bool(options) or law in THE_SAME_IN_EVERY_PRECISION)
+    return [pytest.mark.shapes(is_double and law in SHAPES_CHECKED), *[pytest.mark.slow] * is_slow]
 
 
 CASES = [

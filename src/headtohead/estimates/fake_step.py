@@ -69,6 +69,7 @@ class StepReplay:
         self._model, self._task, self._batch, self._precision = model, task, batch, precision
         self._costs, self._device = costs, device
         self._losses: dict[int, Figures] = {}
+        self._known_losses: dict[int, Figures] = {}
         self._scored_share = _scored_share(batch)
         model.train()
         forget_values(model)
@@ -86,6 +87,11 @@ class StepReplay:
     def loss_at(self, rows: int) -> Figures:
         """Return the figures of the head with its loss: exact for few rows, then on lines between powers of two while
         the logits fit a chunk, then on one line."""
+        if rows not in self._known_losses:
+            self._known_losses[rows] = self._loss_between(rows)
+        return self._known_losses[rows]
+
+    def _loss_between(self, rows: int) -> Figures:
         first = self._first_chunked
         if rows <= _EXACT_ROWS:
             return self._loss_replayed(rows)

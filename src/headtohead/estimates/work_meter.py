@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -78,12 +78,17 @@ class StepPart:
     """The figures for so many rows."""
     recomputed: tuple[Figures, Figures] | None = None
     """The same where mixers are recomputed; of blocks alone."""
+    _known: dict[tuple[float, bool], Figures] = field(default_factory=dict, repr=False)
 
     def at(self, rows: float, *, recompute_mixers: bool = False) -> Figures:
         """Return the figures of one of them for so many rows."""
-        fewer, more = self.recomputed if recompute_mixers and self.recomputed is not None else (self.fewer, self.more)
-        share = (rows - self.rows[0]) / (self.rows[1] - self.rows[0])
-        return combined([(1 - share, fewer), (share, more)])
+        key = (rows, recompute_mixers)
+        if key not in self._known:
+            again = self.recomputed if recompute_mixers else None
+            fewer, more = again or (self.fewer, self.more)
+            share = (rows - self.rows[0]) / (self.rows[1] - self.rows[0])
+            self._known[key] = combined([(1 - share, fewer), (share, more)])
+        return self._known[key]
 
 
 ASKS_ONLY = frozenset({"device", "is_pinned"})

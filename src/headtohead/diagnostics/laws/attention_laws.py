@@ -26,8 +26,11 @@ def explicit_attention(subject: LawSubject) -> None:
     x, context = subject.inputs(stack)
     for masks in _masks(subject, stack):
         for part, inputs, seen, output in _calls(stack, x, replace(context, **masks)):
-            _gives_the_outputs(part, inputs, seen, output)
-            _keeps_to_the_masks(part, inputs, seen)
+            with torch.no_grad():
+                weights = part.attention(inputs, seen)
+                mixed = part.mixed(weights, inputs, seen)
+            require_equal(mixed, output, "values mixed by the attention weights must give the outputs")
+            _keeps_to_the_masks(part, weights, inputs, seen)
 
 
 def _masks(subject: LawSubject, stack: Stack) -> Iterator[dict[str, Any]]:
@@ -64,20 +67,13 @@ def _calls(stack: Stack, x: Tensor, context: Context) -> list[Call]:
     return calls
 
 
-def _gives_the_outputs(part: HasAttentionMaps, x: Tensor, context: Context, output: Tensor) -> None:
-    with torch.no_grad():
-        mixed = part.mixed(part.attention(x, context), x, context)
-    require_equal(mixed, output, "values mixed by the attention weights must give the outputs")
-
-
-def _keeps_to_the_masks(part: HasAttentionMaps, x: Tensor, context: Context) -> None:
+def _keeps_to_the_masks(part: HasAttentionMaps, own: Tensor, x: Tensor, context: Context) -> None:
     """Check queries of real tokens only: padding may attend anywhere."""
     is_self = isinstance(part, Mixer)
     real = torch.ones(x.shape[:2], dtype=torch.bool) if context.valid is None else context.valid
     with torch.no_grad():
-        own, free, masked = (
-            part.attention(x, context, causal=causal).transpose(1, 2)[real] for causal in (None, False, True)
-        )
+        free, masked = (part.attention(x, context, causal=causal) for causal in (False, True))
+    own, free, masked = (weights.transpose(1, 2)[real] for weights in (own, free, masked))
     open_pairs = _open_pairs(x, context, num_keys=own.shape[-1], is_self=is_self)
     past = open_pairs.tril() if is_self else open_pairs
     everywhere, before = (pairs[real].unsqueeze(1) for pairs in (open_pairs, past))
