@@ -31,6 +31,8 @@ STARTED = pytest.StashKey[list[str]]()
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
 
 shape_checks.install(hooked_modules())
+from small_data_law import MOST_TEXTS, READ  # noqa: E402 - it imports what the hook is for
+
 PROBE.addFilter(refuse_warnings)
 # Collecting makes millions of objects that live to the end: the collector need not look at them again and again.
 gc.disable()
@@ -136,3 +138,13 @@ def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
         sys.modules["wandb"].teardown()  # the next test that needs W&B's service starts one, and says so
     marked = any(request.node.get_closest_marker(name) for name in ("process", "gpu"))
     assert marked or not started, f"mark this test `process`: it starts {', '.join(sorted(set(started)))}"
+
+
+@pytest.fixture(autouse=True)
+def reads_few_texts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A quick test fails if it has texts prepared by the thousand: give `data.num_train`, or mark it `slow`."""
+    READ.clear()
+    yield
+    if not any(request.node.get_closest_marker(name) for name in ("slow", "process", "gpu", "whole")):
+        many = [f"{count} of {name}" for name, count in READ.items() if count > MOST_TEXTS]
+        assert not many, f"this test reads {', '.join(many)}: give data.num_train=1000 or so, or mark it `slow`"

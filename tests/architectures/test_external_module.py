@@ -20,6 +20,7 @@ from plain_modules import MaskedMean, NextToken, Pixels
 
 SIZES: dict[str, Any] = {"vocab_size": 29, "max_length": None, "num_classes": 5, "image_shape": None}
 TOKENS = torch.randint(0, 29, (3, 7), generator=torch.Generator().manual_seed(0))
+FEW = ("data.num_train=200", "data.num_validation=20", "data.num_test=20")
 GPT2 = (
     "model=external",
     "model.module._target_=transformers.AutoModelForCausalLM.from_config",
@@ -134,7 +135,7 @@ def test_what_a_module_raises_is_reported_with_what_it_was_given() -> None:
 
 
 def test_what_a_constructor_raises_is_reported() -> None:
-    config = h2h.compose("train", ["model=external", "model.module._target_=plain_modules.Unmakeable"])
+    config = h2h.compose("train", ["model=external", "model.module._target_=plain_modules.Unmakeable", *FEW])
     with pytest.raises(ValueError, match=r"module=plain_modules\.Unmakeable cannot be built \(KeyError: 'width'\)"):
         build_parts(config)
 
@@ -158,7 +159,7 @@ def test_nothing_to_train_is_refused(provided: nn.Module | None) -> None:
 
 def test_a_transformers_model_is_composed_built_and_billed_like_ours() -> None:
     pytest.importorskip("transformers")
-    config = h2h.compose("train", [*GPT2, "trainer.max_steps=1"])
+    config = h2h.compose("train", [*GPT2, *FEW, "trainer.max_steps=1"])
     parts = build_parts(config)
     d, length, vocab_size = 16, parts.costs["size"]["length"], 512
     projections = 2 * length * (24 * d**2)

@@ -56,7 +56,7 @@ def test_inspect_says_what_was_read_of_a_checkpoint(
                          rope_parameters=dynamic)  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(tmp_path)
     capsys.readouterr()
-    assert main(["inspect", "task=causal_lm", "data=grammar_lm", f"init_from=hf:{tmp_path}"]) == 0
+    assert main(["inspect", "task=causal_lm", "data=grammar_lm", "data.num_train=500", f"init_from=hf:{tmp_path}"]) == 0
     shown = capsys.readouterr().out
     assert ("head read, tied" if tied else "head read, not tied") in shown
     assert "hidden_size" in shown and "rope_parameters" in shown and "initializer_range" not in shown

@@ -201,7 +201,8 @@ def test_composition_leaves_no_state_behind() -> None:
 
 @pytest.mark.parametrize(("model", "task"), [("decoder_only", "seq2seq_one_row"), ("encoder_only", "seq2seq_at_once")])
 def test_a_table_of_positions_holds_both_sides_of_a_pair_in_one_row(model: str, task: str) -> None:
-    both = fitted(compose_checked("train", ["model=encoder_decoder", "task=seq2seq", "data=number_words"]))[0]["model"]
-    overrides = [f"model={model}", f"task={task}", "data=number_words", "model/position=learned"]
+    pairs = ["data=number_words", "data.num_train=500"]
+    both = fitted(compose_checked("train", ["model=encoder_decoder", "task=seq2seq", *pairs]))[0]["model"]
+    overrides = [f"model={model}", f"task={task}", *pairs, "model/position=learned"]
     alone = fitted(compose_checked("train", overrides))[0]["model"]
     assert alone["max_length"] == both["max_length"] + both["max_target_length"]

@@ -16,7 +16,7 @@ from headtohead.config.errors import ConfigurationError
 
 
 def mixers(*overrides: str) -> list[object]:
-    config = compose_checked("train", ["model.num_layers=5", *overrides])
+    config = compose_checked("train", ["model.num_layers=5", "data.num_train=500", *overrides])
     model = build_model(config, device="meta")
     return [block.mixer for block in model.modules() if isinstance(block, Block)]
 

@@ -19,6 +19,7 @@ def test_it_grows_with_the_root_of_the_letters(letters: int, size: int) -> None:
     assert size_for(letters) == size
 
 
+@pytest.mark.slow  # it prepares texts by the thousand
 def test_texts_of_the_user_get_the_size_that_fits_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     words = "".join(f"word{number * number} and then {number}.\n" for number in range(12_000))

@@ -26,6 +26,7 @@ from headtohead.diagnostics.bench.case_measurement import (
 from headtohead.diagnostics.bench.case_sweep import MemoryGuard
 
 GIB = 2**30
+FEW = ["data.num_train=200", "data.num_validation=20", "data.num_test=20"]
 TINY = ["model/size=tiny", "trainer.accelerator=cpu", "trainer.threads=1", "bench.seconds=0.01"]
 
 
@@ -69,7 +70,7 @@ def test_lists_without_sense_are_refused(field: str, value: list[int]) -> None:
 def test_rows_have_the_length_that_is_asked_for_and_hold_no_padding(
     overrides: list[str], field: str, length: int
 ) -> None:
-    config = compose_checked("bench", overrides)
+    config = compose_checked("bench", [*overrides, *FEW])
     data = build_data(config)
     batch = batch_of_length(build_task(config, data.spec()), data, batch_size=3, length=length, patch=None)
     assert getattr(batch, field).shape == (3, length)
@@ -155,7 +156,7 @@ def test_a_picture_is_drawn_of_what_was_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-true", "bf16-mixed"])
 def test_every_measure_works_in_every_precision(precision: str) -> None:
-    config = compose_checked("bench", TINY)
+    config = compose_checked("bench", [*TINY, *FEW])
     for name in ("step", "forward", "evaluation"):
         case = BenchmarkCase(name, Variant(precision=precision), 16)
         result = measure(config, case, seconds=0.0)
@@ -163,7 +164,7 @@ def test_every_measure_works_in_every_precision(precision: str) -> None:
 
 
 def test_the_declared_flops_are_those_of_the_length_measured() -> None:
-    config = compose_checked("bench", TINY)
+    config = compose_checked("bench", [*TINY, *FEW])
     short, long = (measure(config, BenchmarkCase("step", Variant(batch_size=2), n), seconds=0.0) for n in (32, 64))
     assert long.tokens == 2 * 64
     assert 2 < long.flops / short.flops < 4
@@ -178,7 +179,7 @@ def test_explicit_attention_holds_the_score_matrices_that_fused_attention_does_n
         "bench.rounds=1",
         "bench.precisions=[32-true]",
     ]
-    fused, explicit = bench(compose_checked("bench", overrides)).measurements
+    fused, explicit = bench(compose_checked("bench", [*overrides, *FEW])).measurements
     assert explicit.case.variant.attention == "explicit"
     assert explicit.peak_bytes > fused.peak_bytes + 1024**2 * 4
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,17 @@ def _ended_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("number", range(len(_PAIRS)))
+def _of_each_pair() -> list[object]:
+    """Return the number of each pair, slow but for two of each command."""
+    seen = Counter[str]()
+    cases = []
+    for number, (door, _) in enumerate(_PAIRS):
+        seen[door.arguments[0]] += 1
+        cases.append(pytest.param(number, marks=[pytest.mark.slow] if seen[door.arguments[0]] > 2 else []))
+    return cases
+
+
+@pytest.mark.parametrize("number", _of_each_pair())
 def test_a_damaged_file_is_told_in_a_sentence(
     number: int, inside: dict[Path, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:

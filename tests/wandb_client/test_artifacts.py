@@ -12,7 +12,7 @@ import pytest
 
 from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
-from headtohead.wandb_client.missing_rows import pending
+from headtohead.wandb_client.missing_rows import uploads_needed
 from headtohead.wandb_client.pending_uploads import runs_with_files
 from headtohead.wandb_client.upload import upload
 from headtohead.wandb_client.wandb_tracker import start
@@ -64,7 +64,7 @@ def check(server: WandbServer, folder: RunFolder) -> None:
     assert run.config["output_dir"] == "~/outputs"
     everything = b"".join(server.bodies)
     assert b"nobody-knows" not in everything and str(Path.home()).encode() + b"/" not in everything
-    assert [what for result, at in runs_with_files(folder.path) for what in pending(result, at)] == []
+    assert [what for result, at in runs_with_files(folder.path) for what in uploads_needed(result, at)] == []
 
 
 @pytest.mark.process
@@ -76,7 +76,7 @@ def test_what_was_asked_for_arrives_byte_for_byte_with_the_run(tmp_path: Path, s
 def test_an_offline_run_brings_its_artifacts_later(tmp_path: Path, server: WandbServer) -> None:
     folder = ended(tmp_path, mode="offline")
     assert server.requested == []
-    (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
+    (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in uploads_needed(run, at)]
     assert upload(waiting, timeout=PATIENCE).trouble is None
     check(server, folder)
 
@@ -107,7 +107,7 @@ def test_server_that_fails_at_the_artifacts_delays_the_end_by_its_time_and_no_mo
     assert "artifacts are not uploaded" in caplog.text and "uploads the rest" in caplog.text
 
     server.behaviour = "healthy"
-    (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
+    (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in uploads_needed(run, at)]
     assert upload(waiting, timeout=PATIENCE).trouble is None
     assert server.runs[wandb_id(folder)].steps("train/loss") == [0, 1, 2]
     assert f"artifacts/checkpoint-{wandb_id(folder)}/best.ckpt" in server.runs[wandb_id(folder)].files

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.records.run_folder import RunFolder
-from headtohead.wandb_client.missing_rows import pending
+from headtohead.wandb_client.missing_rows import uploads_needed
 from headtohead.wandb_client.pending_uploads import runs_with_files
 from headtohead.wandb_client.upload import upload
 from headtohead.wandb_client.wandb_tracker import start
@@ -28,7 +28,7 @@ def wandb_sync(*arguments: str) -> str:
 
 def uploaded(outputs: Path) -> list[str | None]:
     """Upload by `h2h sync`, and return the errors by run."""
-    result = [what for run, files in runs_with_files(outputs) for what in pending(run, files)]
+    result = [what for run, files in runs_with_files(outputs) for what in uploads_needed(run, files)]
     return [upload(what, timeout=PATIENCE).trouble for what in result]
 
 

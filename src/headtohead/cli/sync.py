@@ -10,7 +10,7 @@ from headtohead.cli.options import parse, parser, within
 from headtohead.cli.terminal import note, say
 from headtohead.errors import UsageError
 from headtohead.ranges import Seconds
-from headtohead.wandb_client.missing_rows import pending
+from headtohead.wandb_client.missing_rows import uploads_needed
 from headtohead.wandb_client.pending_uploads import Pending, runs_with_files
 from headtohead.wandb_client.run_metadata import original_of
 from headtohead.wandb_client.upload import check_server, upload
@@ -74,7 +74,7 @@ def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
             if original := original_of(folder.path, folder.read_record_as_written().wandb):
                 note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
                 continue
-            pending_runs = pending(folder, files)
+            pending_runs = uploads_needed(folder, files)
             num_complete += not pending_runs
             waiting |= {what.file: what for what in pending_runs}
     return list(waiting.values()), num_complete

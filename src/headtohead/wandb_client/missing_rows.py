@@ -44,7 +44,7 @@ class Missing:
         return bool(self.rows or self.media)
 
 
-def pending(run: RunFolder, files: Sequence[Path]) -> list[Pending]:
+def uploads_needed(run: RunFolder, files: Sequence[Path]) -> list[Pending]:
     """Return the files that the server does not hold whole, or whose run's folder has more than they."""
     return [
         Pending(run, file)

@@ -51,6 +51,7 @@ def test_labels_are_those_of_a_reader(name: SplitName) -> None:
     assert all(label == label_of(text) for text, label in samples(source, name))
 
 
+@pytest.mark.slow  # it counts over all rows
 def test_no_word_tells_the_label() -> None:
     """The baseline is the best rule on one word, chosen on the very sentences it is measured on."""
     train = samples(from_fields(SentenceGrammar), "train")
@@ -63,6 +64,7 @@ def test_no_word_tells_the_label() -> None:
     assert 0.5 + best < 0.53
 
 
+@pytest.mark.slow  # it counts over all rows
 def test_counting_words_tells_little_about_sentences_of_two_clauses() -> None:
     """The baseline is a linear classifier on all words at once."""
     from sklearn.feature_extraction.text import CountVectorizer
@@ -80,6 +82,7 @@ def test_counting_words_tells_little_about_sentences_of_two_clauses() -> None:
     assert accuracy < 0.66
 
 
+@pytest.mark.slow  # it counts over all rows
 def test_both_labels_are_as_common() -> None:
     labels = [label for _, label in samples(from_fields(SentenceGrammar), "train")]
     assert 0.48 < np.mean(labels) < 0.52

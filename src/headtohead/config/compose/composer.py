@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +42,17 @@ class _Chosen(NamedTuple):
 
     fields: Mapping[str, Any]
     choices: Mapping[Any, Any]
+
+
+@lru_cache(maxsize=64)
+def _plain_groups(root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: Hashable) -> _Chosen | None:
+    """Return what Hydra composes as plain fields, which is to be copied; None where one refers to another."""
+    from omegaconf import OmegaConf
+
+    composed, chosen = groups_by_hydra(root, choices, folders, state)
+    own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != _OF_HYDRA])
+    fields: Any = OmegaConf.to_container(own, resolve=False)
+    return _Chosen(fields, chosen) if is_plain(fields) else None
 
 
 class Composer:
@@ -115,12 +127,7 @@ class Composer:
 
     def _compose_groups(self, choices: tuple[str, ...], state: Hashable) -> _Chosen | None:
         """Return what Hydra composes as plain fields; None where one refers to another."""
-        from omegaconf import OmegaConf
-
-        composed, chosen = groups_by_hydra(self._root, choices, self._folders, state)
-        own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != _OF_HYDRA])
-        fields: Any = OmegaConf.to_container(own, resolve=False)
-        return _Chosen(fields, chosen) if is_plain(fields) else None
+        return deepcopy(_plain_groups(self._root, choices, self._folders, state))
 
     def _look_for_replaced(self, chosen: tuple[tuple[str, str | None], ...]) -> dict[str, str]:
         """Return the choices that a user's files replace; refuse a file that hides another one."""

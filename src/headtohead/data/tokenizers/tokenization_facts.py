@@ -14,7 +14,7 @@ from headtohead.data.data_source import SplitName
 from headtohead.data.tokenizers import Tokenizer
 from headtohead.data.tokenizers.tokenizer_cache import digest_of_texts
 
-_MOST = 2**22
+_MOST = 2**20
 """Characters of a split that are looked at: of more text, every so many-th text."""
 _LONGEST = 2**20
 """Characters of one text that are looked at."""
