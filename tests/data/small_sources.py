@@ -23,6 +23,7 @@ from headtohead.data.generated.number_words import NumberWords
 from headtohead.data.generated.pair_grammar import PairGrammar, SimilarityGrammar
 from headtohead.data.generated.pathfinder import Pathfinder, PathfinderPixels
 from headtohead.data.generated.qa_grammar import QaGrammar
+from headtohead.data.generated.random_tokens import RandomTokens
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
 from headtohead.data.generated.tagging_grammar import TaggingGrammar
@@ -49,6 +50,7 @@ PROCEDURAL: dict[str, Callable[..., DataSource]] = {
     "memorization": partial(from_fields, Memorization, **FEW, length=12, num_facts=9),
     "modular_addition": partial(ModularAddition, modulus=13),
     "noisy_recall": partial(from_fields, NoisyRecall, **FEW, length=24, num_pairs=3, num_symbols=8, num_noise=4),
+    "random_tokens": partial(from_fields, RandomTokens, **FEW, length=8, num_symbols=7),
     "reverse": partial(from_fields, Reverse, **FEW, length=8, min_length=3),
     "selective_copy": partial(from_fields, SelectiveCopy, **FEW, length=10, num_copied=3),
     "sort": partial(from_fields, Sort, **FEW, length=7, form="pairs"),

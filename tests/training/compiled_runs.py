@@ -42,6 +42,7 @@ FAMILIES: dict[str, list[str]] = {
 TASKS: dict[str, list[str]] = {
     "causal_lm": FAMILIES["decoder_only"],
     "classification": ["model=encoder_only", *LABELS, *SMALL],
+    "compression": ["data=random_tokens", "task=compression", *LANGUAGE, *SMALL],
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
     "masked_diffusion": ["model=encoder_only", "task=masked_diffusion", *LINES, *SMALL],

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
+from headtohead.architectures.reconstruction_head import Reconstruction
 from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLanguageModel, MaskedLanguageModelAndPair
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import CostQuery, Costs
@@ -29,6 +30,7 @@ HeadName = Literal[
     "regressor",
     "tagger",
     "span",
+    "reconstruction",
 ]
 
 
@@ -222,6 +224,7 @@ def name_of(head: Head) -> HeadName:
         Regressor: "regressor",
         Tagger: "tagger",
         Span: "span",
+        Reconstruction: "reconstruction",
     }
     return names[type(head)]
 
@@ -260,6 +263,8 @@ def make_head(
         raise UsageError(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
+    if name == "reconstruction":
+        return Reconstruction(d_model, vocab_size, norm=norm)
     if name == "masked_language_model_and_pair":
         return MaskedLanguageModelAndPair(
             d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, pooling=pooling, activation=activation

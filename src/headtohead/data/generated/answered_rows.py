@@ -109,8 +109,7 @@ class AnsweredSource(CachedSource):
         num_rows = self.sizes[name]
         tokens, targets = self._rows(num_rows, generator)
         for _ in range(_NUM_TRIES):
-            first = np.unique(np.concatenate([earlier, tokens]), axis=0, return_index=True)[1]
-            distinct = np.sort(first[first >= len(earlier)]) - len(earlier)
+            distinct = distinct_from(earlier, tokens)
             if len(distinct) == num_rows:
                 return tokens, targets
             more = self._rows(num_rows - len(distinct), generator)
@@ -141,6 +140,13 @@ class AnsweredRows(CachedSplit):
 
     def batch(self, rows: np.ndarray) -> Batch:
         return Batch(rows=as_tensor(rows), tokens=as_tensor(self._tokens[rows]), targets=as_tensor(self._targets[rows]))
+
+
+def distinct_from(earlier: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Return the indices of the rows that occur for the first time, and not among the earlier ones."""
+    first = np.unique(np.concatenate([earlier, tokens]), axis=0, return_index=True)[1]
+    distinct: np.ndarray = np.sort(first[first >= len(earlier)]) - len(earlier)
+    return distinct
 
 
 def sample_without_replacement(
