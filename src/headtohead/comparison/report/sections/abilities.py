@@ -1,8 +1,6 @@
-"""Who can do what: contestants by abilities as a heat map, where a comparison crosses them with data or tasks."""
+"""Draw who can do what: contestants by abilities as a heat map, where a comparison crosses them with data or tasks."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from headtohead.comparison.analyses.ability_scores import AbilityScore, AbilityScores, scores_of_tasks
 from headtohead.comparison.comparison_results import ComparisonResults
@@ -40,7 +38,7 @@ def _heat_map(scores: AbilityScores) -> ReportFigure:
         for ability in scores.abilities
         if (one := scores.of(name, ability)) is not None and one.score is not None
     ]
-    trace: dict[str, Any] = {
+    trace: dict[str, object] = {
         "type": "heatmap",
         "x": [ability for _, ability, _ in drawn],
         "y": [name for name, _, _ in drawn],
