@@ -109,6 +109,7 @@ RUNS = {
     "model=recurrent": (),
     "model=recurrent_encoder_decoder": ("task=seq2seq", "data=reverse", "data.form=pairs", *ROWS),
     "model=cnn": IMAGES,
+    "model=convnext": IMAGES,
     "model=mlp": IMAGES,
     "model=resnet": IMAGES,
     "model=vision_transformer": (*IMAGES, "augmentation=mixup"),

@@ -81,6 +81,10 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "ViT, images of one channel, odd heads and widths, eps": (
         "vit", {**FIVE_HEADS, "num_hidden_layers": 3, "intermediate_size": 17, "image_size": 12, "patch_size": 4,
                 "num_channels": 1, "num_labels": 5, "layer_norm_eps": 1e-2, "hidden_act": "relu", **EAGER}),
+    "ConvNeXt, an odd grid, three stages, no layer scale, eps": (
+        "convnext", {"hidden_sizes": [5, 10, 20], "depths": [2, 1, 3], "num_stages": 3, "image_size": 12,
+                     "patch_size": 2, "num_labels": 5, "layer_norm_eps": 1e-2, "layer_scale_init_value": 0.0,
+                     "hidden_act": "relu"}),
     "Mamba, odd width, narrow convolution, biases, eps": (
         "mamba", {**COMMON, "hidden_size": 21, "num_hidden_layers": 3, "state_size": 5, "expand": 3, "conv_kernel": 3,
                   "time_step_rank": 3, "use_bias": True, "layer_norm_epsilon": 1e-2, "use_cache": False}),

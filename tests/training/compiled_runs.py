@@ -23,6 +23,7 @@ NARROW = ["model.d_model=16"]
 FAMILIES: dict[str, list[str]] = {
     "bag_of_words": ["model=bag_of_words", *LABELS],
     "cnn": ["model=cnn", *IMAGES],
+    "convnext": ["model=convnext", *IMAGES],
     "decoder_only": [*LINES, *SMALL],
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", *PAIRS, *SMALL],
     "encoder_only": [*MASKED, *SMALL],

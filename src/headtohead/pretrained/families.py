@@ -15,6 +15,7 @@ from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
@@ -48,6 +49,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     T5Family(),
     BartFamily(),
     VitFamily(),
+    ConvNextFamily(),
     MambaFamily(),
     Mamba2Family(),
     RwkvFamily(),

@@ -60,6 +60,8 @@ def feedforward_width(model: Mapping[str, Any]) -> int:
 Hub = Mapping[str, Any]
 """A checkpoint's config.json, completed with the defaults of its class."""
 
+HubConfig = dict[str, Any]
+"""A config.json to be written."""
 Architectures = Mapping[str, HeadName | None]
 """The hub's classes, each with the head of ours that its own is; None where it has none that we could take."""
 Accepted = Mapping[str, tuple[Any, ...]]
@@ -96,6 +98,8 @@ class ModelFamily(ABC):
     model_type: ClassVar[str]
     """That of config.json."""
     architectures: ClassVar[Architectures]
+    made_of_mixers: ClassVar[bool] = True
+    """Whether its models are stacks of mixers, as almost all are."""
     prefix: ClassVar[str] = ""
     """The prefix of the body's names in a model with a head, absent in one without."""
     heads: ClassVar[tuple[str, ...]] = ()
@@ -203,7 +207,7 @@ class ModelFamily(ABC):
         del hub
         return {}
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Mapping[str, Any]) -> HubConfig:
         """Return config.json for a model of ours from its composed configuration; raise InexpressibleError."""
         del model
         raise InexpressibleError(f"models are read from the form of {self.model_type}, not written in it")
