@@ -51,6 +51,7 @@ def inputs_of(model: Architecture, num_rows: int = 2) -> dict[str, Tensor]:
         ("cnn", (3, 5)),
         ("resnet", (3, 5)),
         ("convnext", (3, 5)),
+        ("swin", (3, 5)),
         ("mlp_of_words", (3, 5)),
         ("mlp_of_pixels", (3, 5)),
         ("text_cnn", (3, 5)),

@@ -21,6 +21,7 @@ from transformers import (
     LongformerForSequenceClassification,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
+    SwinForImageClassification,
     T5ForConditionalGeneration,
     ViTForImageClassification,
 )
@@ -38,6 +39,7 @@ from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 from parity.parity import TASKS, redraw
@@ -67,6 +69,12 @@ VIT = (
 CONVNEXT = (
     "task=image_classification", "data=digits", "model=convnext", "model.d_model=24", "model.num_layers=3",
     "model.num_classes=5", "model.image_shape=[3,12,8]", "model.activation=silu",
+)  # fmt: skip
+
+SWIN = (
+    "task=image_classification", "data=digits", "model=swin", "model.d_model=24", "model.num_layers=5",
+    "model.depths=[3,2]", "model.num_heads=6", "model.num_classes=5", "model.image_shape=[3,12,8]",
+    "model.patch_size=1", "model.window=2", "model.multiple=1.5",
 )  # fmt: skip
 
 
@@ -114,6 +122,7 @@ MODELS = {
     "T5 v1.1": Exported(T5Family(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
     "BART": Exported(BartFamily(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
     "ViT": Exported(VitFamily(), "classifier", ViTForImageClassification, VIT),
+    "Swin": Exported(SwinFamily(), "classifier", SwinForImageClassification, SWIN),
     "ConvNeXt": Exported(ConvNextFamily(), "classifier", ConvNextForImageClassification, CONVNEXT),
 }
 
@@ -201,6 +210,7 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
         ),
         ("BART", "model/position@model.decoder.position=none", "model.decoder.position=NoPosition .* form of bart"),
         ("ViT", "model.pooling=mean", "model.pooling=mean .* supports only cls"),
+        ("Swin", "model.norm.eps=1e-3", "model.norm.eps=0.001 .* form of swin, which supports only 1e-05"),
         ("ConvNeXt", "model.kernel=5", "model.kernel=5 .* form of convnext, which supports only 7"),
     ],
 )

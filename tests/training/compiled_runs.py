@@ -37,6 +37,7 @@ FAMILIES: dict[str, list[str]] = {
     "recurrent_gemma": ["model=recurrent_gemma", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent_encoder_decoder": ["model=recurrent_encoder_decoder", "task=seq2seq", *PAIRS, *NARROW],
     "resnet": ["model=resnet", *IMAGES],
+    "swin": ["model=swin", *IMAGES, "model.window=2"],
     "text_cnn": ["model=text_cnn", *LABELS, *NARROW],
     "vision_transformer": ["model=vision_transformer", *IMAGES, *SMALL],
 }  # fmt: skip

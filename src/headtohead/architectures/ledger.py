@@ -120,7 +120,7 @@ def _palm(
     mixers = [module for module in modules if isinstance(module, Mixer)]
     if any(isinstance(module, CrossMixer) for module in modules):
         return None
-    attention = [mixer for mixer in mixers if isinstance(mixer, SoftmaxAttention)]
+    attention = [mixer for mixer in mixers if isinstance(mixer, SoftmaxAttention) and mixer.meets_every_token]
     if not attention or len(attention) != len(mixers):
         return None
     vocabulary = sum(row.costs.forward_flops for row in rows if row.kind == "unembedding") / 2 / (scored or tokens)

@@ -142,7 +142,8 @@ def _as_tokens(x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L C"]:
 
 
 def _as_image(x: Float[Tensor, "B L C"], grid: Grid) -> Float[Tensor, "B C H W"]:
-    return x.mT.unflatten(2, grid)
+    image: Tensor = x.mT.unflatten(2, grid)
+    return image
 
 
 def _norm_costs(norm: Norm, grid: Grid, query: CostQuery) -> Costs:

@@ -126,6 +126,7 @@ def _watch(
     """Record a mixer's weights for the same input just before it is called."""
     assert isinstance(part, HasAttentionMaps)
     x, context = args
+    grid = part.grid or grid
     is_cross = isinstance(part, CrossMixer)
     weights, channels = _by_group(part.attention(x, context, causal=causal).float())
     query_valid, key_valid = context.valid, context.memory_valid if is_cross else context.valid

@@ -28,6 +28,7 @@ from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFam
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
+from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 
@@ -50,6 +51,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     BartFamily(),
     VitFamily(),
     ConvNextFamily(),
+    SwinFamily(),
     MambaFamily(),
     Mamba2Family(),
     RwkvFamily(),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from headtohead.config.rules.config_view import ConfigView
 
-_WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "text_cnn", "bag_of_words", "external")
+_WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "swin", "text_cnn", "bag_of_words", "external")
 
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
