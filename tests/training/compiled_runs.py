@@ -51,6 +51,7 @@ TASKS: dict[str, list[str]] = {
         "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",
         "data.documents=line", "data.tokenizer=char", "data.batch_size=8", *SMALL,
     ],
+    "masked_image_modeling": ["model=vision_transformer", *IMAGES, "task=masked_image_modeling", *SMALL],
     "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
     "seq2seq": FAMILIES["encoder_decoder"],
     "seq2seq_at_once": ["model=encoder_only", "task=seq2seq_at_once", *PAIRS, *SMALL],

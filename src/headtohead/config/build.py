@@ -46,11 +46,17 @@ _TOO_LARGE = ("overflow", "too large to convert")
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
     """Rows of the train split that it shows are among those that the run learns from."""
     check_kind(config, spec)
-    task: Task = make(config["task"])
+    task: Task = make(_task_node(config))
     try:
         return task.bind(replace(spec, open_train=_opener_of_training_rows(config, spec)))
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _task_node(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the node of the task with nothing left to the model."""
+    node: Mapping[str, Any] = config["task"]
+    return {**node, "patch_size": config["model"]["patch_size"]} if node.get("patch_size", 0) is None else node
 
 
 def _opener_of_training_rows(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
