@@ -32,22 +32,22 @@ def tokens(num_rows: int = 2) -> Tensor:
     return torch.randn(num_rows, GRID[0] * GRID[1], 8, generator=generator, dtype=torch.float64)
 
 
-def places() -> tuple[Tensor, Tensor]:
-    """The row and the column of every token."""
+def rows_and_columns() -> tuple[Tensor, Tensor]:
+    """Return the row and the column of every token."""
     index = torch.arange(GRID[0] * GRID[1])
     return index // GRID[1], index % GRID[1]
 
 
 def seen(shift: int) -> Tensor:
-    """Whether two tokens are in the same window, where windows begin at `shift` and none wraps around an edge."""
-    windows_of = [torch.div(side - shift, WINDOW, rounding_mode="floor") for side in places()]
+    """Return whether two tokens are in the same window, where windows begin at `shift` and none wraps around an edge."""
+    windows_of = [torch.div(side - shift, WINDOW, rounding_mode="floor") for side in rows_and_columns()]
     same = [window[:, None] == window[None, :] for window in windows_of]
     return same[0] & same[1]
 
 
 def slow(mixer: ShiftedWindowAttention, x: Tensor, shift: int) -> Tensor:
-    """The same over all pairs of tokens at once."""
-    rows, columns = places()
+    """Return the same over all pairs of tokens at once."""
+    rows, columns = rows_and_columns()
     apart = [(side[:, None] - side[None, :]).clamp(1 - WINDOW, WINDOW - 1) + WINDOW - 1 for side in (rows, columns)]
     bias = mixer.table[apart[0] * (2 * WINDOW - 1) + apart[1]].permute(2, 0, 1)
     q, k, v = (part(x).unflatten(-1, (2, 4)).transpose(1, 2) for part in (mixer.query, mixer.key, mixer.value))

@@ -29,7 +29,7 @@ BLOCK = {
 
 
 def named() -> dict[str, str]:
-    """Their names by ours."""
+    """Return their names by ours."""
     layers = {"stack": "vit.layers", "head.stack": "decoder.decoder_layers"}
     modules = {
         **{f"{our}.blocks.{n}.{a}": f"{their}.{n}.{b}" for our, their in layers.items() for n in (0, 1)
@@ -48,7 +48,7 @@ def named() -> dict[str, str]:
 
 
 def as_ours(name: str, theirs: Tensor, like: Tensor) -> Tensor:
-    """Their values of a patch are in the order of pixels, ours in that of channels."""
+    """Return their weight as ours: their values of a patch are in the order of pixels, ours in that of channels."""
     if name.startswith("head.pixels."):
         return theirs.unflatten(0, (PATCH * PATCH, CHANNELS)).transpose(0, 1).reshape(like.shape)
     return theirs.reshape(like.shape)

@@ -90,7 +90,7 @@ def test_hidden_pixels_change_nothing_that_is_restored(changes: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("changes", [{"position": Learned}, {"pooling": "mean", "position": Rotary2d}], ids=str)
-def test_the_encoder_places_visible_patches_where_they_are(changes: dict[str, Any]) -> None:
+def test_the_encoder_indices_visible_patches_where_they_are(changes: dict[str, Any]) -> None:
     model, batch = model_of(**changes), exact_batch()
     everything = torch.arange(16).expand(4, -1)
     torch.testing.assert_close(
@@ -164,8 +164,8 @@ def test_maps_lie_on_the_whole_grid_with_nothing_where_nothing_was_seen() -> Non
     assert [one.name for one in maps] == ["stack.0.mixer", "stack.1.mixer"]
     assert maps[0].weights.shape == (2, 2, 17, 17)
     for row, hidden in enumerate(hidden_of(view)):
-        places = torch.tensor(sorted(hidden)) + 1
-        assert maps[0].weights[row][:, places].abs().max() == maps[0].weights[row][:, :, places].abs().max() == 0
+        indices = torch.tensor(sorted(hidden)) + 1
+        assert maps[0].weights[row][:, indices].abs().max() == maps[0].weights[row][:, :, indices].abs().max() == 0
         assert maps[0].query_valid[row].nonzero().flatten().tolist() == [0, *(view.visible[row] + 1).tolist()]
     total: Tensor = maps[0].weights.sum(-1)
     torch.testing.assert_close(total, maps[0].query_valid[:, None].expand_as(total).float())

@@ -82,7 +82,8 @@ class ClassToken(Component):
 def split_patches(images: Float[Tensor, "B C H W"], size: int) -> Float[Tensor, "B P E"]:
     """Return the values of square patches, row by row; within a patch, channel by channel."""
     grid = images.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # B C rows size columns size
-    return grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2).flatten(2)
+    patches: Tensor = grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2).flatten(2)
+    return patches
 
 
 class PatchEmbedding(Component):

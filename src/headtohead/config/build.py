@@ -22,7 +22,7 @@ from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
 from headtohead.config.rules.data_rules import check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
-from headtohead.config.run_config import RunConfig
+from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
@@ -53,9 +53,9 @@ def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
         raise ConfigurationError(str(error)) from error
 
 
-def _task_node(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _task_node(config: Node) -> Node:
     """Return the node of the task with nothing left to the model."""
-    node: Mapping[str, Any] = config["task"]
+    node: Node = config["task"]
     return {**node, "patch_size": config["model"]["patch_size"]} if node.get("patch_size", 0) is None else node
 
 

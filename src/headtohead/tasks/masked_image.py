@@ -121,7 +121,8 @@ class MaskedImageModelling(Task):
             )
         restored, targets = model(**batch.inputs()), targets_of(batch)
         wide = restored.float() if restored.dtype.itemsize < 4 else restored
-        return (_chosen(wide, _hidden(batch, restored.shape[1])) - targets.to(wide.dtype)).square()
+        predicted = _chosen(wide, _hidden(batch, restored.shape[1]))
+        return (predicted - targets.to(wide.dtype)).square()
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:

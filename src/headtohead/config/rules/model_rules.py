@@ -62,7 +62,8 @@ def _hidden_patches(view: ConfigView) -> Iterator[str]:
         if view.task_value("head") == "pixel_decoder" and side.can("mixer", "needs_length"):
             yield (
                 f"{view.chosen_of(side, 'mixer')} has a weight for every place of a sequence, and "
-                f"{view.chosen('task')} shows the model some patches of an image alone: use model/mixer=softmax_attention"
+                f"{view.chosen('task')} shows the model some patches of an image alone: use "
+                "model/mixer=softmax_attention"
             )
 
 
