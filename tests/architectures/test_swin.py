@@ -39,7 +39,7 @@ def rows_and_columns() -> tuple[Tensor, Tensor]:
 
 
 def seen(shift: int) -> Tensor:
-    """Return whether two tokens are in the same window, where windows begin at `shift` and none wraps around an edge."""
+    """Return whether two tokens are in the same window, where windows begin at `shift` and none wraps around."""
     windows_of = [torch.div(side - shift, WINDOW, rounding_mode="floor") for side in rows_and_columns()]
     same = [window[:, None] == window[None, :] for window in windows_of]
     return same[0] & same[1]

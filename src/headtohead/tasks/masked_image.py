@@ -142,7 +142,9 @@ class MaskedImageModelling(Task):
         assert batch.images is not None and batch.visible is not None, "view makes them"
         seen = _chosen(split_patches(batch.images, self.patch_size), batch.visible)
         by_channel = seen.unflatten(2, (batch.images.shape[1], -1)).mean((1, 3))
-        return (targets - by_channel.repeat_interleave(self.patch_size**2, dim=1)[:, None]).square()
+        guess = by_channel.repeat_interleave(self.patch_size**2, dim=1)[:, None]
+        errors: Tensor = (targets - guess).square()
+        return errors
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
