@@ -14,6 +14,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification, ImageClassification
 from headtohead.tasks.masked_diffusion import MaskedDiffusion
+from headtohead.tasks.masked_image import MaskedImageModelling
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.multiple_choice import MultipleChoice
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
@@ -62,9 +63,9 @@ class TaskCase:
         return self.make().bind(self.spec)
 
     def model(self) -> Architecture:
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {"head": self.make().head}
         if self.family != "vision_transformer":
-            changes |= {"head": self.make().head, "max_length": None}
+            changes |= {"max_length": None}
         if self.family != "encoder_decoder":
             changes["num_classes"] = self.spec.num_classes
         return small_model(self.family, **changes)
@@ -84,6 +85,9 @@ TASKS: dict[str, TaskCase] = {
     "masked_lm": TaskCase(lambda: MaskedLanguageModelling(mask_rate=0.4), "encoder_only", LANGUAGE, language_batch),
     "masked_lm_next_sentence": TaskCase(
         lambda: MaskedLanguageModellingWithNextSentence(mask_rate=0.4), "encoder_only", NEXT, sentence_pair_batch
+    ),
+    "masked_image_modeling": TaskCase(
+        lambda: MaskedImageModelling(patch_size=2), "vision_transformer", IMAGES, image_batch
     ),
     "multiple_choice": TaskCase(MultipleChoice, "decoder_only", SPELLED, sentence_pair_batch),
     "seq2seq": TaskCase(SequenceToSequence, "encoder_decoder", PAIRS, pair_batch),

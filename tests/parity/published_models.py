@@ -93,6 +93,17 @@ MODELS: dict[str, PublishedModel] = {
                 "image_size": 12, "patch_size": 4, "num_labels": 5},
         task=("task=image_classification", "data=digits", "model.num_classes=5"), head="classifier", asks="images",
     ),
+    "convnext": PublishedModel(
+        "ConvNext", {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "image_size": 12, "patch_size": 2,
+                     "num_labels": 5},
+        task=("task=image_classification", "data=digits", "model.num_classes=5", "model.image_shape=[3,12,12]"),
+        head="classifier", asks="images",
+    ),
+    "swin": PublishedModel(
+        "Swin", {"embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "window_size": 3, "image_size": 12,
+                 "patch_size": 2, "num_labels": 5},
+        task=("task=image_classification", "data=digits", "model.num_classes=5"), head="classifier", asks="images",
+    ),
     "mamba": PublishedModel("Mamba", {**_STATES, "state_size": 6}),
     "mamba2": PublishedModel("Mamba2", {**_STATES, "state_size": 6, "num_heads": 4, "head_dim": 12, "n_groups": 2}),
     "rwkv": PublishedModel(

@@ -23,6 +23,7 @@ NARROW = ["model.d_model=16"]
 FAMILIES: dict[str, list[str]] = {
     "bag_of_words": ["model=bag_of_words", *LABELS],
     "cnn": ["model=cnn", *IMAGES],
+    "convnext": ["model=convnext", *IMAGES],
     "decoder_only": [*LINES, *SMALL],
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", *PAIRS, *SMALL],
     "encoder_only": [*MASKED, *SMALL],
@@ -36,6 +37,7 @@ FAMILIES: dict[str, list[str]] = {
     "recurrent_gemma": ["model=recurrent_gemma", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent_encoder_decoder": ["model=recurrent_encoder_decoder", "task=seq2seq", *PAIRS, *NARROW],
     "resnet": ["model=resnet", *IMAGES],
+    "swin": ["model=swin", *IMAGES, "model.window=2"],
     "text_cnn": ["model=text_cnn", *LABELS, *NARROW],
     "vision_transformer": ["model=vision_transformer", *IMAGES, *SMALL],
 }  # fmt: skip
@@ -49,6 +51,7 @@ TASKS: dict[str, list[str]] = {
         "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",
         "data.documents=line", "data.tokenizer=char", "data.batch_size=8", *SMALL,
     ],
+    "masked_image_modeling": ["model=vision_transformer", *IMAGES, "task=masked_image_modeling", *SMALL],
     "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
     "seq2seq": FAMILIES["encoder_decoder"],
     "seq2seq_at_once": ["model=encoder_only", "task=seq2seq_at_once", *PAIRS, *SMALL],

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
+from headtohead.architectures.pixel_decoder import PixelDecoder
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLanguageModel, MaskedLanguageModelAndPair
 from headtohead.components.block_parts import Norm
@@ -29,6 +30,7 @@ HeadName = Literal[
     "regressor",
     "tagger",
     "span",
+    "pixel_decoder",
 ]
 
 
@@ -222,6 +224,7 @@ def name_of(head: Head) -> HeadName:
         Regressor: "regressor",
         Tagger: "tagger",
         Span: "span",
+        PixelDecoder: "pixel_decoder",
     }
     return names[type(head)]
 
@@ -244,6 +247,8 @@ def make_head(
     """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
         raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
+    if name == "pixel_decoder":
+        raise UsageError("head=pixel_decoder restores patches of images: choose model=vision_transformer.")
     if name == "span":
         return Span(d_model)
     if name == "regressor":

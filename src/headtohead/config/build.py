@@ -22,7 +22,7 @@ from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
 from headtohead.config.rules.data_rules import check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
-from headtohead.config.run_config import RunConfig
+from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
@@ -46,11 +46,17 @@ _TOO_LARGE = ("overflow", "too large to convert")
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
     """Rows of the train split that it shows are among those that the run learns from."""
     check_kind(config, spec)
-    task: Task = make(config["task"])
+    task: Task = make(_task_node(config))
     try:
         return task.bind(replace(spec, open_train=_opener_of_training_rows(config, spec)))
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _task_node(config: Node) -> Node:
+    """Return the node of the task with nothing left to the model."""
+    node: Node = config["task"]
+    return {**node, "patch_size": config["model"]["patch_size"]} if node.get("patch_size", 0) is None else node
 
 
 def _opener_of_training_rows(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:

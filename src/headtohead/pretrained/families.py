@@ -15,6 +15,7 @@ from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
@@ -27,6 +28,7 @@ from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFam
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
+from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 
@@ -48,6 +50,8 @@ FAMILIES: tuple[ModelFamily, ...] = (
     T5Family(),
     BartFamily(),
     VitFamily(),
+    ConvNextFamily(),
+    SwinFamily(),
     MambaFamily(),
     Mamba2Family(),
     RwkvFamily(),

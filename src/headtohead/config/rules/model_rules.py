@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 from headtohead.config.rules.config_view import ConfigView
 
-_WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "bag_of_words", "external")
+_WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "swin", "text_cnn", "bag_of_words", "external")
 
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_both_ways, _module, _checkpointing, _drop_path)
+    return (_both_ways, _module, _checkpointing, _drop_path, _hidden_patches)
 
 
 def _both_ways(view: ConfigView) -> Iterator[str]:
@@ -53,6 +53,17 @@ def _drop_path(view: ConfigView) -> Iterator[str]:
             yield (
                 f"model.drop_path={rate} skips branches of a residual stream, and "
                 f"{view.chosen_of(side, 'residual')} has no stream: set model.drop_path=0, or choose model/residual=pre"
+            )
+
+
+def _hidden_patches(view: ConfigView) -> Iterator[str]:
+    """Refuse mixers that have a weight for every place of a stack that sees some places alone."""
+    for side in view.sides():
+        if view.task_value("head") == "pixel_decoder" and side.can("mixer", "needs_length"):
+            yield (
+                f"{view.chosen_of(side, 'mixer')} has a weight for every place of a sequence, and "
+                f"{view.chosen('task')} shows the model some patches of an image alone: use "
+                "model/mixer=softmax_attention"
             )
 
 

@@ -1,0 +1,94 @@
+"""A convolutional network with the parts of a transformer (Liu et al. 2022, https://arxiv.org/abs/2201.03545)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.architectures.architecture import CostRow, InputSize, required
+from headtohead.architectures.heads import ClassHeadFields
+from headtohead.architectures.image_convolution import Convolutional
+from headtohead.components.block_parts import Norm, NormFactory
+from headtohead.components.component import Context, Initialisation
+from headtohead.components.convnext_layers import ConvNextBlock, Downsampling, PatchStem
+from headtohead.components.convolutions import stages
+from headtohead.components.feedforwards import Activation
+from headtohead.components.norms import LayerNorm
+from headtohead.errors import UsageError
+from headtohead.ranges import Depth, Length, Multiple, NotNegative, Positive, Probability, Width
+
+
+class ConvNext(Convolutional):
+    """Patches, then stages of blocks, each stage but the first after a halving of the grid; the mean over all places,
+    normalised, is the one vector that the head reads."""
+
+    family = "convnext"
+
+    def __init__(
+        self,
+        d_model: Width,
+        num_layers: Depth,
+        *,
+        norm: NormFactory,
+        initialisation: Initialisation,
+        image_shape: Sequence[Length] | None,
+        classes: ClassHeadFields,
+        patch_size: Width = 2,
+        num_stages: Depth = 2,
+        depths: Sequence[Depth] | None = None,
+        kernel: Width = 7,
+        multiple: Multiple = 4.0,
+        activation: Activation = "gelu",
+        layer_scale: NotNegative = 1e-6,
+        pooled_eps: Positive | None = None,
+        dropout: Probability = 0.0,
+        drop_path: Probability = 0.0,
+    ) -> None:
+        super().__init__(d_model, num_layers, image_shape)
+        patch_size = required("patch_size", patch_size, "")
+        for layer, (width, stride) in enumerate(stages(d_model, num_layers, num_stages, depths)):
+            if not self.layers:
+                self.layers.append(PatchStem(width, self.image_shape, patch_size, norm=norm))
+            elif stride > 1:
+                self.layers.append(Downsampling(width // 2, width, self.grid, norm=norm))
+            self.layers.append(
+                ConvNextBlock(
+                    width,
+                    self.grid,
+                    norm=norm,
+                    kernel=kernel,
+                    multiple=multiple,
+                    activation=activation,
+                    layer_scale=layer_scale,
+                    drop_path=drop_path * layer / max(num_layers - 1, 1),
+                )
+            )
+        self.pooled_norm = _with_eps(norm(d_model), pooled_eps)
+        self.finish(classes.make(d_model, norm=norm, dropout=dropout), initialisation)
+
+    def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 1 D"]:
+        pooled: Tensor = self.pooled_norm(super().features(images).mean(1, keepdim=True), Context())
+        return pooled
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        query = size.query(self.num_tokens(size))
+        yield from self.layer_rows(query)
+        pooled = self.pooled_norm.costs(replace(query, length=1))
+        yield CostRow("pooled_norm", "norm", replace(pooled, state_elements=0))
+        yield from (CostRow(*row) for row in self.head.cost_rows(query))
+
+
+def _with_eps(norm: Norm, eps: float | None) -> Norm:
+    """Return the norm with an epsilon of its own, which only a layer norm may have: published files differ in it."""
+    if eps is None:
+        return norm
+    if not isinstance(norm, LayerNorm):
+        raise UsageError(
+            f"model.pooled_eps={eps} is the epsilon of a layer norm, and model/norm makes {type(norm).__name__}: set "
+            "model.pooled_eps=null, or choose model/norm=layer_norm"
+        )
+    norm.eps = eps
+    return norm
