@@ -15,6 +15,7 @@ from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification, ImageClassification
 from headtohead.tasks.masked_diffusion import MaskedDiffusion
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
+from headtohead.tasks.multi_token_prediction import MultiTokenPrediction
 from headtohead.tasks.multiple_choice import MultipleChoice
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq import SequenceToSequence
@@ -64,7 +65,9 @@ class TaskCase:
     def model(self) -> Architecture:
         changes: dict[str, Any] = {}
         if self.family != "vision_transformer":
-            changes |= {"head": self.make().head, "max_length": None}
+            task = self.make()
+            changes |= {"head": task.head, "max_length": None}
+            changes |= {name: getattr(task, name) for name in task.head_fields}
         if self.family != "encoder_decoder":
             changes["num_classes"] = self.spec.num_classes
         return small_model(self.family, **changes)
@@ -85,6 +88,7 @@ TASKS: dict[str, TaskCase] = {
     "masked_lm_next_sentence": TaskCase(
         lambda: MaskedLanguageModellingWithNextSentence(mask_rate=0.4), "encoder_only", NEXT, sentence_pair_batch
     ),
+    "multi_token_prediction": TaskCase(MultiTokenPrediction, "decoder_only", LANGUAGE, language_batch),
     "multiple_choice": TaskCase(MultipleChoice, "decoder_only", SPELLED, sentence_pair_batch),
     "seq2seq": TaskCase(SequenceToSequence, "encoder_decoder", PAIRS, pair_batch),
     "seq2seq_at_once": TaskCase(SequenceToSequenceAtOnce, "encoder_only", PAIRS, pair_batch),

@@ -33,6 +33,7 @@ CHANGED_TEXT = "augmentation=[token_dropping,swapping,span_masking]"
 CHANGED_IMAGES = "augmentation=[resized_crop,horizontal_flip,rand_augment,colour_jitter,random_erasing,mixup]"
 RUNS = {
     "decoder": [*DECODER, "data.tokenizer=char"],
+    "several tokens": ["task=multi_token_prediction", *DECODER, "data.tokenizer=char"],
     "recurrent": [*DECODER, "model/mixer=lstm", "model/position=none"],
     "masked": ENCODER,
     "diffused": ["task=masked_diffusion", *(word for word in ENCODER if not word.startswith("task="))],

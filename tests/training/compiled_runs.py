@@ -44,6 +44,7 @@ TASKS: dict[str, list[str]] = {
     "classification": ["model=encoder_only", *LABELS, *SMALL],
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
+    "multi_token_prediction": ["task=multi_token_prediction", *LINES, *SMALL],
     "masked_diffusion": ["model=encoder_only", "task=masked_diffusion", *LINES, *SMALL],
     "masked_lm_next_sentence": [
         "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",

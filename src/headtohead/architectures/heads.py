@@ -12,17 +12,23 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
-from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLanguageModel, MaskedLanguageModelAndPair
+from headtohead.architectures.vocabulary_heads import (
+    LanguageModel,
+    MaskedLanguageModel,
+    MaskedLanguageModelAndPair,
+    MultiTokenLanguageModel,
+)
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Vocabulary
+from headtohead.ranges import Count, Vocabulary
 
 HeadName = Literal[
     "language_model",
+    "multi_token_language_model",
     "masked_language_model",
     "masked_language_model_and_pair",
     "classifier",
@@ -32,6 +38,15 @@ HeadName = Literal[
 ]
 
 
+NEXT_TOKEN_HEADS: tuple[HeadName, ...] = ("language_model", "multi_token_language_model")
+"""Heads whose logits are those of the next token."""
+
+
+def published_head(head: HeadName) -> HeadName:
+    """Return the head of published checkpoints that this one begins with."""
+    return "language_model" if head in NEXT_TOKEN_HEADS else head
+
+
 @dataclass(frozen=True)
 class HeadFields(FieldGroup):
     """The head of a model over tokens, and where the weights of its logits come from."""
@@ -39,6 +54,8 @@ class HeadFields(FieldGroup):
     head: HeadName = "language_model"
     tie_weights: bool = True
     head_bias: bool = False
+    num_future_tokens: Count = 1
+    """The tokens that a head of several predicts from every position; the task gives it."""
 
     def tied_to(self, embedding: nn.Parameter) -> nn.Parameter | None:
         """Return the embedding where the head shares its weights."""
@@ -216,6 +233,7 @@ def name_of(head: Head) -> HeadName:
     """Return the task's name for a head of this class."""
     names: dict[type[Head], HeadName] = {
         LanguageModel: "language_model",
+        MultiTokenLanguageModel: "multi_token_language_model",
         MaskedLanguageModel: "masked_language_model",
         MaskedLanguageModelAndPair: "masked_language_model_and_pair",
         Classifier: "classifier",
@@ -240,6 +258,7 @@ def make_head(
     pooler: str = "none",
     activation: Activation = "gelu",
     scale_logits: bool = False,
+    num_future_tokens: int = 1,
 ) -> Head:
     """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
@@ -266,4 +285,8 @@ def make_head(
         )
     if name == "masked_language_model":
         return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+    if name == "multi_token_language_model":
+        return MultiTokenLanguageModel(
+            d_model, vocab_size, num_future_tokens=num_future_tokens, tied_to=tied_to, bias=bias, scale=scale_logits
+        )
     return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits)

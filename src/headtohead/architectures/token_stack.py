@@ -66,6 +66,7 @@ def _head(
         dropout=options.dropout,
         pooler=pooler,
         activation=activation,
+        num_future_tokens=output.num_future_tokens,
     )
 
 

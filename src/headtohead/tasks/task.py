@@ -47,6 +47,8 @@ class Task(nn.Module, ABC):
     """
 
     head: ClassVar[HeadName]
+    head_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields of the task that its head is built with."""
     families: ClassVar[tuple[str, ...]]
     """Architecture families that can do this task."""
     data_kinds: ClassVar[tuple[str, ...]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from headtohead.architectures.heads import NEXT_TOKEN_HEADS
 from headtohead.config.rules.config_view import ConfigView
 
 _WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "bag_of_words", "external")
@@ -17,7 +18,7 @@ def _both_ways(view: ConfigView) -> Iterator[str]:
     if view.model_value("family") != "decoder_only":
         return
     head, both = view.task_value("head") or "", view.model.get("bidirectional")
-    if head == "language_model" and both:
+    if head in NEXT_TOKEN_HEADS and both:
         yield (
             f"{view.chosen('task')} asks for the next token, and model.bidirectional=true lets the model see it: set "
             "model.bidirectional=false, or choose task=masked_lm"
