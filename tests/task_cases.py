@@ -21,6 +21,7 @@ from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSenten
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceAtOnce, SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
+from headtohead.tasks.span_corruption import SpanCorruption, SpanCorruptionInOneRow
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from headtohead.tasks.task import Task
@@ -65,8 +66,8 @@ class TaskCase:
     def model(self) -> Architecture:
         changes: dict[str, Any] = {}
         if self.family != "vision_transformer":
-            task = self.make()
-            changes |= {"head": task.head, "max_length": None}
+            task = self.task()
+            changes |= {"head": task.head, "max_length": None, "vocab_size": task.spec.vocab_size}
             changes |= {name: getattr(task, name) for name in task.head_fields}
         if self.family != "encoder_decoder":
             changes["num_classes"] = self.spec.num_classes
@@ -94,6 +95,8 @@ TASKS: dict[str, TaskCase] = {
     "seq2seq_at_once": TaskCase(SequenceToSequenceAtOnce, "encoder_only", PAIRS, pair_batch),
     "seq2seq_one_row": TaskCase(SequenceToSequenceInOneRow, "decoder_only", PAIRS, pair_batch),
     "similarity": TaskCase(Similarity, "encoder_only", SCORES, scored_batch),
+    "span_corruption": TaskCase(SpanCorruption, "encoder_decoder", LANGUAGE, language_batch),
+    "span_corruption_one_row": TaskCase(SpanCorruptionInOneRow, "decoder_only", LANGUAGE, language_batch),
     "span_qa": TaskCase(SpanQuestionAnswering, "encoder_only", QUESTIONS, question_batch),
     "tagging": TaskCase(Tagging, "encoder_only", TAGS, tagged_batch),
 }

@@ -124,9 +124,9 @@ def _tied(model: Architecture) -> set[str]:
 def _same_head(model: Architecture, best: dict[str, object], class_names: Sequence[str]) -> bool:
     """Return a head of the same kind for the same classes: rows of equal number may stand for other things."""
     kind = type(model.head).__name__
-    return _ALIKE.get(there := best.get("head", kind), there) == _ALIKE.get(kind, kind) and best.get(
-        "class_names", list(class_names)
-    ) == list(class_names)
+    there = best.get("head", kind)
+    alike = there is not None and _ALIKE.get(str(there), there) == _ALIKE.get(kind, kind)
+    return alike and best.get("class_names", list(class_names)) == list(class_names)
 
 
 def _same_shapes(here: dict[str, Tensor], there: Mapping[str, Tensor]) -> bool:

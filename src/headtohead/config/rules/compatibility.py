@@ -69,6 +69,14 @@ def _of_kind(kind: str) -> str:
     return " or ".join(f"data={c.name}" for c in choices("data") if class_value(c.target, "kind") == kind)
 
 
+def _packing(view: ConfigView) -> Iterator[str]:
+    if view.data.get("packing") == "apart" and view.task_value("keeps_documents_apart") is False:
+        yield (
+            f"{view.chosen('task')} makes a source and a target of each row, and data.packing=apart lets documents "
+            "share rows without seeing each other: set data.packing=stream, where they do see what came before, or none"
+        )
+
+
 def _path(view: ConfigView) -> Iterator[str]:
     if "path" in view.data and view.data["path"] is None:
         yield f"{view.chosen('data')} reads files of yours and data.path is null: give data.path=FILE"
@@ -278,6 +286,7 @@ def _is_run(origin: str) -> bool:
 RULES: tuple[Rule, ...] = (
     _task_and_model,
     _task_and_data,
+    _packing,
     _path,
     _monitor,
     _pooling,
