@@ -47,6 +47,8 @@ RUNS = {
     "tagger": TAGGER,
     "questions": QUESTIONS,
     "scores": SCORES,
+    "retriever": ["model=encoder_only", "task=contrastive_pairs", "task.positive=entailment", *PAIRS[2:]],
+    "retriever of targets": ["model=encoder_only", "task=contrastive_pairs", *TRANSLATOR[2:]],
     "translator": TRANSLATOR,
     "translator in one row": ["model=decoder_only", "task=seq2seq_one_row", *TRANSLATOR[2:]],
     "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],

@@ -112,6 +112,7 @@ def test_a_head_over_few_scored_positions_costs_less_unless_it_reads_them_all() 
         "masked_language_model_and_pair": 4 * (dense + vocabulary) + pair,
         "classifier": 2 * d * 3,
         "regressor": 2 * d,
+        "text_vector": 0,
         "tagger": 4 * 2 * d * 3,
         "span": SIZE.length * 2 * d * 2,
     }

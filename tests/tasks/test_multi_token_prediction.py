@@ -59,15 +59,15 @@ def test_every_head_predicts_a_later_token_of_the_same_document(batch: Batch) ->
     rows, length = view.targets.shape
     for distance in range(NUMBER):
         for row in range(rows):
-            for place in range(length):
-                later = place + 1 + distance
+            for index in range(length):
+                later = index + 1 + distance
                 there = later < length + 1
                 if there and batch.valid is not None:
                     there = bool(batch.valid[row, later])
                 if there and batch.segments is not None:
-                    there = bool(batch.segments[row, later] == batch.segments[row, place])
+                    there = bool(batch.segments[row, later] == batch.segments[row, index])
                 expected = int(batch.tokens[row, later]) if there else IGNORED
-                assert ahead[distance, row, place] == expected, (distance, row, place)
+                assert ahead[distance, row, index] == expected, (distance, row, index)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -120,12 +120,12 @@ def test_the_model_is_as_long_as_the_longest_row_that_it_reads(make: type[SpanCo
         task = make(mixture=mixture).bind(spec)  # type: ignore[arg-type]
         rows = torch.arange(24)
         view = task.view(Batch(rows=rows, tokens=torch.full((24, length), 7)), seed=0, epoch=0)
-        said = task.rows_read(spec)
-        assert said is not None and view.tokens is not None
+        predicted = task.rows_read(spec)
+        assert predicted is not None and view.tokens is not None
         decoder = 0 if view.decoder_tokens is None else view.decoder_tokens.shape[1]
         if mixture == "none":
-            assert (view.tokens.shape[1], decoder) == (said.max_length, said.max_target_length)
-        assert view.tokens.shape[1] <= said.max_length and decoder <= said.max_target_length
+            assert (view.tokens.shape[1], decoder) == (predicted.max_length, predicted.max_target_length)
+        assert view.tokens.shape[1] <= predicted.max_length and decoder <= predicted.max_target_length
 
 
 def test_shorter_rows_read_no_more_than_longer_ones() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
+from headtohead.architectures.text_vector import TextVector
 from headtohead.architectures.vocabulary_heads import (
     LanguageModel,
     MaskedLanguageModel,
@@ -33,6 +34,7 @@ HeadName = Literal[
     "masked_language_model_and_pair",
     "classifier",
     "regressor",
+    "text_vector",
     "tagger",
     "span",
 ]
@@ -238,6 +240,7 @@ def name_of(head: Head) -> HeadName:
         MaskedLanguageModelAndPair: "masked_language_model_and_pair",
         Classifier: "classifier",
         Regressor: "regressor",
+        TextVector: "text_vector",
         Tagger: "tagger",
         Span: "span",
     }
@@ -267,6 +270,8 @@ def make_head(
         return Span(d_model)
     if name == "regressor":
         return Regressor(d_model, pooling=pooling, pooler=pooler, dropout=dropout)
+    if name == "text_vector":
+        return TextVector(d_model, pooling=pooling, pooler=pooler)
     if name in ("classifier", "tagger"):
         if not num_classes:
             raise UsageError(

@@ -85,7 +85,7 @@ class LanguageModel(VocabularyHead):
 
 
 FURTHER = "head.further."
-"""What the weights of further heads are called in a model."""
+"""The beginning of the names of the weights of further heads."""
 
 
 class MultiTokenLanguageModel(LanguageModel):

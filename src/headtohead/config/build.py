@@ -192,7 +192,7 @@ def _needs_real_device(filled: Mapping[str, Any]) -> bool:
     return bool(class_value(RunConfig(filled).model_target, "needs_real_device"))
 
 
-def _head_of(filled: Mapping[str, Any]) -> dict[str, Any]:
+def _head_of(filled: Mapping[str, Any]) -> dict[str, object]:
     """Return the head that the task names, with the task's fields that the head is built with."""
     target, task = RunConfig(filled).task_target, filled["task"]
     fields = class_value(target, "head_fields") or ()
@@ -226,7 +226,7 @@ def _bytes_of(model: Architecture) -> int:
     return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
 
 
-def _made(node: Mapping[str, Any], head: Mapping[str, Any]) -> Architecture:
+def _made(node: Mapping[str, Any], head: Mapping[str, object]) -> Architecture:
     """Whatever a module of somebody else's raises is reported in one sentence."""
     try:
         model: Architecture = make(node, **head)

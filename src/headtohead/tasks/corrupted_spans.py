@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Denoiser:
-    """How much of a row is hidden, in spans of which mean length; None: in one span, at its end."""
+    """A share of a row to hide, in spans of this mean length; None: in one span, at its end."""
 
     density: float
     mean_length: float | None
@@ -29,7 +29,7 @@ class Denoiser:
 
 @dataclass(frozen=True)
 class HiddenSpans:
-    """Which tokens of each row are hidden; rows begin with tokens that stay, and end with a span."""
+    """Masks of the hidden tokens of rows; rows begin with tokens that stay, and end with a span."""
 
     hidden: Bool[Tensor, "B L"]
     first: Bool[Tensor, "B L"]
@@ -50,9 +50,9 @@ def draw_spans(
         [_divided(lengths - hidden, spans, draws[0], most), _divided(hidden, spans, draws[1], most)], dim=2
     )
     ends = parts.flatten(1).cumsum(1)
-    places = torch.arange(draws[0].shape[1]).expand(len(lengths), -1).contiguous()
-    number = torch.searchsorted(ends, places, right=True)
-    is_hidden = (number % 2 == 1) & (places < lengths[:, None])
+    positions = torch.arange(draws[0].shape[1]).expand(len(lengths), -1).contiguous()
+    number = torch.searchsorted(ends, positions, right=True)
+    is_hidden = (number % 2 == 1) & (positions < lengths[:, None])
     before = torch.cat([torch.zeros(len(lengths), 1, dtype=torch.bool), is_hidden[:, :-1]], dim=1)
     return HiddenSpans(is_hidden, is_hidden & ~before, lengths)
 
@@ -61,12 +61,12 @@ def _divided(
     total: Int[Tensor, " B"], parts: Int[Tensor, " B"], draws: Float[Tensor, "B L"], most: int
 ) -> Int[Tensor, "B N"]:
     """Return the lengths of so many parts of each total, none of them empty."""
-    places = torch.arange(draws.shape[1])
-    may_begin = (places >= 1) & (places < total[:, None])
+    positions = torch.arange(draws.shape[1])
+    may_begin = (positions >= 1) & (positions < total[:, None])
     rank = draws.masked_fill(~may_begin, 2.0).argsort(1).argsort(1)
     begins = may_begin & (rank < parts[:, None] - 1)
     lengths = torch.zeros(len(total), most, dtype=torch.long)
-    counted = (places < total[:, None]).long()
+    counted = (positions < total[:, None]).long()
     return lengths.scatter_add_(1, begins.long().cumsum(1).clamp(max=most - 1), counted)
 
 
@@ -76,11 +76,13 @@ def source_of(
     """Return each row with a sentinel in place of each span and an end token, and the mask of real tokens."""
     marks = torch.tensor(sentinels)[(spans.first.cumsum(1) - 1).clamp(0, len(sentinels) - 1)]
     real = torch.arange(tokens.shape[1]) < spans.lengths[:, None]
-    kept = real & (~spans.hidden | spans.first)
-    ends = kept.sum(1)
+    retained = real & (~spans.hidden | spans.first)
+    ends = retained.sum(1)
     source = torch.zeros(len(tokens), int(ends.max()) + 1, dtype=tokens.dtype)
-    row, place = kept.nonzero(as_tuple=True)
-    source[row, kept.cumsum(1)[row, place] - 1] = torch.where(spans.first, marks, tokens)[row, place].to(tokens.dtype)
+    row, position = retained.nonzero(as_tuple=True)
+    source[row, retained.cumsum(1)[row, position] - 1] = torch.where(spans.first, marks, tokens)[row, position].to(
+        tokens.dtype
+    )
     source[torch.arange(len(tokens)), ends] = eos_id
     return source, torch.arange(source.shape[1]) <= ends[:, None]
 
@@ -89,13 +91,13 @@ def target_of(
     tokens: Int[Tensor, "B L"], spans: HiddenSpans, sentinels: Sequence[int], eos_id: int
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
     """Return the spans of each row, each behind its sentinel, and an end token; and the mask of real tokens."""
-    number, place_of_hidden = spans.first.cumsum(1), spans.hidden.cumsum(1) - 1
+    number, index_of_hidden = spans.first.cumsum(1), spans.hidden.cumsum(1) - 1
     ends = spans.hidden.sum(1) + spans.first.sum(1)
     target = torch.zeros(len(tokens), int(ends.max()) + 1, dtype=tokens.dtype)
-    row, place = spans.hidden.nonzero(as_tuple=True)
-    target[row, (place_of_hidden + number)[row, place]] = tokens[row, place]
-    row, place = spans.first.nonzero(as_tuple=True)
-    marks = torch.tensor(sentinels, dtype=tokens.dtype)[number[row, place] - 1]
-    target[row, (place_of_hidden + number - 1)[row, place]] = marks
+    row, position = spans.hidden.nonzero(as_tuple=True)
+    target[row, (index_of_hidden + number)[row, position]] = tokens[row, position]
+    row, position = spans.first.nonzero(as_tuple=True)
+    marks = torch.tensor(sentinels, dtype=tokens.dtype)[number[row, position] - 1]
+    target[row, (index_of_hidden + number - 1)[row, position]] = marks
     target[torch.arange(len(tokens)), ends] = eos_id
     return target, torch.arange(target.shape[1]) <= ends[:, None]

@@ -30,7 +30,7 @@ from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, perplexity
 
 # Independent uses of the same row's random numbers.
-_DENOISER, _KEPT, _HIDDEN = 111, 112, 113
+_DENOISER, _RETAINED, _HIDDEN = 111, 112, 113
 Mixture = Literal["none", "ul2"]
 _MODES = ("regular", "extreme", "sequential")
 UL2 = (
@@ -128,10 +128,11 @@ class SpanCorruption(TokenPrediction):
         kinds = torch.from_numpy(chosen * len(self.denoisers)).long()
         of_kinds = [torch.stack(denoiser.sizes(lengths)) for _, denoiser in self.denoisers]
         hidden, num_spans = torch.stack(of_kinds)[kinds, :, torch.arange(len(tokens))].unbind(1)
-        kept_draws, hidden_draws = (
-            torch.from_numpy(uniform(rows, width, seed=seed, epoch=epoch, stream=stream)) for stream in (_KEPT, _HIDDEN)
+        retained_draws, hidden_draws = (
+            torch.from_numpy(uniform(rows, width, seed=seed, epoch=epoch, stream=stream))
+            for stream in (_RETAINED, _HIDDEN)
         )
-        spans = draw_spans(lengths, hidden, num_spans, (kept_draws, hidden_draws))
+        spans = draw_spans(lengths, hidden, num_spans, (retained_draws, hidden_draws))
         source, valid = source_of(tokens, spans, self.sentinels, self.spec.eos_id)
         if self.modes:
             of_kind = torch.tensor([self.modes[name] for name, _ in self.denoisers], dtype=source.dtype)
@@ -264,8 +265,8 @@ def _published_sentinels(spec: DataSpec) -> tuple[int, ...]:
     """Return the sentinels of a published tokenizer, in the order of their use; none where it has none."""
     ids: list[int] = []
     while spec.special_ids and spec.encode is not None:
-        found = [token for token in spec.encode(_PUBLISHED.format(len(ids))) if token in spec.special_ids]
-        if len(found) != 1 or found[0] in ids:
+        result = [token for token in spec.encode(_PUBLISHED.format(len(ids))) if token in spec.special_ids]
+        if len(result) != 1 or result[0] in ids:
             break
-        ids += found
+        ids += result
     return tuple(ids)

@@ -53,6 +53,8 @@ class Task(nn.Module, ABC):
     """Architecture families that can do this task."""
     data_kinds: ClassVar[tuple[str, ...]]
     """DataSpec.kind values that this task can read."""
+    compares_rows: ClassVar[bool] = False
+    """Whether the loss of a row depends on which others are in its batch."""
     keeps_documents_apart: ClassVar[bool] = True
     """Whether documents that share a row remain apart in what the task makes of it."""
     metrics: ClassVar[tuple[Metric, ...]]

@@ -75,7 +75,13 @@ def _nothing_left(view: ConfigView) -> Iterator[str]:
     """A head that is the embedding's table, without a bias, has no weights of its own."""
     freeze = _freeze(view)
     is_all = freeze == "body" or (isinstance(freeze, int) and freeze == _num_layers(view))
-    is_table = view.task_value("head") == "language_model" and view.model.get("tie_weights")
+    head = view.task_value("head")
+    if is_all and head == "text_vector" and view.model.get("pooler", "none") == "none":
+        yield (
+            f"finetuning.freeze={freeze} leaves nothing to train, since {view.chosen('task')} takes the body's vectors "
+            "as they are: set model.pooler=tanh, or freeze less"
+        )
+    is_table = head == "language_model" and view.model.get("tie_weights")
     if is_all and is_table and not view.model.get("head_bias"):
         yield (
             f"finetuning.freeze={freeze} leaves nothing to train, since model.tie_weights=true makes the head of "
