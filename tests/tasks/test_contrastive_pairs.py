@@ -45,8 +45,11 @@ def texts_of_pairs(batch: Batch) -> list[tuple[list[int], list[int]]]:
     assert batch.tokens is not None and batch.valid is not None and batch.targets is not None
     sources = [row[mask].tolist() for row, mask in zip(batch.tokens, batch.valid, strict=True)]
     targets = [[token for token in row if token not in (IGNORED, PAIRS.eos_id)] for row in batch.targets.tolist()]
-    frame = lambda text: [PAIRS.bos_id, *text, PAIRS.eos_id]  # noqa: E731
-    return [(frame(source), frame(target)) for source, target in zip(sources, targets, strict=True)]
+    return [(framed(source), framed(target)) for source, target in zip(sources, targets, strict=True)]
+
+
+def framed(text: list[int]) -> list[int]:
+    return [PAIRS.bos_id, *text, PAIRS.eos_id]
 
 
 def read(view: Batch) -> list[tuple[list[int], list[int]]]:

@@ -1,6 +1,6 @@
-"""Bring texts that belong together near each other, and all others of a batch apart, so that a model can retrieve: InfoNCE
-with negatives of the batch (Gao et al. 2021, https://arxiv.org/abs/2104.08821; the multiple negatives ranking loss of
-https://www.sbert.net)."""
+"""Bring texts that belong together near each other, and all others of a batch apart, so that a model can retrieve:
+InfoNCE with negatives of the batch (Gao et al. 2021, https://arxiv.org/abs/2104.08821; the multiple negatives ranking
+loss of https://www.sbert.net)."""
 
 from __future__ import annotations
 

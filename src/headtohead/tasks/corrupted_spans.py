@@ -80,9 +80,8 @@ def source_of(
     ends = retained.sum(1)
     source = torch.zeros(len(tokens), int(ends.max()) + 1, dtype=tokens.dtype)
     row, position = retained.nonzero(as_tuple=True)
-    source[row, retained.cumsum(1)[row, position] - 1] = torch.where(spans.first, marks, tokens)[row, position].to(
-        tokens.dtype
-    )
+    shown = torch.where(spans.first, marks, tokens).to(tokens.dtype)
+    source[row, retained.cumsum(1)[row, position] - 1] = shown[row, position]
     source[torch.arange(len(tokens)), ends] = eos_id
     return source, torch.arange(source.shape[1]) <= ends[:, None]
 

@@ -24,11 +24,8 @@ def _whole_batches(view: ConfigView) -> Iterator[str]:
         return
     accumulate, strategy = view.trainer.get("accumulate", 1), view.trainer.get("strategy")
     if strategy != "single" or accumulate > 1:
-        split = (
-            f"trainer.accumulate={accumulate}"
-            if accumulate > 1
-            else f"trainer.devices={view.trainer.get('devices', 1)}"
-        )
+        devices = f"{view.chosen('trainer')} with trainer.devices={view.trainer.get('devices', 1)}"
+        split = f"trainer.accumulate={accumulate}" if accumulate > 1 else devices
         yield (
             f"{view.chosen('task')} compares the rows of a whole batch with each other, which {split} splits: set "
             "trainer=auto trainer.devices=1 trainer.accumulate=1, with checkpointing=full where memory is short"
