@@ -78,6 +78,7 @@ class EncoderHeadFields(SequenceHeadFields):
 
     pooler: PoolerName = "none"
     head_activation: Activation = "gelu"
+    head_dense_bias: bool = True
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,7 @@ def make_head(
     activation: Activation = "gelu",
     scale_logits: bool = False,
     num_future_tokens: int = 1,
+    dense_bias: bool = True,
 ) -> Head:
     """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
@@ -286,10 +288,19 @@ def make_head(
         )
     if name == "masked_language_model_and_pair":
         return MaskedLanguageModelAndPair(
-            d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, pooling=pooling, activation=activation
+            d_model,
+            vocab_size,
+            norm=norm,
+            tied_to=tied_to,
+            bias=bias,
+            pooling=pooling,
+            activation=activation,
+            dense_bias=dense_bias,
         )
     if name == "masked_language_model":
-        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+        return MaskedLanguageModel(
+            d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation, dense_bias=dense_bias
+        )
     if name == "multi_token_language_model":
         return MultiTokenLanguageModel(
             d_model, vocab_size, num_future_tokens=num_future_tokens, tied_to=tied_to, bias=bias, scale=scale_logits

@@ -144,10 +144,11 @@ class MaskedLanguageModel(VocabularyHead):
         tied_to: nn.Parameter | None,
         bias: bool = True,
         activation: Activation = "gelu",
+        dense_bias: bool = True,
     ) -> None:
         super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
         self.activation, self.act = activation, ACTIVATIONS[activation]
-        self.dense = nn.Linear(d_model, d_model)
+        self.dense = nn.Linear(d_model, d_model, bias=dense_bias)
         self.norm = norm(d_model)
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
@@ -159,7 +160,8 @@ class MaskedLanguageModel(VocabularyHead):
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
-        dense = linear_costs(d_model, d_model, d_model * d_model + d_model, query)
+        parameters = d_model * d_model + (0 if self.dense.bias is None else d_model)
+        dense = linear_costs(d_model, d_model, parameters, query)
         saved = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
         yield "head.dense", "head", dense + Costs(activation_bytes=saved)
         yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
@@ -182,8 +184,10 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         bias: bool = True,
         pooling: str = "cls",
         activation: Activation = "gelu",
+        dense_bias: bool = True,
     ) -> None:
-        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+        options = {"bias": bias, "dense_bias": dense_bias}
+        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, activation=activation, **options)
         self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)
         self.pair = ReadoutLinear(d_model, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from headtohead.architectures.heads import NEXT_TOKEN_HEADS
 from headtohead.config.rules.config_view import ConfigView
@@ -11,7 +12,7 @@ _WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "bag_of_words", "external"
 
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_both_ways, _module, _checkpointing, _drop_path)
+    return (_both_ways, _module, _checkpointing, _drop_path, _first_norm, _local_base)
 
 
 def _both_ways(view: ConfigView) -> Iterator[str]:
@@ -54,6 +55,27 @@ def _drop_path(view: ConfigView) -> Iterator[str]:
             yield (
                 f"model.drop_path={rate} skips branches of a residual stream, and "
                 f"{view.chosen_of(side, 'residual')} has no stream: set model.drop_path=0, or choose model/residual=pre"
+            )
+
+
+def _first_norm(view: ConfigView) -> Iterator[str]:
+    for side in view.sides():
+        if view.model.get("first_norm") is False and not side.can("residual", "begins_with_norm"):
+            yield (
+                "model.first_norm=false leaves out the norm before the first sublayer, and "
+                f"{view.chosen_of(side, 'residual')} has none to leave out there: choose model/residual=pre"
+            )
+
+
+def _local_base(view: ConfigView) -> Iterator[str]:
+    for path, sides in groupby(view.sides(), lambda side: side.path):
+        mixers = list(sides)
+        position = mixers[0].nodes.get("position", {})
+        base = position.get("local_base")
+        if base is not None and not any(side.can("mixer", "sees_window") for side in mixers):
+            yield (
+                f"{mixers[0].paths['position']}.local_base={base} is of layers that see a window, and {path} has none: "
+                "name sliding_window in a pattern, or set it null"
             )
 
 
