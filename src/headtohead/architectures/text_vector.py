@@ -38,5 +38,5 @@ class TextVector(Head):
         """Yield the costs once per sequence, however long."""
         if self.pooler is not None:
             once, width = replace(query, length=1), self.d_model
-            saved = Costs(activation_bytes=self.pooler.saved_elements * query.bytes_per_element)
+            saved = Costs(activation_bytes=width * query.bytes_per_element)  # what its activation reads or writes
             yield "head.pooler", "head", linear_costs(width, width, width * width + width, once) + saved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.model_description import (
@@ -138,7 +138,7 @@ class ModernBertFamily(ModelFamily):
         table = "model.embeddings.tok_embeddings.weight"
         return {"decoder.weight": table} if hub["tie_word_embeddings"] else {}
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> dict[str, object]:
         paths = _mixer_paths(model)
         check_describable(model, self.model_type, _words(model, paths))
         windows = {described(model, f"{path}.window") for path in paths} - {None}
@@ -220,7 +220,7 @@ def _mixer_paths(model: Model) -> list[str]:
 
 def _words(model: Model, paths: Sequence[str]) -> Describable:
     """Return what this format can express."""
-    mixers: dict[str, Sequence[Any]] = {}
+    mixers: dict[str, Sequence[object]] = {}
     for path in dict.fromkeys(paths):
         bias = bool(described(model, f"{path}.bias"))
         mixers |= {**attention_fields(model, path, bias=bias), path: tuple(_CLASSES)}

@@ -25,7 +25,7 @@ from headtohead.metrics.labels import RETRIEVAL_ACCURACY, RETRIEVAL_MRR
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.ranges import Count, Positive
-from headtohead.tasks.class_metrics import wide
+from headtohead.tasks.class_metrics import class_loss, wide
 from headtohead.tasks.metric_sums import CollectedPerStage
 from headtohead.tasks.task import Decode, Loss, Task, direction_of, row_text
 from headtohead.tasks.token_prediction import targets_of
@@ -124,8 +124,7 @@ class ContrastivePairs(Task):
         """Return the cross-entropy of the own second text among those of the batch, by cosine over temperature."""
         first, second = _vectors(model, batch).chunk(2)
         targets = targets_of(batch)[: len(first)]
-        total = F.cross_entropy(first @ second.T / self.temperature, targets, ignore_index=IGNORED, reduction="sum")
-        return Loss(total=total, count=(targets != IGNORED).sum())
+        return class_loss(first @ second.T / self.temperature, targets)
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
@@ -201,7 +200,8 @@ def _vectors(model: Architecture, batch: Batch) -> Float[Tensor, "B D"]:
             f"head={type(model.head).__name__} makes no vectors of texts: build the model with the head that the task "
             "names."
         )
-    return F.normalize(wide(model(**batch.inputs())), dim=-1)
+    vectors = model(**batch.inputs())
+    return F.normalize(wide(vectors), dim=-1).to(vectors.dtype)
 
 
 @dataclass(frozen=True)
