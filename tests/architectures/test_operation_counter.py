@@ -55,6 +55,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "decoder_only, classifier": ("decoder_only", {"head": "classifier", "num_classes": 3}),
     "encoder_only": ("encoder_only", {"position": Learned}),
+    "encoder_only, no first norm, a head without bias": (
+        "encoder_only",
+        {"embedding_norm": True, "first_norm": False, "head_dense_bias": False, "position": Rotary},
+    ),
     "encoder_only, classifier, mean": ("encoder_only", {"head": "classifier", "num_classes": 3, "pooling": "mean"}),
     "encoder_only, classifier with a layer": (
         "encoder_only",

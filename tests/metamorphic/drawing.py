@@ -37,6 +37,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "drop_path": (0.0, 0.0, 0.2),
     "tie_weights": ("true", "false"),
     "embedding_norm": ("true", "false"),
+    "first_norm": ("true", "true", "false"),
+    "head_dense_bias": ("true", "false"),
     "scale_embedding": ("true", "false"),
     "pooling": ("mean", "mean", "mean", "cls"),
     "patch_size": (2, 2, 4, 3),

@@ -173,6 +173,8 @@ class ModernBertFamily(ModelFamily):
             "classifier_bias": model["head_dense_bias"],
             "classifier_activation": their_activation(model["head_activation"]),
             "tie_word_embeddings": model["tie_weights"],
+            "pad_token_id": 0,
+            **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),
         }
 
 
