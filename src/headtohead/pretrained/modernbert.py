@@ -86,7 +86,7 @@ class ModernBertFamily(ModelFamily):
             f"model.pattern=[{','.join(_MIXERS[kind] for kind in _period(kinds))}]",
             f"model.mixers.softmax_attention.bias={attention}",
             f"model.mixers.sliding_window.bias={attention}",
-            f"model.mixers.sliding_window.window={max(1, hub['local_attention'] // 2)}",
+            f"model.mixers.sliding_window.window={_each_side(hub)}",
             f"model.position.base={bases[_EVERYTHING]}",
             f"model.position.local_base={local_base}",
             f"model.d_model={width}",
@@ -190,6 +190,14 @@ def layer_kinds(hub: Hub) -> list[str]:
             f"{hub['num_hidden_layers']} layers: correct it"
         )
     return kinds
+
+
+def _each_side(hub: Hub) -> int:
+    """Return how far a window reaches on each side; its field counts both."""
+    both = hub["local_attention"]
+    if type(both) is not int or both < 2:
+        raise InexpressibleError(f"its config.json has local_attention={both}, which must be at least 2: correct it")
+    return both // 2
 
 
 def _period(kinds: Sequence[str]) -> Sequence[str]:
