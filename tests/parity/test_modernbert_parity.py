@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
+import headtohead as h2h
+from headtohead.config.build import make_model
 from headtohead.pretrained.modernbert import ModernBertFamily, layer_kinds
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows
@@ -48,6 +51,16 @@ BASES = {
 )
 def test_modernbert_restores_hidden_tokens_as_its_reference_does(name: str, changes: dict[str, Any]) -> None:
     check(name, modernbert(**changes))
+
+
+def test_the_published_size_has_as_many_parameters_as_the_reference() -> None:
+    overrides = ("task=masked_lm", "data=grammar_lm", "model=modernbert", "model/size=modernbert_base")
+    sized = ("model.vocab_size=50368", "model.max_length=8192")
+    ours = make_model(h2h.compose("train", [*overrides, *sized]), "meta")
+    with torch.device("meta"):
+        theirs = ModernBertForMaskedLM(ModernBertConfig())
+    numbers = [sum(held.numel() for held in model.parameters()) for model in (ours, theirs)]
+    assert numbers[0] == numbers[1] == 149_655_232
 
 
 def test_older_files_say_how_often_a_layer_sees_everything() -> None:
