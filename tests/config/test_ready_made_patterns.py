@@ -1,4 +1,4 @@
-"""Ready-made models with patterns: other parts, other patterns of the same mixers, and runs of them that are revised."""
+"""Ready-made models with patterns: other parts, other patterns of their mixers, and runs of them that are revised."""
 
 from __future__ import annotations
 

@@ -122,8 +122,9 @@ class ContrastivePairs(Task):
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """Return the cross-entropy of the own second text among those of the batch, by cosine over temperature."""
-        first, second = _vectors(model, batch).chunk(2)
-        targets = targets_of(batch)[: len(first)]
+        vectors = _vectors(model, batch)
+        number = (len(vectors) + 1) // 2  # a plan asks for odd numbers of texts too, of which one is in both halves
+        first, second, targets = vectors[:number], vectors[-number:], targets_of(batch)[:number]
         return class_loss(first @ second.T / self.temperature, targets)
 
     @torch.no_grad()

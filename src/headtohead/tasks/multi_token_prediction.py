@@ -20,6 +20,7 @@ from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.chunked_cross_entropy import cross_entropy_sum
 from headtohead.tasks.task import Loss
 from headtohead.tasks.token_prediction import targets_of
+from headtohead.tasks.vocabulary_loss import scored_index
 
 
 class MultiTokenPrediction(CausalLanguageModelling):
@@ -42,10 +43,10 @@ class MultiTokenPrediction(CausalLanguageModelling):
         matrix is held once.
         """
         head, targets = _heads(model), targets_of(batch)
-        rows, flat = self._rows(model.features(**batch.inputs()), batch)
+        rows = model.features(**batch.inputs()).flatten(0, 1)
         ahead = targets_ahead(targets, 1 + len(head.further)).flatten(1)
-        if len(flat) < ahead.shape[1]:
-            ahead = ahead[:, targets.flatten() != IGNORED]
+        if (index := scored_index(ahead[0], wait=self.few_are_scored)) is not None:
+            rows, ahead = rows.index_select(0, index), ahead.index_select(1, index)
         total = cross_entropy_sum(
             torch.cat(head.transforms(rows)),
             head.weight,
