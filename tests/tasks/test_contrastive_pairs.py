@@ -180,9 +180,10 @@ def test_data_without_pairs_and_unknown_classes_are_refused(spec: object, option
         ("trainer=ddp", r"splits"),
         ("data.batch_size=1", "at least 2"),
         ("finetuning.freeze=body", "leaves nothing to train"),
+        ("parametrisation=mup", "no rule is published for cosines"),
     ],
 )
-def test_what_would_divide_a_batch_is_refused(override: str, message: str) -> None:
+def test_what_cannot_be_combined_is_refused(override: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         h2h.compose("train", [*QUIET, "data=number_words", override])
 
