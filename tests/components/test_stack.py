@@ -331,9 +331,10 @@ def test_a_scheme_without_a_norm_before_its_first_sublayer_alone_has_none_to_lea
         stack(residual=residual, first_norm=False)
 
 
+@pytest.mark.parametrize("pattern", [["all"], ["near"], ["all", "near"]])
 @pytest.mark.parametrize("local_base", [None, 7.0])
-def test_declared_activations_hold_the_rotation_of_each_base(local_base: float | None) -> None:
-    made = windowed(local_base=local_base, embedding_norm=True, first_norm=False)
+def test_declared_activations_hold_the_rotation_of_each_base(local_base: float | None, pattern: list[str]) -> None:
+    made = windowed(local_base=local_base, embedding_norm=True, first_norm=False, pattern=pattern)
     with saved_bytes(made) as saved:
         y = made(torch.randn(1, 9, 16, requires_grad=True), Context())
     assert made.costs(CostQuery(9)).activation_bytes == saved(), y.shape

@@ -311,7 +311,7 @@ class Stack(Component):
         for index, position in enumerate(cast(list[Position], list(self.positions))):
             sharing = _sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
             is_saved = any(mixer.saves_shared_bias for mixer in sharing)
-            costs = position.costs(query if is_saved else replace(query, biased_heads=0))
+            costs = self._encoding_costs(position, query if is_saved else replace(query, biased_heads=0))
             if biased_heads and not sharing:  # each mixer declares the biases that it makes
                 costs = replace(costs, activation_bytes=0)
             yield f"positions.{index}", "position", costs
@@ -334,6 +334,15 @@ class Stack(Component):
         if self.has_cross and keeps_memory:
             saved = query.memory_length * self.d_model * query.bytes_per_element
             yield "memory", "activations", Costs(activation_bytes=saved)
+
+    def _encoding_costs(self, position: Position, query: CostQuery) -> Costs:
+        """Return the costs of an encoding and of that in windows, where layers read it; what none reads saves
+        nothing."""
+        in_windows = position.in_windows()
+        if in_windows is None or not any(self.see_windows):
+            return position.costs(query)
+        read = [in_windows] if all(self.see_windows) else [position, in_windows]
+        return sum((encoding.costs(query) for encoding in read), Costs())
 
     def costs(self, query: CostQuery) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())

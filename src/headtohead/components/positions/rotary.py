@@ -87,8 +87,7 @@ class Rotary(Position):
         return turn(x, rotation.to(x.dtype), interleaved=self.pairing == "interleaved")
 
     def costs(self, query: CostQuery) -> Costs:
-        rotations = 1 if self.local is None else 2
-        return Costs.of(self, activation_bytes=rotations * 2 * query.length * self.rotated * query.bytes_per_element)
+        return Costs.of(self, activation_bytes=2 * query.length * self.rotated * query.bytes_per_element)
 
 
 def rotated_width(width: int, fraction: float, *, multiple: int) -> int:
