@@ -138,7 +138,7 @@ class ContrastivePairs(Task):
         items = {row: (asks, pair) for row, asks, pair in self.vectors.items(stage)}
         rows = sorted(items)
         asks = np.array([items[row][0] for row in rows], dtype=bool)
-        mean(1.0, asks.sum(), "pair that belongs together")
+        mean(1.0, float(asks.sum()), "pair that belongs together")
         ranked = rank_among_next(np.stack([items[row][1] for row in rows]), self.candidates)
         self._sizes[stage] = min(self.candidates, len(rows))
         if stage == "test":
