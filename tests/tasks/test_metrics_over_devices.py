@@ -13,8 +13,8 @@ import torch.multiprocessing as mp
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.tasks.contrastive_pairs import ContrastivePairs
 from headtohead.tasks.classification import Classification
+from headtohead.tasks.contrastive_pairs import ContrastivePairs
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity

@@ -188,3 +188,10 @@ def test_both_models_are_trained_and_measured_alike(packing: str, tmp_path: Path
         assert h2h.evaluate(record.path).points
         assert h2h.load_run(record.path).generate("the", max_new_tokens=4)
     assert comparable[0] == comparable[1]
+
+
+def test_answers_of_the_data_say_nothing_of_which_tokens_count() -> None:
+    answered = replace(LONG, num_scored=2)
+    two, one = SpanCorruption().bind(answered), SpanCorruptionInOneRow().bind(answered)
+    assert two.num_scored(300) is None
+    assert one.num_scored(300) == 45 + 15 + 1

@@ -94,9 +94,8 @@ class SpanCorruption(TokenPrediction):
         self.modes = {name: first + index for index, name in enumerate(_MODES)} if self.mixture == "ul2" else {}
         beyond = (*own, *self.modes.values())
         self._check_spans(spec.max_length)
-        return super().bind(
-            replace(spec, vocab_size=spec.vocab_size + len(beyond), special_ids=(*spec.special_ids, *beyond))
-        )
+        size, special = spec.vocab_size + len(beyond), (*spec.special_ids, *beyond)
+        return super().bind(replace(spec, vocab_size=size, special_ids=special, num_scored=None))
 
     def _check_spans(self, length: int) -> None:
         most = max(int(denoiser.sizes(torch.tensor([length]))[1]) for _, denoiser in self.denoisers)
