@@ -108,10 +108,12 @@ def test_a_head_over_few_scored_positions_costs_less_unless_it_reads_them_all() 
     dense, vocabulary, pair = 2 * d * d, 2 * d * VOCAB_SIZE, 2 * d * d + 2 * d * 2
     expected = {
         "language_model": 4 * vocabulary,
+        "multi_token_language_model": 4 * vocabulary,
         "masked_language_model": 4 * (dense + vocabulary),
         "masked_language_model_and_pair": 4 * (dense + vocabulary) + pair,
         "classifier": 2 * d * 3,
         "regressor": 2 * d,
+        "text_vector": 0,
         "tagger": 4 * 2 * d * 3,
         "span": SIZE.length * 2 * d * 2,
     }

@@ -126,7 +126,7 @@ COMBINATIONS = {
     "task=tagging": ["task=tagging reads data of kind tagged_text", "data=grammar_lm is language", "tagging_grammar"],
     "task=span_qa data=qa_grammar model=encoder_decoder": [
         "task=span_qa cannot be done by model=encoder_decoder",
-        "choose model=encoder_only or model=decoder_only",
+        "choose model=encoder_only or model=modernbert or model=decoder_only",
     ],
     "task=span_qa data=sentence_grammar": [
         "reads data of kind questions",

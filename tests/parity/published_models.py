@@ -70,6 +70,11 @@ MODELS: dict[str, PublishedModel] = {
     "mpt": PublishedModel("Mpt", {**_COMMON, "d_model": 24, "n_layers": 2, "n_heads": 3}, old=_CAUSAL),
     "bert": PublishedModel("Bert", _LLAMA, **_MASKED, **_ENCODER),
     "roberta": PublishedModel("Roberta", _LLAMA, **_MASKED, **_ENCODER),
+    "modernbert": PublishedModel(
+        "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
+        old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,
+             "rope_parameters": None},
+    ),
     "longformer": PublishedModel(
         "Longformer", {**_LLAMA, "attention_window": 4}, **_MASKED, **_ENCODER, first_is_global=True
     ),

@@ -19,6 +19,7 @@ from transformers import (
     BigBirdForMaskedLM,
     ConvNextForImageClassification,
     LongformerForSequenceClassification,
+    ModernBertForMaskedLM,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
     SwinForImageClassification,
@@ -39,6 +40,7 @@ from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
@@ -78,6 +80,12 @@ SWIN = (
 )  # fmt: skip
 
 
+MODERN = (
+    "model=modernbert", "model.d_model=24", "model.num_layers=4", "model.num_heads=3", "model.feedforward.multiple=2",
+    "model.mixers.sliding_window.window=2", "model.vocab_size=37", "model.max_length=16",
+)  # fmt: skip
+
+
 class Exported(NamedTuple):
     """A model of ours, and who reads it."""
 
@@ -101,6 +109,18 @@ MODELS = {
     "BERT, tagging": Exported(BertFamily(), "tagger", BertForTokenClassification, BERT),
     "RoBERTa, masked LM": Exported(RobertaFamily(), "masked_language_model", RobertaForMaskedLM, BERT),
     "RoBERTa, classification": Exported(RobertaFamily(), "classifier", RobertaForSequenceClassification, BERT),
+    "ModernBERT, masked LM": Exported(ModernBertFamily(), "masked_language_model", ModernBertForMaskedLM, MODERN),
+    "ModernBERT, biases, windows first": Exported(
+        ModernBertFamily(),
+        "masked_language_model",
+        ModernBertForMaskedLM,
+        (
+            *MODERN,
+            *("model.pattern=[sliding_window,softmax_attention]", "model.mixers.sliding_window.bias=true"),
+            *("model.mixers.softmax_attention.bias=true", "model.norm.bias=true", "model.feedforward.bias=true"),
+            *("model.head_dense_bias=true", "model.head_bias=false", "model.tie_weights=false"),
+        ),
+    ),
     "Longformer, classification": Exported(
         LongformerFamily(),
         "classifier",

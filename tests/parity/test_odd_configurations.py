@@ -65,6 +65,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "bert", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
     "RoBERTa, three segment types, odd heads and widths": (
         "roberta", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-3}),
+    "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
+        "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
+                       "hidden_activation": "relu", "attention_bias": True}),
     "Longformer, three segment types, windows of 6 tokens": (
         "longformer", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "attention_window": 6}),
     "BigBird, three segment types, odd heads and widths": (

@@ -15,6 +15,7 @@ LINES = [*CHARS, "data.context_length=16"]
 IMAGES = ["data=digits", "task=image_classification", "data.batch_size=32", "trainer.train_rows=64"]
 PAIRS = ["data=number_words", *CHARS]
 LABELS = ["task=classification", "data=sentence_grammar", *CHARS]
+SPANS = [*LINES, "data.packing=stream", "task.num_sentinels=4"]
 MASKED = ["model=encoder_only", "task=masked_lm", *LINES]
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=1"]
 TWO_LAYERS = "model.num_layers=2"
@@ -44,8 +45,12 @@ FAMILIES: dict[str, list[str]] = {
 TASKS: dict[str, list[str]] = {
     "causal_lm": FAMILIES["decoder_only"],
     "classification": ["model=encoder_only", *LABELS, *SMALL],
+    "contrastive_pairs": ["model=encoder_only", "task=contrastive_pairs", *PAIRS, *SMALL],
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
+    "multi_token_prediction": ["task=multi_token_prediction", *LINES, *SMALL],
+    "span_corruption": ["model=encoder_decoder", "task=span_corruption", *SPANS, *SMALL],
+    "span_corruption_one_row": ["task=span_corruption_one_row", *SPANS, *SMALL],
     "masked_diffusion": ["model=encoder_only", "task=masked_diffusion", *LINES, *SMALL],
     "masked_lm_next_sentence": [
         "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",

@@ -25,6 +25,7 @@ from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
 from headtohead.pretrained.mistral import MistralFamily, MixtralFamily
 from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
+from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
@@ -45,6 +46,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MptFamily(),
     BertFamily(),
     RobertaFamily(),
+    ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),
     T5Family(),

@@ -79,7 +79,7 @@ _COUNTS = frozenset({
 """Fields that hold a whole number above 0, or null where a family knows what that means."""
 
 
-READING: frozenset[HeadName] = frozenset({"classifier", "regressor", "tagger", "span"})
+READING: frozenset[HeadName] = frozenset({"classifier", "regressor", "text_vector", "tagger", "span"})
 """Heads that read a whole text and write none."""
 
 
