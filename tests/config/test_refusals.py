@@ -112,6 +112,13 @@ COMBINATIONS = {
         "task=masked_image_modeling cannot be done by model=decoder_only",
         "choose model=vision_transformer",
     ],
+    "task=masked_image_modeling data=digits model=vision_transformer augmentation=mixup": [
+        "augmentation=mixup changes the classes of images",
+        "task=image_classification",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer augmentation=random_labels": [
+        "augmentation=random_labels changes the classes",
+    ],
     "task=masked_image_modeling data=digits model=swin": ["cannot be done by model=swin", "task=image_classification"],
     "task=masked_image_modeling data=digits model=vision_transformer model/mixer=mlp_mixer": [
         "model/mixer=mlp_mixer has a weight for every place",

@@ -115,6 +115,16 @@ def test_the_loss_is_the_mean_squared_error_over_hidden_values() -> None:
     assert task.results("test")["loss"] == pytest.approx(loss.mean.item(), abs=1e-12)
 
 
+@pytest.mark.parametrize("normalise", [True, False])
+def test_an_augmented_image_is_restored_as_it_is_shown(normalise: bool) -> None:
+    task, model = task_of(normalise_targets=normalise), model_of()
+    view = task.view(exact_batch(), seed=0, epoch=0)
+    flipped = replace(view, images=view.images.flip(3))
+    again = task.view(replace(exact_batch(), images=view.images.flip(3)), seed=0, epoch=0)
+    assert task.loss(model, flipped).mean.item() == task.loss(model, again).mean.item()
+    assert task.loss(model, flipped).mean.item() != task.loss(model, view).mean.item()
+
+
 def test_every_parameter_learns() -> None:
     task, model = task_of(), small_model("vision_transformer", head="pixel_decoder", position=Learned)
     task.loss(model, task.view(image_batch(4), seed=0, epoch=0)).mean.backward()

@@ -22,10 +22,10 @@ from headtohead.errors import UsageError
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.ranges import Share, Width
+from headtohead.tasks.class_metrics import wide
 from headtohead.tasks.masked_lm import CHOOSE
 from headtohead.tasks.metric_sums import MetricSums, PerStage
 from headtohead.tasks.task import Decode, Loss, Task, direction_of
-from headtohead.tasks.token_prediction import targets_of
 from headtohead.tasks.vocabulary_loss import mean
 
 _EPS = 1e-6
@@ -102,11 +102,22 @@ class MaskedImageModelling(Task):
         num_visible = self.num_visible(noise.shape[1])
         order = noise.argsort(dim=1, stable=True)
         visible, hidden = order[:, :num_visible].sort(dim=1).values, order[:, num_visible:].sort(dim=1).values
-        targets = _chosen(split_patches(batch.images, self.patch_size), hidden)
-        if self.normalise_targets:
-            variance, middle = torch.var_mean(targets, dim=-1, keepdim=True)
-            targets = (targets - middle) / (variance + _EPS).sqrt()
+        targets = self._values(batch.images, hidden)
         return replace(batch, targets=targets, soft_targets=None, visible=visible)
+
+    def _values(self, images: Float[Tensor, "B C H W"], hidden: Int[Tensor, "B K"]) -> Float[Tensor, "B K E"]:
+        """Return what is to be restored of these patches."""
+        values = _chosen(split_patches(wide(images), self.patch_size), hidden)
+        if not self.normalise_targets:
+            return values
+        variance, middle = torch.var_mean(values, dim=-1, keepdim=True)
+        return (values - middle) / (variance + _EPS).sqrt()
+
+    def _values_now(self, batch: Batch) -> Float[Tensor, "B K E"]:
+        """Return what is to be restored of the images as they are now: an augmentation may have changed them since
+        `view` made the targets."""
+        assert batch.images is not None, "view checks the images"
+        return self._values(batch.images, _hidden(batch, self._sizes(self.spec)[0]))
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         errors = self._errors(model, batch)
@@ -119,10 +130,9 @@ class MaskedImageModelling(Task):
                 f"head={type(model.head).__name__} restores no pixels: build the model with the head that the task "
                 "names."
             )
-        restored, targets = model(**batch.inputs()), targets_of(batch)
-        wide = restored.float() if restored.dtype.itemsize < 4 else restored
-        predicted = _chosen(wide, _hidden(batch, restored.shape[1]))
-        return (predicted - targets.to(wide.dtype)).square()
+        restored = wide(model(**batch.inputs()))
+        predicted = _chosen(restored, _hidden(batch, restored.shape[1]))
+        return (predicted - self._values_now(batch)).square()
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
@@ -136,11 +146,11 @@ class MaskedImageModelling(Task):
     def _guess_errors(self, batch: Batch) -> Float[Tensor, "B K E"]:
         """Return the squared errors of a guess: of every hidden patch its own mean, where patches are normalised; else
         the mean of what is visible, channel by channel."""
-        targets = targets_of(batch)
+        targets = self._values_now(batch)
         if self.normalise_targets:
             return targets.square()
         assert batch.images is not None and batch.visible is not None, "view makes them"
-        seen = _chosen(split_patches(batch.images, self.patch_size), batch.visible)
+        seen = _chosen(split_patches(wide(batch.images), self.patch_size), batch.visible)
         by_channel = seen.unflatten(2, (batch.images.shape[1], -1)).mean((1, 3))
         guess = by_channel.repeat_interleave(self.patch_size**2, dim=1)[:, None]
         errors: Tensor = (targets - guess).square()
