@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer as Library
+from tokenizers import models, pre_tokenizers
 
 import headtohead as h2h
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
+from headtohead.data.tokenizers.published_tokenizer import published_tokenizer
 from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.corrupted_spans import Denoiser, draw_spans
 from headtohead.tasks.span_corruption import UL2, SpanCorruption, SpanCorruptionInOneRow
@@ -195,3 +198,26 @@ def test_answers_of_the_data_say_nothing_of_which_tokens_count() -> None:
     two, one = SpanCorruption().bind(answered), SpanCorruptionInOneRow().bind(answered)
     assert two.num_scored(300) is None
     assert one.num_scored(300) == 45 + 15 + 1
+
+
+def test_a_tokenizer_file_with_sentinels_names_them_in_its_own_order() -> None:
+    library = Library(models.WordLevel(vocab={"<unk>": 0, "</s>": 1, "cat": 2, "mat": 3}, unk_token="<unk>"))
+    library.pre_tokenizer = pre_tokenizers.Whitespace()
+    library.add_special_tokens(["</s>", "<unk>", *(f"<extra_id_{number}>" for number in reversed(range(3)))])
+    tokenizer = published_tokenizer(library.to_str(), named={"eos_token": "</s>"}, origin="a test")
+    special = tokenizer.special
+    spec = DataSpec(
+        kind="language",
+        vocab_size=tokenizer.vocab_size,
+        max_length=16,
+        bos_id=special.bos,
+        eos_id=special.eos,
+        special_ids=special.others,
+        num_special_ids=0,
+        encode=tokenizer.encode_one,
+    )
+    task = SpanCorruption().bind(spec)
+    assert isinstance(task, SpanCorruption)
+    assert task.sentinels == (6, 5, 4) and task.spec.vocab_size == tokenizer.vocab_size == 7
+    view = task.view(Batch(rows=torch.arange(1), tokens=torch.tensor([[2, 3] * 8])), seed=0, epoch=0)
+    assert view.targets is not None and view.targets[0, 0] == 6
