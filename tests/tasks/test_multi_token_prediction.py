@@ -15,6 +15,7 @@ from headtohead.architectures.ledger import ledger
 from headtohead.architectures.operation_counter import counting
 from headtohead.architectures.vocabulary_heads import MultiTokenLanguageModel
 from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.finished_runs.export_run import export
 from headtohead.finished_runs.finished_run import open_run
 from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.causal_lm import CausalLanguageModelling
@@ -169,6 +170,18 @@ def test_a_run_writes_is_evaluated_and_compares_with_causal_language_modelling(t
     assert comparable[0] == comparable[1]
     assert h2h.evaluate(several, stride=4).points
     assert h2h.load_run(several).generate("the", max_new_tokens=4)
+
+
+def test_the_hub_gets_the_next_tokens_head_by_a_run_that_leaves_out_the_others(tmp_path: Path) -> None:
+    several = trained(tmp_path, "task=multi_token_prediction")
+    with pytest.raises(ValueError, match=r"task=causal_lm init_from=run:.* trainer\.max_steps=0") as refusal:
+        export(open_run(several), "hub")
+    words = str(refusal.value).partition("h2h train ")[2].split()
+    origin, overrides = Path(words[1]), words[2:]
+    assert words[0] == "--from-run" and origin == several
+    one = h2h.train(h2h.compose("train", [*QUIET, *overrides, f"output_dir={tmp_path}"]))
+    assert one.path is not None
+    assert one.metrics["test"] == RunFolder.open(several).read_record().metrics["test"]
 
 
 def test_a_run_is_asked_by_prompts_like_any_language_model(tmp_path: Path) -> None:
