@@ -23,6 +23,15 @@ from headtohead.ranges import Depth, Length, Multiple, NotNegative, Positive, Pr
 
 
 @dataclass(frozen=True)
+class HalvedGrids(FieldGroup):
+    """The patches of the first grid, the stages, each of which but the first halves it, and the depth of each."""
+
+    patch_size: Width = 2
+    num_stages: Depth = 2
+    depths: Sequence[Depth] | None = None
+
+
+@dataclass(frozen=True)
 class ConvNextBlocks(FieldGroup):
     """The fields of every block: its convolution, its feed-forward, and the scale and the loss of its branch."""
 
@@ -61,16 +70,14 @@ class ConvNext(Convolutional):
         initialisation: Initialisation,
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
-        patch_size: Width = 2,
-        num_stages: Depth = 2,
-        depths: Sequence[Depth] | None = None,
+        grids: HalvedGrids = HalvedGrids(),
         blocks: ConvNextBlocks = ConvNextBlocks(),
         pooled_eps: Positive | None = None,
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__(d_model, num_layers, image_shape)
-        patch_size = required("patch_size", patch_size, "")
-        for layer, (width, stride) in enumerate(stages(d_model, num_layers, num_stages, depths)):
+        patch_size = required("patch_size", grids.patch_size, "")
+        for layer, (width, stride) in enumerate(stages(d_model, num_layers, grids.num_stages, grids.depths)):
             if not self.layers:
                 self.layers.append(PatchStem(width, self.image_shape, patch_size, norm=norm))
             elif stride > 1:
