@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,13 +12,47 @@ from headtohead.architectures.architecture import CostRow, InputSize, required
 from headtohead.architectures.heads import ClassHeadFields
 from headtohead.architectures.image_convolution import Convolutional
 from headtohead.components.block_parts import Norm, NormFactory
-from headtohead.components.component import Context, Initialisation
+from headtohead.components.component import Context, Grid, Initialisation
 from headtohead.components.convnext_layers import ConvNextBlock, Downsampling, PatchStem
 from headtohead.components.convolutions import stages
 from headtohead.components.feedforwards import Activation
 from headtohead.components.norms import LayerNorm
 from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Depth, Length, Multiple, NotNegative, Positive, Probability, Width
+
+
+@dataclass(frozen=True)
+class HalvedGrids(FieldGroup):
+    """The patches of the first grid, the stages, each of which but the first halves it, and the depth of each."""
+
+    patch_size: Width = 2
+    num_stages: Depth = 2
+    depths: Sequence[Depth] | None = None
+
+
+@dataclass(frozen=True)
+class ConvNextBlocks(FieldGroup):
+    """The fields of every block: its convolution, its feed-forward, and the scale and the loss of its branch."""
+
+    kernel: Width = 7
+    multiple: Multiple = 4.0
+    activation: Activation = "gelu"
+    layer_scale: NotNegative = 1e-6
+    drop_path: Probability = 0.0
+
+    def make(self, width: int, grid: Grid, *, norm: NormFactory, depth: float) -> ConvNextBlock:
+        """Return a block; `depth` is 0 for the first of a model and 1 for the last, whose branch is dropped most."""
+        return ConvNextBlock(
+            width,
+            grid,
+            norm=norm,
+            kernel=self.kernel,
+            multiple=self.multiple,
+            activation=self.activation,
+            layer_scale=self.layer_scale,
+            drop_path=self.drop_path * depth,
+        )
 
 
 class ConvNext(Convolutional):
@@ -36,36 +70,19 @@ class ConvNext(Convolutional):
         initialisation: Initialisation,
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
-        patch_size: Width = 2,
-        num_stages: Depth = 2,
-        depths: Sequence[Depth] | None = None,
-        kernel: Width = 7,
-        multiple: Multiple = 4.0,
-        activation: Activation = "gelu",
-        layer_scale: NotNegative = 1e-6,
+        grids: HalvedGrids = HalvedGrids(),
+        blocks: ConvNextBlocks = ConvNextBlocks(),
         pooled_eps: Positive | None = None,
         dropout: Probability = 0.0,
-        drop_path: Probability = 0.0,
     ) -> None:
         super().__init__(d_model, num_layers, image_shape)
-        patch_size = required("patch_size", patch_size, "")
-        for layer, (width, stride) in enumerate(stages(d_model, num_layers, num_stages, depths)):
+        patch_size = required("patch_size", grids.patch_size, "")
+        for layer, (width, stride) in enumerate(stages(d_model, num_layers, grids.num_stages, grids.depths)):
             if not self.layers:
                 self.layers.append(PatchStem(width, self.image_shape, patch_size, norm=norm))
             elif stride > 1:
                 self.layers.append(Downsampling(width // 2, width, self.grid, norm=norm))
-            self.layers.append(
-                ConvNextBlock(
-                    width,
-                    self.grid,
-                    norm=norm,
-                    kernel=kernel,
-                    multiple=multiple,
-                    activation=activation,
-                    layer_scale=layer_scale,
-                    drop_path=drop_path * layer / max(num_layers - 1, 1),
-                )
-            )
+            self.layers.append(blocks.make(width, self.grid, norm=norm, depth=layer / max(num_layers - 1, 1)))
         self.pooled_norm = _with_eps(norm(d_model), pooled_eps)
         self.finish(classes.make(d_model, norm=norm, dropout=dropout), initialisation)
 

@@ -76,7 +76,7 @@ class VisionTransformer(Architecture):
 
     def forward(self, images: Float[Tensor, "B C H W"], visible: Int[Tensor, "B N"] | None = None) -> Tensor:
         """Apply the head to the features; one that restores patches is told which of them were seen."""
-        logits: Tensor = self.head(self.features(images, visible), visible)
+        logits: Tensor = self.head(self.features(images=images, visible=visible), visible)
         return logits
 
     def features(
