@@ -226,10 +226,10 @@ FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
 def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, Runs]:
     """Return the file with the weights, and a model of fresh weights that took those of the folder."""
     if isinstance(model.head, MultiTokenLanguageModel):
-        again = f"--from-run {run.folder} task=causal_lm init_from=run:{run.folder} trainer.max_steps=0"
+        way = f"--from-run {run.folder} task=causal_lm init_from=run:{run.folder} trainer.max_steps=0"
         raise ConfigurationError(
             "--to hub: the hub's forms have no place for the further heads of task=multi_token_prediction, which "
-            f"writing does not need: export the run that leaves them out, h2h train {again}"
+            f"writing does not need: export the run that leaves them out, h2h train {way}"
         )
     tokenizer = RunFolder.open(run.folder).read_tokenizer()
     class_names = load_best(run.folder).get("class_names", ())
