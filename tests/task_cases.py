@@ -13,6 +13,7 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification, ImageClassification
+from headtohead.tasks.compression import Compression
 from headtohead.tasks.contrastive_pairs import ContrastivePairs
 from headtohead.tasks.masked_diffusion import MaskedDiffusion
 from headtohead.tasks.masked_image import MaskedImageModelling
@@ -85,6 +86,7 @@ class TaskCase:
 TASKS: dict[str, TaskCase] = {
     "causal_lm": TaskCase(CausalLanguageModelling, "decoder_only", LANGUAGE, language_batch),
     "classification": TaskCase(Classification, "encoder_only", NEXT, sentence_pair_batch),
+    "compression": TaskCase(Compression, "decoder_only", LANGUAGE, language_batch),
     "contrastive_pairs": TaskCase(ContrastivePairs, "encoder_only", PAIRS, pair_batch),
     "image_classification": TaskCase(ImageClassification, "vision_transformer", IMAGES, image_batch),
     "masked_diffusion": TaskCase(MaskedDiffusion, "encoder_only", LANGUAGE, language_batch),

@@ -15,12 +15,15 @@ from headtohead.data.generated.associative_recall import AssociativeRecall
 from headtohead.data.generated.dyck import Dyck
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.generated.group_problems import ModularAddition, WordProblem
+from headtohead.data.generated.in_context_recall import FuzzyRecall, NoisyRecall
 from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps
+from headtohead.data.generated.memorization import Memorization
 from headtohead.data.generated.number_words import NumberWords
 from headtohead.data.generated.pair_grammar import PairGrammar, SimilarityGrammar
 from headtohead.data.generated.pathfinder import Pathfinder, PathfinderPixels
 from headtohead.data.generated.qa_grammar import QaGrammar
+from headtohead.data.generated.random_tokens import RandomTokens
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
 from headtohead.data.generated.tagging_grammar import TaggingGrammar
@@ -41,9 +44,13 @@ FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}
 PROCEDURAL: dict[str, Callable[..., DataSource]] = {
     "copy": partial(from_fields, Copy, **FEW, length=6),
     "dyck": partial(from_fields, Dyck, **FEW, length=12),
+    "fuzzy_recall": partial(from_fields, FuzzyRecall, **FEW, length=24, num_pairs=3, num_symbols=8, longest_motif=2),
     "induction": partial(from_fields, Induction, **FEW, length=12),
     "listops": partial(from_fields, ListOps, **FEW, length=24),
+    "memorization": partial(from_fields, Memorization, **FEW, length=12, num_facts=9),
     "modular_addition": partial(ModularAddition, modulus=13),
+    "noisy_recall": partial(from_fields, NoisyRecall, **FEW, length=24, num_pairs=3, num_symbols=8, num_noise=4),
+    "random_tokens": partial(from_fields, RandomTokens, **FEW, length=8, num_symbols=7),
     "reverse": partial(from_fields, Reverse, **FEW, length=8, min_length=3),
     "selective_copy": partial(from_fields, SelectiveCopy, **FEW, length=10, num_copied=3),
     "sort": partial(from_fields, Sort, **FEW, length=7, form="pairs"),

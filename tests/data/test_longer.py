@@ -18,9 +18,12 @@ from headtohead.data.generated.associative_recall import AssociativeRecall
 from headtohead.data.generated.dyck import Dyck
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.generated.group_problems import ModularAddition, WordProblem
+from headtohead.data.generated.in_context_recall import FuzzyRecall, NoisyRecall
 from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps
+from headtohead.data.generated.memorization import Memorization
 from headtohead.data.generated.number_words import NumberWords
+from headtohead.data.generated.random_tokens import RandomTokens
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
 from headtohead.data.sources.json_files import JsonFiles
@@ -32,7 +35,11 @@ ROWS: dict[str, Made] = {
     "copy": partial(from_fields, Copy, **FEW, length=6),
     "dyck": partial(from_fields, Dyck, **FEW, length=12),
     "dyck_labelled": partial(from_fields, Dyck, **FEW, length=12, form="labelled"),
+    "fuzzy_recall": partial(from_fields, FuzzyRecall, **FEW, length=24, num_pairs=3, num_symbols=8),
     "induction": partial(from_fields, Induction, **FEW, length=12),
+    "memorization": partial(from_fields, Memorization, **FEW, length=12, num_facts=9),
+    "noisy_recall": partial(from_fields, NoisyRecall, **FEW, length=24, num_pairs=3, num_symbols=8),
+    "random_tokens": partial(from_fields, RandomTokens, **FEW, length=8, num_symbols=7),
     "reverse_pairs": partial(from_fields, Reverse, **FEW, length=8, min_length=3, form="pairs"),
     "selective_copy": partial(from_fields, SelectiveCopy, **FEW, length=10, num_copied=3),
     "sort": partial(from_fields, Sort, **FEW, length=7),

@@ -22,6 +22,11 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert study.seeds == (0, 1, 2) and study.contrasts == (("b", "a"),) and study.stage_and_name == ("test", "loss")
 
 
+def test_moves_under_a_star_are_those_of_every_arm_but_the_baseline() -> None:
+    study = small_study(arms={"a": [], "b": [], "c": []}, movable={"*": ["depth"], "c": ["width"]})
+    assert study.movable == {"b": ("depth",), "c": ("width",)}
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

@@ -46,6 +46,7 @@ FAMILIES: dict[str, list[str]] = {
 TASKS: dict[str, list[str]] = {
     "causal_lm": FAMILIES["decoder_only"],
     "classification": ["model=encoder_only", *LABELS, *SMALL],
+    "compression": ["data=random_tokens", "task=compression", *LANGUAGE, *SMALL],
     "contrastive_pairs": ["model=encoder_only", "task=contrastive_pairs", *PAIRS, *SMALL],
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pixel_decoder import PixelDecoder
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
+from headtohead.architectures.reconstruction_head import Reconstruction
 from headtohead.architectures.text_vector import TextVector
 from headtohead.architectures.vocabulary_heads import (
     LanguageModel,
@@ -39,6 +40,7 @@ HeadName = Literal[
     "tagger",
     "span",
     "pixel_decoder",
+    "reconstruction",
 ]
 
 
@@ -247,6 +249,7 @@ def name_of(head: Head) -> HeadName:
         Tagger: "tagger",
         Span: "span",
         PixelDecoder: "pixel_decoder",
+        Reconstruction: "reconstruction",
     }
     return names[type(head)]
 
@@ -291,6 +294,8 @@ def make_head(
         raise UsageError(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
+    if name == "reconstruction":
+        return Reconstruction(d_model, vocab_size, norm=norm)
     if name == "masked_language_model_and_pair":
         return MaskedLanguageModelAndPair(
             d_model,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from headtohead.comparison.analyses.ability_scores import AbilityScores
 from headtohead.comparison.analyses.across_tasks import TaskAggregate
 from headtohead.comparison.analyses.budget_ranking import BudgetRanking
 from headtohead.comparison.analyses.effects import Effects
@@ -112,6 +113,8 @@ class ComparisonResults:
     lengths: LengthCurves | None = None
     """The results on longer rows, where runs were tested on them."""
     tasks: TaskAggregate | None = None
+    abilities: AbilityScores | None = None
+    """The scores of contestants by data or task, where a design crosses them."""
     curves: Mapping[str, Curve] = field(default_factory=dict)
     """The curves of the metric by run id, where runs of another program came with them instead of a folder."""
 

@@ -8,7 +8,8 @@ import pytest
 from from_fields import from_fields
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.generated.associative_recall import AssociativeRecall, sample_without_replacement
+from headtohead.data.generated.answered_rows import sample_without_replacement
+from headtohead.data.generated.associative_recall import AssociativeRecall
 
 SIZES = {"num_train": 300, "num_validation": 20, "num_test": 20}
 
@@ -96,7 +97,7 @@ def test_more_rows_than_there_are_is_refused() -> None:
 
 
 def test_large_tables_are_made_in_pieces_of_the_same_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headtohead.data.generated.associative_recall._NUMBERS_AT_ONCE", 1000)
+    monkeypatch.setattr("headtohead.data.generated.answered_rows._NUMBERS_AT_ONCE", 1000)
     source = from_fields(AssociativeRecall, **SIZES, length=20, num_pairs=2, vocab_size=33, seed=9)
     tokens, targets = rows_of(source)
     assert tokens.shape == targets.shape == (300, 20) and ((targets != IGNORED).sum(1) == 2).all()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_SEEDS = 10_000
 _SUFFIX = ".yaml"
+EVERY_ARM = "*"
 _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
 
 
@@ -75,12 +76,23 @@ def study_from(name: str, written: Any) -> Study:
     missing = [key for key in _REQUIRED if key not in written and key not in made]
     if missing:
         raise ConfigurationError(f"study {name} has no {missing[0]}: it needs {', '.join(_REQUIRED)}")
-    study = Study(name=name, **_completed(name, {key: _read(name, key, value) for key, value in written.items()}))
+    study = _moves_by_arm(
+        Study(name=name, **_completed(name, {key: _read(name, key, value) for key, value in written.items()}))
+    )
     if not study.contrasts:
         study = replace(study, contrasts=tuple((arm, study.baseline) for arm in study.arms if arm != study.baseline))
     for sentence in faults(study):
         raise ConfigurationError(f"study {name}: {sentence}")
     return study
+
+
+def _moves_by_arm(study: Study) -> Study:
+    """Give every arm but the baseline the moves that stand under "*", unless it has its own."""
+    if EVERY_ARM not in study.movable:
+        return study
+    of_others = {arm: study.movable[EVERY_ARM] for arm in study.arms if arm != study.baseline}
+    own = {arm: moves for arm, moves in study.movable.items() if arm != EVERY_ARM}
+    return replace(study, movable={**of_others, **own})
 
 
 def _refuse_duplicates(name: str, node: Node | None) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from headtohead.comparison.analyses.ability_scores import AbilityMetric, AbilityScores, ability_scores
 from headtohead.comparison.analyses.budget_ranking import BudgetRanking, ranking_of
 from headtohead.comparison.analyses.effects import Effects, EffectSettings, Factors, effects_of
 from headtohead.comparison.analyses.scaling_fits import ScalingFits, scaling_fits
 from headtohead.comparison.comparison_results import ArmDescriptions, ComparisonResults, RunResult, results_of, value_of
 from headtohead.comparison.contrasts import Values
+from headtohead.config.compose.overrides import key_of
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import RunRecord
@@ -20,7 +22,9 @@ from headtohead.studies.planning.study_progress import summary_of
 from headtohead.studies.results.study_report import StudyReport
 from headtohead.studies.results.study_verdicts import scale_of
 
-_PARTS = ("matching", "tuning", "effects", "left_out", "scaling", "ranking", "lengths")
+_PARTS = ("matching", "tuning", "effects", "left_out", "scaling", "ranking", "lengths", "abilities")
+_ABILITIES = ("data", "task", "experiment")
+"""Choices that say what is to be learned: values of different ones lie on different scales."""
 
 
 def results_from_study(
@@ -63,6 +67,7 @@ def results_from_study(
         matching=plan.matching.to_dict() if plan.matching is not None else None,
         tuning=tuning,
         effects=effects_in(plan, report),
+        abilities=abilities_in(plan, result),
         left_out=plan.left_out,
         scaling=scaling_in(plan, report),
         ranking=ranking_in(plan, report),
@@ -84,9 +89,9 @@ def report_data(report: StudyReport, results: ComparisonResults) -> dict[str, An
 
 
 def effects_in(plan: StudyPlan, report: StudyReport) -> Effects | None:
-    """Return None without an ablation, and where arms may not be compared."""
+    """Return None without an ablation, where arms may not be compared, and where a factor chooses what is learned."""
     study, factors = plan.study, factors_in(plan)
-    if factors is None or not report.verdicts:
+    if factors is None or not report.verdicts or ability_factor(plan) is not None:
         return None
     reading = EffectSettings(
         metric=study.metric,
@@ -109,6 +114,28 @@ def factors_in(plan: StudyPlan) -> Factors | None:
     }
     arms = {arm: run for arm, run in ablation.design().items() if arm in plan.study.arms}
     return Factors(levels, arms, crossed=ablation.kind != "one_factor")
+
+
+def ability_factor(plan: StudyPlan) -> str | None:
+    """Return the factor of a crossed ablation whose every level chooses data, task or experiment; None without one."""
+    ablation = plan.study.ablation
+    if ablation is None or ablation.kind == "one_factor" or len(ablation.factors) < 2:
+        return None
+    chosen = [
+        factor
+        for factor, levels in ablation.factors.items()
+        if all(any(key_of(override) in _ABILITIES for override in overrides) for overrides in levels.values())
+    ]
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def abilities_in(plan: StudyPlan, results: ComparisonResults) -> AbilityScores | None:
+    """Return who can do what, where a design crosses contestants with data or tasks."""
+    study, factors, across = plan.study, factors_in(plan), ability_factor(plan)
+    if factors is None or across is None:
+        return None
+    records = {arm.name: arm.records for arm in results.arms}
+    return ability_scores(factors.arms, across, records, AbilityMetric(study.metric, study.direction, study.best))
 
 
 def scaling_in(plan: StudyPlan, report: StudyReport) -> ScalingFits | None:

@@ -123,7 +123,7 @@ const plain = (text) => new DOMParser().parseFromString(String(text ?? "").repla
 
 /** What a figure shows now, point by point, with whatever else its traces hold of each point. */
 function csv(node) {
-  const names = ["x", "y", "text", "meta"];
+  const names = ["x", "y", "z", "text", "meta"];
   const error = (trace, axis, index, end) => trace[`error_${axis}`]?.[end === "low" ? "arrayminus" : "array"]?.[index] ?? trace[`error_${axis}`]?.array?.[index];
   const rows = [["trace", ...names, "x_minus", "x_plus", "y_minus", "y_plus"]];
   for (const trace of node.data) {

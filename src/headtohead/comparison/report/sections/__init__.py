@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.section_parts import Section
+from headtohead.comparison.report.sections.abilities import section as abilities
 from headtohead.comparison.report.sections.answers import section as answers
 from headtohead.comparison.report.sections.arms import failed_runs_section as troubles
 from headtohead.comparison.report.sections.arms import section as arms
@@ -28,6 +29,7 @@ from headtohead.comparison.report.sections.tuning import section as tuning
 
 SECTIONS: tuple[Callable[[ComparisonResults], Section | None], ...] = (
     answers,
+    abilities,
     arms,
     differences,
     seeds,
