@@ -9,16 +9,18 @@ import torch
 
 from from_fields import from_fields
 from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.architectures.convnext import ConvNext
 from headtohead.architectures.encoder_decoder import RecurrentEncoderDecoder
 from headtohead.architectures.image_convolution import Cnn, ResNet
 from headtohead.architectures.mlp import Mlp
+from headtohead.architectures.swin import Swin
 from headtohead.architectures.text_cnn import TextCnn
 from headtohead.architectures.token_stack import DecoderOnly
 from headtohead.components.feedforwards import NoFeedForward
-from headtohead.components.initialisations import he, xavier
+from headtohead.components.initialisations import gpt2, he, xavier
 from headtohead.components.mixers.attention.memory_attention import BahdanauAttention
 from headtohead.components.mixers.recurrent.torch_recurrence import Gru
-from headtohead.components.norms import BatchNorm, NoNorm
+from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm
 from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.residuals import NoResidual
 from small_models import redraw
@@ -60,6 +62,16 @@ MAKERS: dict[str, Any] = {
     ),
     "cnn": partial(from_fields, Cnn, **CONVOLUTIONS),
     "resnet": partial(from_fields, ResNet, **CONVOLUTIONS),
+    "convnext": partial(from_fields, ConvNext, **{**CONVOLUTIONS, "norm": LayerNorm, "initialisation": gpt2}),
+    "swin": partial(
+        from_fields,
+        Swin,
+        **{**CONVOLUTIONS, "norm": LayerNorm, "initialisation": gpt2, "image_shape": (3, 8, 12)},
+        depths=[2, 1],
+        num_heads=4,
+        patch_size=1,
+        window=2,
+    ),
     "mlp_of_words": partial(from_fields, Mlp, **DENSE, **WORDS),
     "mlp_of_pixels": partial(from_fields, Mlp, **DENSE, **PIXELS),
     "text_cnn": partial(

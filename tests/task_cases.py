@@ -14,13 +14,17 @@ from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification, ImageClassification
 from headtohead.tasks.compression import Compression
+from headtohead.tasks.contrastive_pairs import ContrastivePairs
 from headtohead.tasks.masked_diffusion import MaskedDiffusion
+from headtohead.tasks.masked_image import MaskedImageModelling
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
+from headtohead.tasks.multi_token_prediction import MultiTokenPrediction
 from headtohead.tasks.multiple_choice import MultipleChoice
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceAtOnce, SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
+from headtohead.tasks.span_corruption import SpanCorruption, SpanCorruptionInOneRow
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from headtohead.tasks.task import Task
@@ -63,9 +67,11 @@ class TaskCase:
         return self.make().bind(self.spec)
 
     def model(self) -> Architecture:
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {"head": self.make().head}
         if self.family != "vision_transformer":
-            changes |= {"head": self.make().head, "max_length": None}
+            task = self.task()
+            changes |= {"head": task.head, "max_length": None, "vocab_size": task.spec.vocab_size}
+            changes |= {name: getattr(task, name) for name in task.head_fields}
         if self.family != "encoder_decoder":
             changes["num_classes"] = self.spec.num_classes
         return small_model(self.family, **changes)
@@ -81,17 +87,24 @@ TASKS: dict[str, TaskCase] = {
     "causal_lm": TaskCase(CausalLanguageModelling, "decoder_only", LANGUAGE, language_batch),
     "classification": TaskCase(Classification, "encoder_only", NEXT, sentence_pair_batch),
     "compression": TaskCase(Compression, "decoder_only", LANGUAGE, language_batch),
+    "contrastive_pairs": TaskCase(ContrastivePairs, "encoder_only", PAIRS, pair_batch),
     "image_classification": TaskCase(ImageClassification, "vision_transformer", IMAGES, image_batch),
     "masked_diffusion": TaskCase(MaskedDiffusion, "encoder_only", LANGUAGE, language_batch),
     "masked_lm": TaskCase(lambda: MaskedLanguageModelling(mask_rate=0.4), "encoder_only", LANGUAGE, language_batch),
     "masked_lm_next_sentence": TaskCase(
         lambda: MaskedLanguageModellingWithNextSentence(mask_rate=0.4), "encoder_only", NEXT, sentence_pair_batch
     ),
+    "masked_image_modeling": TaskCase(
+        lambda: MaskedImageModelling(patch_size=2), "vision_transformer", IMAGES, image_batch
+    ),
+    "multi_token_prediction": TaskCase(MultiTokenPrediction, "decoder_only", LANGUAGE, language_batch),
     "multiple_choice": TaskCase(MultipleChoice, "decoder_only", SPELLED, sentence_pair_batch),
     "seq2seq": TaskCase(SequenceToSequence, "encoder_decoder", PAIRS, pair_batch),
     "seq2seq_at_once": TaskCase(SequenceToSequenceAtOnce, "encoder_only", PAIRS, pair_batch),
     "seq2seq_one_row": TaskCase(SequenceToSequenceInOneRow, "decoder_only", PAIRS, pair_batch),
     "similarity": TaskCase(Similarity, "encoder_only", SCORES, scored_batch),
+    "span_corruption": TaskCase(SpanCorruption, "encoder_decoder", LANGUAGE, language_batch),
+    "span_corruption_one_row": TaskCase(SpanCorruptionInOneRow, "decoder_only", LANGUAGE, language_batch),
     "span_qa": TaskCase(SpanQuestionAnswering, "encoder_only", QUESTIONS, question_batch),
     "tagging": TaskCase(Tagging, "encoder_only", TAGS, tagged_batch),
 }

@@ -31,11 +31,15 @@ TINY = [
 ]
 CHANGED_TEXT = "augmentation=[token_dropping,swapping,span_masking]"
 CHANGED_IMAGES = "augmentation=[resized_crop,horizontal_flip,rand_augment,colour_jitter,random_erasing,mixup]"
+SPANS = [*DECODER, "data.packing=stream", "task.mixture=ul2"]
 RUNS = {
     "decoder": [*DECODER, "data.tokenizer=char"],
+    "several tokens": ["task=multi_token_prediction", *DECODER, "data.tokenizer=char"],
     "recurrent": [*DECODER, "model/mixer=lstm", "model/position=none"],
     "masked": ENCODER,
     "diffused": ["task=masked_diffusion", *(word for word in ENCODER if not word.startswith("task="))],
+    "spans": ["model=encoder_decoder", "task=span_corruption", *SPANS],
+    "spans in one row": ["task=span_corruption_one_row", *SPANS],
     "next sentence": ["model=encoder_only", "task=masked_lm_next_sentence", "data.relation=next", *PAIRS[2:]],
     "classifier": [*CLASSIFIER, CHANGED_TEXT],
     "pairs": PAIRS,
@@ -43,6 +47,8 @@ RUNS = {
     "tagger": TAGGER,
     "questions": QUESTIONS,
     "scores": SCORES,
+    "retriever": ["model=encoder_only", "task=contrastive_pairs", "task.positive=entailment", *PAIRS[2:]],
+    "retriever of targets": ["model=encoder_only", "task=contrastive_pairs", *TRANSLATOR[2:]],
     "translator": TRANSLATOR,
     "translator in one row": ["model=decoder_only", "task=seq2seq_one_row", *TRANSLATOR[2:]],
     "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],

@@ -127,7 +127,7 @@ def figure(outcome: dict[str, Any]) -> str:
         lines.append(f'<circle cx="{x(arm["mean"]):.1f}" cy="{y}" r="4.5"/>')
         lines.append(f'<text class="small" x="{_WIDTH - 4}" y="{y + 4}" text-anchor="end">{arm["mean"]:.3g}</text></g>')
     better = "less is better" if outcome["direction"] == "min" else "more is better"
-    caption = f"{outcome['metric']}, {better}, {outcome['seeds']} seeds"
+    caption = f"{outcome['metric']}, {better}, {outcome['seeds']} seeds from {outcome['first_seed']} on"
     lines.append(
         f'<text class="small" x="{_WIDTH - 4}" y="{height - 10}" text-anchor="end">{escape(caption)}</text></svg>'
     )

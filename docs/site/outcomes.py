@@ -23,9 +23,10 @@ _TEXTS = ("question", "hypothesis", "expected")
 
 
 def study_hash(study: Mapping[str, Any]) -> str:
-    """Return a hash of what a study does, without its sentences."""
-    content = {name: value for name, value in study.items() if name not in _TEXTS}
-    content["base"] = [override for override in study["base"] if not override.startswith("tracking")]
+    """Return a hash of what a study does, without its sentences; on which seeds and in which folder does not matter."""
+    content = {name: value for name, value in study.items() if name not in (*_TEXTS, "first_seed")}
+    content["seeds"] = len(study["seeds"])
+    content["base"] = [override for override in study["base"] if not override.startswith(("tracking", "output_dir="))]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -51,6 +52,7 @@ def save(verdict_file: Path) -> bool:
         "baseline": content["study"]["baseline"],
         "chance": content["chance"],
         "seeds": len(content["study"]["seeds"]),
+        "first_seed": content["study"]["first_seed"],
         "arms": [{key: arm[key] for key in ("arm", "mean", "interval")} for arm in content["arms"]],
         "verdicts": [
             {key: verdict[key] for key in ("arm", "baseline", "kind", "sentence")} for verdict in content["verdicts"]

@@ -50,6 +50,8 @@ def inputs_of(model: Architecture, num_rows: int = 2) -> dict[str, Tensor]:
         ("recurrent_encoder_decoder", (3, 7, VOCAB_SIZE)),
         ("cnn", (3, 5)),
         ("resnet", (3, 5)),
+        ("convnext", (3, 5)),
+        ("swin", (3, 5)),
         ("mlp_of_words", (3, 5)),
         ("mlp_of_pixels", (3, 5)),
         ("text_cnn", (3, 5)),
@@ -157,7 +159,7 @@ def test_a_text_longer_than_a_perceptron_is_wide_is_refused() -> None:
         classic_model("mlp_of_words")(tokens(1, 12))
 
 
-@pytest.mark.parametrize("name", ["cnn", "resnet", "mlp_of_pixels"])
+@pytest.mark.parametrize("name", ["cnn", "resnet", "convnext", "mlp_of_pixels"])
 def test_images_of_another_shape_are_refused_with_both_shapes(name: str) -> None:
     with pytest.raises(ValueError, match=r"images have shape \(3, 6, 8\), the model was built for \(3, 8, 6\)"):
         classic_model(name)(torch.rand(1, 3, 6, 8))

@@ -55,6 +55,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "decoder_only, classifier": ("decoder_only", {"head": "classifier", "num_classes": 3}),
     "encoder_only": ("encoder_only", {"position": Learned}),
+    "encoder_only, no first norm, a head without bias": (
+        "encoder_only",
+        {"embedding_norm": True, "first_norm": False, "head_dense_bias": False, "position": Rotary},
+    ),
     "encoder_only, classifier, mean": ("encoder_only", {"head": "classifier", "num_classes": 3, "pooling": "mean"}),
     "encoder_only, classifier with a layer": (
         "encoder_only",
@@ -65,6 +69,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "decoder_only, tagger": ("decoder_only", {"head": "tagger", "num_classes": 3}),
     "encoder_only, regressor": ("encoder_only", {"head": "regressor"}),
     "decoder_only, regressor": ("decoder_only", {"head": "regressor"}),
+    "encoder_only, text vector": ("encoder_only", {"head": "text_vector"}),
+    "encoder_only, text vector with a layer": ("encoder_only", {"head": "text_vector", "pooler": "tanh"}),
     "encoder_only, span": ("encoder_only", {"head": "span"}),
     "decoder_only, span": ("decoder_only", {"head": "span"}),
     "encoder_only, norm after the embedding": ("encoder_only", {"embedding_norm": True}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -17,9 +18,10 @@ from from_fields import from_fields
 from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Context, CostQuery
+from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
-from headtohead.components.positions.rotary import Rotary
+from headtohead.components.positions.rotary import Rotary, RotatedPairs
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
@@ -251,3 +253,88 @@ def test_batch_norm_under_compile_and_full_checkpointing_is_refused(monkeypatch:
     with pytest.raises(ValueError, match="use checkpointing=attention or none"):
         made(torch.randn(1, 3, 16), Context())
     assert stack(norm="batch_norm").keeps_statistics and not stack().keeps_statistics
+
+
+def windowed(num_layers: int = 3, *, base: float = 500.0, local_base: float | None = 7.0, **options: Any) -> Stack:
+    """Two layers with windows after one that sees everything, as in ModernBERT."""
+    torch.manual_seed(0)
+    provided: dict[str, Any] = {"causal": True, "max_length": 32, "pattern": ["all", "near", "near"], **options}
+    mixers = {"all": SoftmaxAttention, "near": partial(SlidingWindow, window=3)}
+    return from_fields(
+        Stack,
+        d_model=16,
+        num_layers=num_layers,
+        num_heads=4,
+        mixer=SoftmaxAttention,
+        mixers=mixers,
+        position=partial(Rotary, pairs=RotatedPairs(base=base), local_base=local_base),
+        norm=factory("norm", "layer_norm"),
+        residual=factory("residual", "pre"),
+        feedforward=factory("feedforward", "gelu"),
+        **provided,
+    )
+
+
+def test_layers_that_see_a_window_turn_by_their_own_base() -> None:
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
+    near: dict[str, Any] = {"pattern": ["near"]}
+    apart, alone = windowed(base=500.0, local_base=7.0, **near), windowed(base=7.0, local_base=None, **near)
+    assert torch.equal(apart(x, Context()), alone(x, Context()))
+    assert not torch.allclose(apart(x, Context()), windowed(base=500.0, local_base=None, **near)(x, Context()))
+    everything: dict[str, Any] = {"pattern": ["all"]}
+    assert torch.equal(windowed(**everything)(x, Context()), windowed(local_base=None, **everything)(x, Context()))
+    mixed = windowed()
+    expected = mixed(x, Context())
+    mixed.see_windows = [False, True, False]
+    assert not torch.allclose(mixed(x, Context()), expected)
+
+
+def test_two_rotary_bases_decode_as_they_read() -> None:
+    made = windowed(num_layers=4).double().eval()
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    whole = made(x, Context())
+    state = made.initial_state(2, 9, device=x.device, dtype=x.dtype)
+    parts = []
+    for start, stop in ((0, 4), (4, 5), (5, 9)):
+        y, state = made.step(x[:, start:stop], state, Context())
+        parts.append(y)
+    assert (torch.cat(parts, dim=1) - whole).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_recomputed_layers_keep_their_rotary_base(policy: Checkpointing) -> None:
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
+    plain, recomputed = windowed(), windowed()
+    recomputed.checkpointing = policy
+    gradients = []
+    for made in (plain, recomputed):
+        made(x, Context()).square().sum().backward()
+        gradients.append([held.grad for held in made.parameters()])
+    pairs = zip(*gradients, strict=True)
+    assert all(one is not None and other is not None and torch.allclose(one, other) for one, other in pairs)
+
+
+def test_without_a_first_norm_the_first_mixer_reads_the_norm_after_the_embedding() -> None:
+    made = stack(embedding_norm=True, first_norm=False)
+    x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
+    assert made.embedding_norm is not None
+    seen = []
+    made.layers[0].mixer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    made(x, Context())
+    assert torch.equal(seen[0], made.embedding_norm(x, Context()))
+    assert len(list(made.parameters())) == len(list(stack(embedding_norm=True).parameters())) - 2
+
+
+@pytest.mark.parametrize("residual", ["post", "parallel", "sandwich", "none"])
+def test_a_scheme_without_a_norm_before_its_first_sublayer_alone_has_none_to_leave_out(residual: str) -> None:
+    with pytest.raises(ValueError, match="choose model/residual=pre"):
+        stack(residual=residual, first_norm=False)
+
+
+@pytest.mark.parametrize("pattern", [["all"], ["near"], ["all", "near"]])
+@pytest.mark.parametrize("local_base", [None, 7.0])
+def test_declared_activations_hold_the_rotation_of_each_base(local_base: float | None, pattern: list[str]) -> None:
+    made = windowed(local_base=local_base, embedding_norm=True, first_norm=False, pattern=pattern)
+    with saved_bytes(made) as saved:
+        y = made(torch.randn(1, 9, 16, requires_grad=True), Context())
+    assert made.costs(CostQuery(9)).activation_bytes == saved(), y.shape

@@ -108,12 +108,32 @@ COMBINATIONS = {
     "model=vision_transformer": ["task=causal_lm cannot be done by model=vision_transformer", "image_classification"],
     "data=digits": ["task=causal_lm reads data of kind language", "data=digits is images", "data=grammar_lm"],
     "data=text": ["data=text", "data.path=FILE"],
+    "task=masked_image_modeling": [
+        "task=masked_image_modeling cannot be done by model=decoder_only",
+        "choose model=vision_transformer",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer augmentation=mixup": [
+        "augmentation=mixup changes the classes of images",
+        "task=image_classification",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer augmentation=random_labels": [
+        "augmentation=random_labels changes the classes",
+    ],
+    "task=masked_image_modeling data=digits model=swin": ["cannot be done by model=swin", "task=image_classification"],
+    "task=masked_image_modeling data=digits model=vision_transformer model/mixer=mlp_mixer": [
+        "model/mixer=mlp_mixer has a weight for every place",
+        "use model/mixer=softmax_attention",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer parametrisation=mup": [
+        "parametrisation=mup cannot scale the decoder of task=masked_image_modeling",
+        "parametrisation=standard",
+    ],
     "task=classification": ["task=classification reads data of kind labelled_text", "data=grammar_lm is language"],
     "task.monitor=accuracy": ["task.monitor=accuracy is not a metric of task=causal_lm", "perplexity"],
     "task=tagging": ["task=tagging reads data of kind tagged_text", "data=grammar_lm is language", "tagging_grammar"],
     "task=span_qa data=qa_grammar model=encoder_decoder": [
         "task=span_qa cannot be done by model=encoder_decoder",
-        "choose model=encoder_only or model=decoder_only",
+        "choose model=encoder_only or model=modernbert or model=decoder_only",
     ],
     "task=span_qa data=sentence_grammar": [
         "reads data of kind questions",

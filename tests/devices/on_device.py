@@ -109,6 +109,8 @@ RUNS = {
     "model=recurrent": (),
     "model=recurrent_encoder_decoder": ("task=seq2seq", "data=reverse", "data.form=pairs", *ROWS),
     "model=cnn": IMAGES,
+    "model=convnext": IMAGES,
+    "model=swin": (*IMAGES, "model.window=2", "model.depths=[2,2]", "model.num_layers=4"),
     "model=mlp": IMAGES,
     "model=resnet": IMAGES,
     "model=vision_transformer": (*IMAGES, "augmentation=mixup"),
@@ -258,7 +260,11 @@ def cases() -> dict[str, dict[str, Case]]:
         "tasks": {}, "mixers": {}, "parts": {}, "writing": {}, "runs": {},
     }  # fmt: skip
     for name, more in RUNS.items():
-        sizes = () if name in ("model=text_cnn", "model=cnn", "model=mlp", "model=resnet") else SMALL
+        sizes = (
+            ()
+            if name in ("model=text_cnn", "model=cnn", "model=mlp", "model=resnet", "model=convnext", "model=swin")
+            else SMALL
+        )
         rows = () if name.startswith("model=") else ROWS
         exact = () if name.startswith("precision=") else ("precision=64-true",)
         result["runs"][name] = partial(train, (name, *more, *sizes, *rows, *exact, "model.dropout=0"))

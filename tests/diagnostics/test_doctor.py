@@ -56,6 +56,13 @@ def test_the_floor_is_what_equal_pasts_leave_open() -> None:
     assert floor(batch, None) == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 1, 2)])
+def test_the_floor_of_numbers_is_the_variance_where_inputs_are_equal(shape: tuple[int, ...]) -> None:
+    tokens, numbers = torch.tensor([[1, 5], [1, 5], [1, 6]]), torch.tensor([0.0, 2.0, 7.0])
+    targets = numbers.reshape(3, *[1] * (len(shape) - 1)).expand(shape)
+    assert floor(Batch(rows=torch.arange(3), tokens=tokens, targets=targets), None) == pytest.approx(2 / 3)
+
+
 def test_who_sees_nothing_knows_the_frequencies_of_the_targets() -> None:
     batch = Batch(rows=torch.arange(4), tokens=torch.zeros(4, 2, dtype=torch.long), targets=torch.tensor([0, 0, 0, 1]))
     assert blind(batch) == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))

@@ -29,6 +29,7 @@ SMALL = [
     "data.num_test=8", "data.context_length=64", "data.batch_size=16", "data.tokenizer=char", "trainer.threads=1",
     "trainer.accelerator=cpu", "tracking=none",
 ]  # fmt: skip
+FIXED = ("data.form=pairs", "data.length=24", "~data.context_length", "~data.tokenizer")
 CASES = {
     "plain": [],
     "apart": ["data.packing=stream", "optimizer=lion"],
@@ -36,6 +37,10 @@ CASES = {
     "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
     "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],
     "masked": ["model=encoder_only", "task=masked_lm"],
+    "several tokens": ["task=multi_token_prediction"],
+    "spans": ["model=encoder_decoder", "task=span_corruption", "data.packing=stream"],
+    "pairs of texts": ["model=encoder_only", "task=contrastive_pairs", "data=reverse", *FIXED],
+    "two rotary bases": ["model=modernbert", "task=masked_lm"],
     "short rows": ["data.context_length=8", "data.batch_size=64", "model.d_model=128", "checkpointing=full"],
     "in 16 bits": ["precision=bf16-mixed"],
     "in 16 bits, recomputed": ["precision=bf16-mixed", "checkpointing=full", "model.d_model=128"],

@@ -37,6 +37,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "drop_path": (0.0, 0.0, 0.2),
     "tie_weights": ("true", "false"),
     "embedding_norm": ("true", "false"),
+    "first_norm": ("true", "true", "false"),
+    "head_dense_bias": ("true", "false"),
     "scale_embedding": ("true", "false"),
     "pooling": ("mean", "mean", "mean", "cls"),
     "patch_size": (2, 2, 4, 3),
@@ -88,7 +90,13 @@ def _task_and_data(rng: random.Random, family: Choice) -> tuple[Choice, Choice, 
     kinds = class_value(task.target, "data_kinds")
     data = rng.choice([one for one in drawable() if class_value(one.target, "kind") in kinds or _forms(one, kinds)])
     forms = _forms(data, kinds)
-    return (task, data, *([f"data.form={rng.choice(forms)}"] if forms else []))
+    together = class_value(task.target, "keeps_documents_apart") is False and "packing" in fields_of(data)
+    chosen = [*([f"data.form={rng.choice(forms)}"] if forms else []), *(["data.packing=stream"] if together else [])]
+    return (task, data, *chosen)
+
+
+def fields_of(data: Choice) -> set[str]:
+    return {argument.name for argument in arguments(data.target) or ()}
 
 
 def _forms(data: Choice, kinds: Sequence[str]) -> list[str]:
@@ -99,7 +107,7 @@ def _forms(data: Choice, kinds: Sequence[str]) -> list[str]:
 def drawable() -> list[Choice]:
     """Return data that need no file of the user's, no hub and no other data."""
     elsewhere = {"path", "folder", "of"}
-    return [choice for choice in choices("data") if not elsewhere & {a.name for a in arguments(choice.target) or ()}]
+    return [choice for choice in choices("data") if not elsewhere & fields_of(choice)]
 
 
 def _augmentation(rng: random.Random, data: Choice) -> list[str]:

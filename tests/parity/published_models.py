@@ -70,6 +70,11 @@ MODELS: dict[str, PublishedModel] = {
     "mpt": PublishedModel("Mpt", {**_COMMON, "d_model": 24, "n_layers": 2, "n_heads": 3}, old=_CAUSAL),
     "bert": PublishedModel("Bert", _LLAMA, **_MASKED, **_ENCODER),
     "roberta": PublishedModel("Roberta", _LLAMA, **_MASKED, **_ENCODER),
+    "modernbert": PublishedModel(
+        "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
+        old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,
+             "rope_parameters": None},
+    ),
     "longformer": PublishedModel(
         "Longformer", {**_LLAMA, "attention_window": 4}, **_MASKED, **_ENCODER, first_is_global=True
     ),
@@ -91,6 +96,17 @@ MODELS: dict[str, PublishedModel] = {
     "vit": PublishedModel(
         "ViT", {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
                 "image_size": 12, "patch_size": 4, "num_labels": 5},
+        task=("task=image_classification", "data=digits", "model.num_classes=5"), head="classifier", asks="images",
+    ),
+    "convnext": PublishedModel(
+        "ConvNext", {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "image_size": 12, "patch_size": 2,
+                     "num_labels": 5},
+        task=("task=image_classification", "data=digits", "model.num_classes=5", "model.image_shape=[3,12,12]"),
+        head="classifier", asks="images",
+    ),
+    "swin": PublishedModel(
+        "Swin", {"embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "window_size": 3, "image_size": 12,
+                 "patch_size": 2, "num_labels": 5},
         task=("task=image_classification", "data=digits", "model.num_classes=5"), head="classifier", asks="images",
     ),
     "mamba": PublishedModel("Mamba", {**_STATES, "state_size": 6}),

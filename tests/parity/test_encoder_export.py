@@ -17,9 +17,12 @@ from transformers import (
     BertForSequenceClassification,
     BertForTokenClassification,
     BigBirdForMaskedLM,
+    ConvNextForImageClassification,
     LongformerForSequenceClassification,
+    ModernBertForMaskedLM,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
+    SwinForImageClassification,
     T5ForConditionalGeneration,
     ViTForImageClassification,
 )
@@ -33,9 +36,12 @@ from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.checkpoint_writer import write_checkpoint
+from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.modernbert import ModernBertFamily
+from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 from parity.parity import TASKS, redraw
@@ -62,6 +68,23 @@ VIT = (
     "model.image_shape=[3,12,8]", "model.patch_size=4", "model.mixer.bias=false", "model.mixer.output_bias=true",
 )  # fmt: skip
 
+CONVNEXT = (
+    "task=image_classification", "data=digits", "model=convnext", "model.d_model=24", "model.num_layers=3",
+    "model.num_classes=5", "model.image_shape=[3,12,8]", "model.activation=silu",
+)  # fmt: skip
+
+SWIN = (
+    "task=image_classification", "data=digits", "model=swin", "model.d_model=24", "model.num_layers=5",
+    "model.depths=[3,2]", "model.num_heads=6", "model.num_classes=5", "model.image_shape=[3,12,8]",
+    "model.patch_size=1", "model.window=2", "model.multiple=1.5",
+)  # fmt: skip
+
+
+MODERN = (
+    "model=modernbert", "model.d_model=24", "model.num_layers=4", "model.num_heads=3", "model.feedforward.multiple=2",
+    "model.mixers.sliding_window.window=2", "model.vocab_size=37", "model.max_length=16",
+)  # fmt: skip
+
 
 class Exported(NamedTuple):
     """A model of ours, and who reads it."""
@@ -86,6 +109,18 @@ MODELS = {
     "BERT, tagging": Exported(BertFamily(), "tagger", BertForTokenClassification, BERT),
     "RoBERTa, masked LM": Exported(RobertaFamily(), "masked_language_model", RobertaForMaskedLM, BERT),
     "RoBERTa, classification": Exported(RobertaFamily(), "classifier", RobertaForSequenceClassification, BERT),
+    "ModernBERT, masked LM": Exported(ModernBertFamily(), "masked_language_model", ModernBertForMaskedLM, MODERN),
+    "ModernBERT, biases, windows first": Exported(
+        ModernBertFamily(),
+        "masked_language_model",
+        ModernBertForMaskedLM,
+        (
+            *MODERN,
+            *("model.pattern=[sliding_window,softmax_attention]", "model.mixers.sliding_window.bias=true"),
+            *("model.mixers.softmax_attention.bias=true", "model.norm.bias=true", "model.feedforward.bias=true"),
+            *("model.head_dense_bias=true", "model.head_bias=false", "model.tie_weights=false"),
+        ),
+    ),
     "Longformer, classification": Exported(
         LongformerFamily(),
         "classifier",
@@ -107,6 +142,8 @@ MODELS = {
     "T5 v1.1": Exported(T5Family(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
     "BART": Exported(BartFamily(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
     "ViT": Exported(VitFamily(), "classifier", ViTForImageClassification, VIT),
+    "Swin": Exported(SwinFamily(), "classifier", SwinForImageClassification, SWIN),
+    "ConvNeXt": Exported(ConvNextFamily(), "classifier", ConvNextForImageClassification, CONVNEXT),
 }
 
 
@@ -116,7 +153,7 @@ def composed(exported: Exported) -> dict[str, Any]:
 
 def inputs(exported: Exported) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
     """Theirs, and ours."""
-    if exported.family.model_type == "vit":
+    if "task=image_classification" in exported.overrides:
         images = torch.randn(2, 3, 12, 8, generator=torch.Generator().manual_seed(0))
         return {"pixel_values": images}, {"images": images}
     theirs, ours = pair_rows()
@@ -167,8 +204,9 @@ def test_a_form_composes_the_model_that_it_was_written_for(name: str) -> None:
 
 
 def filled(config: dict[str, Any]) -> dict[str, Any]:
-    """Numbers of classes come from data, not from a form."""
-    return {**config, "model": {**config["model"], **({"num_classes": 3} if "num_classes" in config["model"] else {})}}
+    """Numbers of classes and sizes of images come from data, not from every form."""
+    known = {"num_classes": 3, "image_shape": [3, 12, 8]}
+    return {**config, "model": {**config["model"], **{key: known[key] for key in known.keys() & config["model"]}}}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +230,8 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
         ),
         ("BART", "model/position@model.decoder.position=none", "model.decoder.position=NoPosition .* form of bart"),
         ("ViT", "model.pooling=mean", "model.pooling=mean .* supports only cls"),
+        ("Swin", "model.norm.eps=1e-3", "model.norm.eps=0.001 .* form of swin, which supports only 1e-05"),
+        ("ConvNeXt", "model.kernel=5", "model.kernel=5 .* form of convnext, which supports only 7"),
     ],
 )
 def test_what_a_form_has_no_word_for_is_refused_with_the_field(name: str, change: str, message: str) -> None:

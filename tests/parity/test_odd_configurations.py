@@ -18,6 +18,7 @@ from parity.parity import Case, check
 from parity.published_models import MODELS, PublishedModel, reference_class
 from parity.test_decoder_parity import exact_gelu
 from parity.test_encoder_decoder_parity import both_sides, untied
+from parity.test_swin_parity import name_on_disk as swin_name_on_disk
 from parity.test_vit_parity import name_on_disk
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows, token_rows
 
@@ -64,6 +65,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "bert", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
     "RoBERTa, three segment types, odd heads and widths": (
         "roberta", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-3}),
+    "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
+        "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
+                       "hidden_activation": "relu", "attention_bias": True}),
     "Longformer, three segment types, windows of 6 tokens": (
         "longformer", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "attention_window": 6}),
     "BigBird, three segment types, odd heads and widths": (
@@ -81,6 +85,14 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "ViT, images of one channel, odd heads and widths, eps": (
         "vit", {**FIVE_HEADS, "num_hidden_layers": 3, "intermediate_size": 17, "image_size": 12, "patch_size": 4,
                 "num_channels": 1, "num_labels": 5, "layer_norm_eps": 1e-2, "hidden_act": "relu", **EAGER}),
+    "ConvNeXt, an odd grid, three stages, no layer scale, eps": (
+        "convnext", {"hidden_sizes": [5, 10, 20], "depths": [2, 1, 3], "num_stages": 3, "image_size": 12,
+                     "patch_size": 2, "num_labels": 5, "layer_norm_eps": 1e-2, "layer_scale_init_value": 0.0,
+                     "hidden_act": "relu"}),
+    "Swin, images of one channel, odd heads and widths, an even window": (
+        "swin", {"embed_dim": 15, "depths": [3, 2], "num_heads": [3, 6], "window_size": 2, "image_size": 12,
+                 "patch_size": 1, "num_channels": 1, "num_labels": 5, "qkv_bias": False, "mlp_ratio": 1.2,
+                 "hidden_act": "relu", **EAGER}),
     "Mamba, odd width, narrow convolution, biases, eps": (
         "mamba", {**COMMON, "hidden_size": 21, "num_hidden_layers": 3, "state_size": 5, "expand": 3, "conv_kernel": 3,
                   "time_step_rank": 3, "use_bias": True, "layer_norm_epsilon": 1e-2, "use_cache": False}),
@@ -141,7 +153,8 @@ def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
 
 
 def _names(kind: str, family: ModelFamily) -> Callable[[str], str]:
-    return name_on_disk if kind == "vit" else lambda name: family.aliases.get(name, name)
+    on_disk = {"vit": name_on_disk, "swin": swin_name_on_disk}
+    return on_disk[kind] if kind in on_disk else lambda name: family.aliases.get(name, name)
 
 
 def test_every_family_has_an_odd_configuration() -> None:

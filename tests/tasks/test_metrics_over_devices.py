@@ -14,6 +14,7 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
+from headtohead.tasks.contrastive_pairs import ContrastivePairs
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
@@ -57,6 +58,7 @@ def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
         "tags": (Tagging(), "tagger", TAGS, tagged_batch(8)),
         "questions": (SpanQuestionAnswering(), "span", QUESTIONS, question_batch(8)),
         "scores": (Similarity(), "regressor", SCORES, scored_batch(8)),
+        "retrieval": (ContrastivePairs(candidates=3), "text_vector", PAIRS, pair_batch(8)),
         "texts": (writing, "language_model", texts, pair_batch(8)),
         "pairs": (pair_task, "masked_language_model_and_pair", NEXT, sentence_pair_batch(8)),
     }

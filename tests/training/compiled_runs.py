@@ -15,6 +15,7 @@ LINES = [*CHARS, "data.context_length=16"]
 IMAGES = ["data=digits", "task=image_classification", "data.batch_size=32", "trainer.train_rows=64"]
 PAIRS = ["data=number_words", *CHARS]
 LABELS = ["task=classification", "data=sentence_grammar", *CHARS]
+SPANS = [*LINES, "data.packing=stream", "task.num_sentinels=4"]
 MASKED = ["model=encoder_only", "task=masked_lm", *LINES]
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=1"]
 TWO_LAYERS = "model.num_layers=2"
@@ -23,6 +24,7 @@ NARROW = ["model.d_model=16"]
 FAMILIES: dict[str, list[str]] = {
     "bag_of_words": ["model=bag_of_words", *LABELS],
     "cnn": ["model=cnn", *IMAGES],
+    "convnext": ["model=convnext", *IMAGES],
     "decoder_only": [*LINES, *SMALL],
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", *PAIRS, *SMALL],
     "encoder_only": [*MASKED, *SMALL],
@@ -31,11 +33,13 @@ FAMILIES: dict[str, list[str]] = {
         "model.module.num_classes=2", *LABELS,
     ],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
+    "modernbert": ["model=modernbert", "task=masked_lm", *LINES, "model.d_model=16", "model.num_heads=2"],
     "qwen3_next": ["model=qwen3_next", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent": ["model=recurrent", *LINES, *NARROW],
     "recurrent_gemma": ["model=recurrent_gemma", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent_encoder_decoder": ["model=recurrent_encoder_decoder", "task=seq2seq", *PAIRS, *NARROW],
     "resnet": ["model=resnet", *IMAGES],
+    "swin": ["model=swin", *IMAGES, "model.window=2"],
     "text_cnn": ["model=text_cnn", *LABELS, *NARROW],
     "vision_transformer": ["model=vision_transformer", *IMAGES, *SMALL],
 }  # fmt: skip
@@ -43,13 +47,18 @@ TASKS: dict[str, list[str]] = {
     "causal_lm": FAMILIES["decoder_only"],
     "classification": ["model=encoder_only", *LABELS, *SMALL],
     "compression": ["data=random_tokens", "task=compression", *LANGUAGE, *SMALL],
+    "contrastive_pairs": ["model=encoder_only", "task=contrastive_pairs", *PAIRS, *SMALL],
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
+    "multi_token_prediction": ["task=multi_token_prediction", *LINES, *SMALL],
+    "span_corruption": ["model=encoder_decoder", "task=span_corruption", *SPANS, *SMALL],
+    "span_corruption_one_row": ["task=span_corruption_one_row", *SPANS, *SMALL],
     "masked_diffusion": ["model=encoder_only", "task=masked_diffusion", *LINES, *SMALL],
     "masked_lm_next_sentence": [
         "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",
         "data.documents=line", "data.tokenizer=char", "data.batch_size=8", *SMALL,
     ],
+    "masked_image_modeling": ["model=vision_transformer", *IMAGES, "task=masked_image_modeling", *SMALL],
     "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
     "seq2seq": FAMILIES["encoder_decoder"],
     "seq2seq_at_once": ["model=encoder_only", "task=seq2seq_at_once", *PAIRS, *SMALL],

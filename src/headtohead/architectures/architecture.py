@@ -53,6 +53,9 @@ class Head(Component):
     needs_all_logits: ClassVar[bool] = False
     """Whether a loss needs the logits of all positions, however few of them are targets."""
 
+    hides_input: ClassVar[bool] = False
+    """Whether what is scored is what the body does not read, so that it reads the less the more is scored."""
+
     @abstractmethod
     def forward(self, features: Tensor, valid: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
         """Return logits: [B, L, V] of a language-model head, [B, classes] of a classifier."""

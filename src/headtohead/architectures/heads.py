@@ -11,27 +11,46 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
+from headtohead.architectures.pixel_decoder import PixelDecoder
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.architectures.reconstruction_head import Reconstruction
-from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLanguageModel, MaskedLanguageModelAndPair
+from headtohead.architectures.text_vector import TextVector
+from headtohead.architectures.vocabulary_heads import (
+    LanguageModel,
+    MaskedLanguageModel,
+    MaskedLanguageModelAndPair,
+    MultiTokenLanguageModel,
+)
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Vocabulary
+from headtohead.ranges import Count, Vocabulary
 
 HeadName = Literal[
     "language_model",
+    "multi_token_language_model",
     "masked_language_model",
     "masked_language_model_and_pair",
     "classifier",
     "regressor",
+    "text_vector",
     "tagger",
     "span",
+    "pixel_decoder",
     "reconstruction",
 ]
+
+
+NEXT_TOKEN_HEADS: tuple[HeadName, ...] = ("language_model", "multi_token_language_model")
+"""Heads whose logits are those of the next token."""
+
+
+def published_head(head: HeadName) -> HeadName:
+    """Return the head of published checkpoints that this one begins with."""
+    return "language_model" if head in NEXT_TOKEN_HEADS else head
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,8 @@ class HeadFields(FieldGroup):
     head: HeadName = "language_model"
     tie_weights: bool = True
     head_bias: bool = False
+    num_future_tokens: Count = 1
+    """The tokens that a head of several predicts from every position; the task gives it."""
 
     def tied_to(self, embedding: nn.Parameter) -> nn.Parameter | None:
         """Return the embedding where the head shares its weights."""
@@ -61,6 +82,7 @@ class EncoderHeadFields(SequenceHeadFields):
 
     pooler: PoolerName = "none"
     head_activation: Activation = "gelu"
+    head_dense_bias: bool = True
 
 
 @dataclass(frozen=True)
@@ -218,12 +240,15 @@ def name_of(head: Head) -> HeadName:
     """Return the task's name for a head of this class."""
     names: dict[type[Head], HeadName] = {
         LanguageModel: "language_model",
+        MultiTokenLanguageModel: "multi_token_language_model",
         MaskedLanguageModel: "masked_language_model",
         MaskedLanguageModelAndPair: "masked_language_model_and_pair",
         Classifier: "classifier",
         Regressor: "regressor",
+        TextVector: "text_vector",
         Tagger: "tagger",
         Span: "span",
+        PixelDecoder: "pixel_decoder",
         Reconstruction: "reconstruction",
     }
     return names[type(head)]
@@ -243,14 +268,20 @@ def make_head(
     pooler: str = "none",
     activation: Activation = "gelu",
     scale_logits: bool = False,
+    num_future_tokens: int = 1,
+    dense_bias: bool = True,
 ) -> Head:
     """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
         raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
+    if name == "pixel_decoder":
+        raise UsageError("head=pixel_decoder restores patches of images: choose model=vision_transformer.")
     if name == "span":
         return Span(d_model)
     if name == "regressor":
         return Regressor(d_model, pooling=pooling, pooler=pooler, dropout=dropout)
+    if name == "text_vector":
+        return TextVector(d_model, pooling=pooling, pooler=pooler)
     if name in ("classifier", "tagger"):
         if not num_classes:
             raise UsageError(
@@ -267,8 +298,21 @@ def make_head(
         return Reconstruction(d_model, vocab_size, norm=norm)
     if name == "masked_language_model_and_pair":
         return MaskedLanguageModelAndPair(
-            d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, pooling=pooling, activation=activation
+            d_model,
+            vocab_size,
+            norm=norm,
+            tied_to=tied_to,
+            bias=bias,
+            pooling=pooling,
+            activation=activation,
+            dense_bias=dense_bias,
         )
     if name == "masked_language_model":
-        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+        return MaskedLanguageModel(
+            d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation, dense_bias=dense_bias
+        )
+    if name == "multi_token_language_model":
+        return MultiTokenLanguageModel(
+            d_model, vocab_size, num_future_tokens=num_future_tokens, tied_to=tied_to, bias=bias, scale=scale_logits
+        )
     return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits)

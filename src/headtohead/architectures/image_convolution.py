@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Architecture, CostRow, Head, InputSize, check_image_shape
 from headtohead.architectures.heads import ClassHeadFields
 from headtohead.components.block_parts import NormFactory
-from headtohead.components.component import Costs, Initialisation
+from headtohead.components.component import CostQuery, Costs, Grid, Initialisation
 from headtohead.components.convolutions import (
     ConvolutionLayer,
     ImageConvolution,
@@ -63,12 +63,25 @@ class Convolutional(Architecture):
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
         query = size.query(self.num_tokens(size))
-        for index, layer in enumerate(cast(list[ImageLayer], list(self.layers))):
-            yield CostRow(f"layers.{index}", "convolution", layer.costs(query))
-        indices = layer.grid[0] * layer.grid[1]
-        left = 0 if layer.keeps_input else indices * self.d_model * query.bytes_per_element
+        yield from self.layer_rows(query)
+        rows, columns = self.grid
+        left = 0 if self._last.keeps_input else rows * columns * self.d_model * query.bytes_per_element
         yield CostRow("features", "activations", Costs(activation_bytes=left))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
+
+    def layer_rows(self, query: CostQuery) -> Iterator[CostRow]:
+        """Yield the costs of the layers, one row each."""
+        for index, layer in enumerate(cast(list[ImageLayer], list(self.layers))):
+            yield CostRow(f"layers.{index}", "convolution", layer.costs(query))
+
+    @property
+    def grid(self) -> Grid:
+        """Return the rows and columns that the layers made so far leave."""
+        return self._last.grid
+
+    @property
+    def _last(self) -> ImageLayer:
+        return cast(ImageLayer, self.layers[-1])
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
         del size

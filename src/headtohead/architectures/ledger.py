@@ -118,9 +118,9 @@ def _palm(
     not."""
     modules = list(model.modules())
     mixers = [module for module in modules if isinstance(module, Mixer)]
-    if any(isinstance(module, CrossMixer) for module in modules):
+    if model.head.hides_input or any(isinstance(module, CrossMixer) for module in modules):
         return None
-    attention = [mixer for mixer in mixers if isinstance(mixer, SoftmaxAttention)]
+    attention = [mixer for mixer in mixers if isinstance(mixer, SoftmaxAttention) and mixer.meets_every_token]
     if not attention or len(attention) != len(mixers):
         return None
     vocabulary = sum(row.costs.forward_flops for row in rows if row.kind == "unembedding") / 2 / (scored or tokens)
@@ -188,6 +188,9 @@ class RowFlops:
         """Return the FLOPs of the rows of one batch, given how many there are of each lengths and how many of their
         targets are scored, and the FLOPs spent on padding them to the longest."""
         longest = max(length for length, _ in rows), max(length for _, length in rows)
+        if self._model.head.hides_input:
+            count = sum(rows.values())
+            return count * self._flops_at(longest, scored // count), 0
         padded = self._of_row(longest)
         own = sum(count * self._of_readable_row(lengths, longest) for lengths, count in rows.items())
         return own + scored * self._of_target(longest), sum(rows.values()) * padded - own

@@ -51,6 +51,7 @@ def _head(
     *,
     pooler: PoolerName = "none",
     activation: Activation = "gelu",
+    dense_bias: bool = True,
 ) -> Head:
     """Return the head of a stack over these tokens."""
     vocab_size, d_model = embedding.weight.shape
@@ -66,6 +67,8 @@ def _head(
         dropout=options.dropout,
         pooler=pooler,
         activation=activation,
+        num_future_tokens=output.num_future_tokens,
+        dense_bias=dense_bias,
     )
 
 
@@ -192,7 +195,13 @@ class EncoderOnly(Architecture):
         self.segment_embedding = SegmentEmbedding(size.d_model, num_segments) if num_segments else None
         self.stack = Stack(size, parts, options, causal=False, max_length=tokens.max_length)
         self.head = _head(
-            output, self.embedding, parts, options, pooler=output.pooler, activation=output.head_activation
+            output,
+            self.embedding,
+            parts,
+            options,
+            pooler=output.pooler,
+            activation=output.head_activation,
+            dense_bias=output.head_dense_bias,
         )
         initialisation(self)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -83,6 +84,53 @@ class LanguageModel(VocabularyHead):
         return self.scaled(features if self.factor == 1.0 else features * self.factor)
 
 
+FURTHER = "head.further."
+"""The beginning of the names of the weights of further heads."""
+
+
+class MultiTokenLanguageModel(LanguageModel):
+    """The same, with further heads for the tokens after the next: each adds the SiLU of a linear map to the features,
+    and all share the matrix onto the vocabulary (Gloeckle et al. 2024, https://arxiv.org/abs/2404.19737, with the
+    residual heads of Cai et al. 2024, https://arxiv.org/abs/2401.10774).
+
+    Calling it gives the logits of the next token alone: the further heads are for training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        num_future_tokens: int,
+        tied_to: nn.Parameter | None,
+        bias: bool,
+        scale: bool = False,
+    ) -> None:
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale)
+        self.further = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(num_future_tokens - 1))
+
+    def transforms(self, features: Float[Tensor, "N D"]) -> list[Float[Tensor, "N D"]]:
+        """Return what the shared matrix reads for the next token, for the one after it, and so on."""
+        return [self.transform(features), *(self.transform(features + F.silu(head(features))) for head in self.further)]
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        """Yield the costs; the further heads have no part in the forward pass of a model that is used, and in training
+        count as if every position had all its future tokens, also the last of a row."""
+        d_model = self.weight.shape[1]
+        for index in range(len(self.further)):
+            costs = linear_costs(d_model, d_model, d_model * d_model + d_model, query)
+            entering = Costs(activation_bytes=d_model * query.length * query.bytes_per_element)  # the SiLU
+            yield f"head.further.{index}", "head", _in_training(costs + entering)
+        for path, kind, costs in super().cost_rows(query):
+            again = replace(_in_training(costs), parameters=0, active_parameters=0)
+            yield path, kind, sum((again for _ in self.further), costs)
+
+
+def _in_training(costs: Costs) -> Costs:
+    """Return the costs of what only training computes."""
+    return replace(costs, forward_flops=0)
+
+
 class MaskedLanguageModel(VocabularyHead):
     """Dense, GELU (or another activation), norm, then logits of the hidden token (Devlin et al. 2019,
     https://arxiv.org/abs/1810.04805)."""
@@ -96,10 +144,11 @@ class MaskedLanguageModel(VocabularyHead):
         tied_to: nn.Parameter | None,
         bias: bool = True,
         activation: Activation = "gelu",
+        dense_bias: bool = True,
     ) -> None:
         super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
         self.activation, self.act = activation, ACTIVATIONS[activation]
-        self.dense = nn.Linear(d_model, d_model)
+        self.dense = nn.Linear(d_model, d_model, bias=dense_bias)
         self.norm = norm(d_model)
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
@@ -111,7 +160,8 @@ class MaskedLanguageModel(VocabularyHead):
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
-        dense = linear_costs(d_model, d_model, d_model * d_model + d_model, query)
+        parameters = d_model * d_model + (0 if self.dense.bias is None else d_model)
+        dense = linear_costs(d_model, d_model, parameters, query)
         saved = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
         yield "head.dense", "head", dense + Costs(activation_bytes=saved)
         yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
@@ -134,8 +184,10 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         bias: bool = True,
         pooling: str = "cls",
         activation: Activation = "gelu",
+        dense_bias: bool = True,
     ) -> None:
-        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+        options = {"bias": bias, "dense_bias": dense_bias}
+        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, activation=activation, **options)
         self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)
         self.pair = ReadoutLinear(d_model, 2)

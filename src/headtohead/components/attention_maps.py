@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headtohead.components.component import Component, Context
+from headtohead.components.component import Component, Context, Grid
 from headtohead.components.precision import at_least_float32, without_autocast
 
 
@@ -29,6 +29,9 @@ class HasAttentionMaps(Component):
         nowhere)."""
         del context
         return self.sums_to_one
+
+    grid: Grid | None = None
+    """Rows and columns of its tokens, where they are not the patches that the model begins with."""
 
     @abstractmethod
     def attention(

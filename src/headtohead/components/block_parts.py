@@ -61,6 +61,8 @@ class ResidualScheme(Component):
 
     needs_final_norm: ClassVar[bool]
     """Whether the stream leaves the last block without a norm."""
+    begins_with_norm: ClassVar[bool] = False
+    """Whether a norm precedes the first sublayer and nothing else, so that it can be left out."""
     has_stream: ClassVar[bool] = True
     """Whether there is a stream; without one, sublayers follow each other."""
     num_streams: int = 1
@@ -85,6 +87,13 @@ class ResidualScheme(Component):
         """Return the stream of the next tokens; the sublayers update their own states."""
         y: Tensor = self(x, sublayers, context)
         return y, state
+
+    def leave_out_first_norm(self) -> None:
+        """Let the first sublayer read the stream as it is, where it would read it through a norm of its own."""
+        raise UsageError(
+            f"model.first_norm=false leaves out the norm before a first sublayer, and {type(self).__name__} has none "
+            "there: choose model/residual=pre, or leave model.first_norm=true"
+        )
 
     def widened(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L SD"]:
         """Return all streams as they enter the first block."""

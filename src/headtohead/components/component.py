@@ -220,6 +220,8 @@ class Mixer(Component):
     reads_one_way: ClassVar[bool] = False
     """Whether it is a recurrence, which reads every row from its first token to its last, whatever `causal` asks for;
     the stack makes a bidirectional one of two."""
+    sees_window: ClassVar[bool] = False
+    """Whether a token sees only those near it: a position encoding may turn by other angles there."""
     transforms: ClassVar[bool] = False
     """Whether a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
 
@@ -310,6 +312,10 @@ class Position(Component):
         """Return what autograd saves to compute the bias for so many queries and pairs, without the bias itself."""
         del query, num_queries, num_pairs
         return 0
+
+    def in_windows(self) -> Position | None:
+        """Return the encoding of the layers whose mixer sees a window; None where it is this one, as by default."""
+        return None
 
     def add(self, x: Float[Tensor, "B L D"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B L D"]:
         del positions

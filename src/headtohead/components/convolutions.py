@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -32,8 +32,7 @@ class ImageConvolution(Component):
         reads_images: bool = False,
     ) -> None:
         super().__init__()
-        if kernel < 1 or kernel % 2 == 0:
-            raise UsageError(f"kernel={kernel} has no place in its middle: choose an odd number, usually 3")
+        check_kernel(kernel, usual=3)
         self.conv = nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding=kernel // 2, bias=False)
         self.norm = norm(num_outputs)
         self.grid_before, self.reads_images = grid, reads_images
@@ -171,14 +170,22 @@ class TextConvolutions(Component):
         )
 
 
+def check_kernel(kernel: int, *, usual: int) -> None:
+    """Raise UsageError where a kernel is as far from its middle on one side as on no other."""
+    if kernel < 1 or kernel % 2 == 0:
+        raise UsageError(f"kernel={kernel} has no place in its middle: choose an odd number, usually {usual}")
+
+
 def num_elements(convolution: ImageConvolution) -> int:
     """Return the number of output elements for one image."""
     return convolution.conv.out_channels * convolution.grid[0] * convolution.grid[1]
 
 
-def stages(d_model: int, num_layers: int, num_stages: int) -> Iterator[tuple[int, int]]:
-    """Yield the width and the stride of every layer: stages of about equal depth, the last as wide as the model, each
-    before it half as wide; every stage but the first begins by halving the image."""
+def stages(
+    d_model: int, num_layers: int, num_stages: int, depths: Sequence[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield the width and the stride of every layer: stages of these depths, or of about equal depth, the last as wide
+    as the model, each before it half as wide; every stage but the first begins by halving the image."""
     if num_stages < 1 or num_stages > num_layers:
         raise UsageError(
             f"model.num_stages={num_stages} must be at least 1 and at most model.num_layers={num_layers}, since a "
@@ -189,8 +196,21 @@ def stages(d_model: int, num_layers: int, num_stages: int) -> Iterator[tuple[int
             f"model.num_stages={num_stages} halves model.d_model={d_model} at each stage before the last: choose a "
             f"multiple of {2 ** (num_stages - 1)}, or fewer stages"
         )
-    previous = 0
-    for layer in range(num_layers):
-        stage = layer * num_stages // num_layers
-        yield d_model // 2 ** (num_stages - 1 - stage), 2 if stage != previous else 1
-        previous = stage
+    for stage, depth in enumerate(stage_depths(num_layers, num_stages, depths)):
+        width = d_model // 2 ** (num_stages - 1 - stage)
+        yield width, 1 if stage == 0 else 2
+        yield from ((width, 1) for _ in range(depth - 1))
+
+
+def stage_depths(num_layers: int, num_stages: int, depths: Sequence[int] | None) -> list[int]:
+    """Return the number of layers of every stage: those given, or about equal ones."""
+    if depths is None:
+        by_layer = [layer * num_stages // num_layers for layer in range(num_layers)]
+        return [by_layer.count(stage) for stage in range(num_stages)]
+    if len(depths) != num_stages or sum(depths) != num_layers or min(depths) < 1:
+        raise UsageError(
+            f"model.depths={list(depths)} must be a number of layers for each of model.num_stages={num_stages} stages, "
+            f"each at least 1 and model.num_layers={num_layers} in sum: change one of the three, or leave it null for "
+            "stages of about equal depth"
+        )
+    return list(depths)

@@ -79,6 +79,13 @@ class ClassToken(Component):
         return Costs.of(self)
 
 
+def split_patches(images: Float[Tensor, "B C H W"], size: int) -> Float[Tensor, "B P E"]:
+    """Return the values of square patches, row by row; within a patch, channel by channel."""
+    grid = images.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # B C rows size columns size
+    patches: Tensor = grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2).flatten(2)
+    return patches
+
+
 class PatchEmbedding(Component):
     """Square patches, flattened and projected (Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929)."""
 
@@ -104,9 +111,7 @@ class PatchEmbedding(Component):
             raise UsageError(
                 f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
             )
-        size = self.patch_size
-        grid = images.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # B C rows size columns size
-        y: Tensor = self.projection(grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2).flatten(2))
+        y: Tensor = self.projection(split_patches(images, self.patch_size))
         return y
 
     def costs(self, query: CostQuery) -> Costs:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import Branch, Norm, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, CostQuery, Costs, State
+from headtohead.components.norms import NoNorm
 from headtohead.ranges import Real
 
 
@@ -97,6 +98,7 @@ class Pre(NormedResidual):
 
     no_mup_rule = ""
     needs_final_norm = True
+    begins_with_norm = True
 
     def wire(
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
@@ -104,6 +106,9 @@ class Pre(NormedResidual):
         for norm, sublayer in zip(norms, sublayers, strict=True):
             x = x + self.drop(sublayer(norm(x)))
         return x
+
+    def leave_out_first_norm(self) -> None:
+        self.norms[0] = NoNorm(self.d_model)
 
 
 class NoResidual(NormedResidual):

@@ -59,6 +59,10 @@ def _sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
     return [mixer for mixer in mixers if mixer.reads_scores and mixer.shares_scores]
 
 
+def _sees_window(block: Block) -> bool:
+    return any(isinstance(part, Mixer) and part.sees_window for part in block.mixer.modules())
+
+
 @dataclass
 class StackState(State):
     """The states of all layers, and what the masks of the next tokens need."""
@@ -128,10 +132,13 @@ class Stack(Component):
             depth = layer / max(1, len(mixers) - 1)
             wiring = wire(num_sublayers=num_sublayers, drop_path=options.drop_path * depth)
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
+        if not options.first_norm:
+            self.layers[0].wiring.leave_out_first_norm()
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
         mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
         self.shares_scores = bool(_sharing_scores(self.layers))
+        self.see_windows = [_sees_window(block) for block in self.layers]
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
 
@@ -167,8 +174,9 @@ class Stack(Component):
         elif self.reads_positions:
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         policy, x = self._policy(), self.layers[0].wiring.widened(x)
+        in_windows = self._in_windows(context, x)
         for layer, block in enumerate(self.layers):
-            own = self._of_layer(context, layer, x)
+            own = self._of_layer(context, layer, x, in_windows)
             if policy.covers_block(layer):
                 x = recompute(block, x, own)
             else:
@@ -212,8 +220,19 @@ class Stack(Component):
             x, state.embedding_norm = self.embedding_norm.step(x, state.embedding_norm, context)
         return F.dropout(x, self.dropout) if self.training else x
 
-    def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
-        """Return the context itself, or one with the layer's own encoding."""
+    def _in_windows(self, context: Context, x: Tensor) -> Context | None:
+        """Return the context of layers that see a window; None where it is that of all."""
+        encoding = self.position.in_windows()
+        if encoding is None or not any(self.see_windows):
+            return None
+        assert context.positions is not None
+        rotation = encoding.rotation(context.positions, score_masks.compute_dtype(x))
+        return replace(context, encoding=encoding, rotation=rotation)
+
+    def _of_layer(self, context: Context, layer: int, x: Tensor, in_windows: Context | None) -> Context:
+        """Return the context itself, that of layers that see a window, or one with the layer's own encoding."""
+        if in_windows is not None and self.see_windows[layer]:
+            return in_windows
         if self.shares_position or not self.reads_positions:
             return context
         position = cast(Position, self.positions[layer])
@@ -253,8 +272,9 @@ class Stack(Component):
             state.memories = [block.read(context) for block in self.layers]
         memories = state.memories or [State()] * self.num_layers
         x = self.layers[0].wiring.widened(x)
+        in_windows = self._in_windows(context, x)
         for layer, block in enumerate(self.layers):
-            own = self._of_layer(context, layer, x)
+            own = self._of_layer(context, layer, x, in_windows)
             x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
         x = self.layers[-1].wiring.narrowed(x)
         state.length += x.shape[1]
@@ -291,7 +311,7 @@ class Stack(Component):
         for index, position in enumerate(cast(list[Position], list(self.positions))):
             sharing = _sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
             is_saved = any(mixer.saves_shared_bias for mixer in sharing)
-            costs = position.costs(query if is_saved else replace(query, biased_heads=0))
+            costs = self._encoding_costs(position, query if is_saved else replace(query, biased_heads=0))
             if biased_heads and not sharing:  # each mixer declares the biases that it makes
                 costs = replace(costs, activation_bytes=0)
             yield f"positions.{index}", "position", costs
@@ -314,6 +334,15 @@ class Stack(Component):
         if self.has_cross and keeps_memory:
             saved = query.memory_length * self.d_model * query.bytes_per_element
             yield "memory", "activations", Costs(activation_bytes=saved)
+
+    def _encoding_costs(self, position: Position, query: CostQuery) -> Costs:
+        """Return the costs of an encoding and of that in windows, where layers read it; what none reads saves
+        nothing."""
+        in_windows = position.in_windows()
+        if in_windows is None or not any(self.see_windows):
+            return position.costs(query)
+        read = [in_windows] if all(self.see_windows) else [position, in_windows]
+        return sum((encoding.costs(query) for encoding in read), Costs())
 
     def costs(self, query: CostQuery) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())

@@ -78,3 +78,6 @@ class StackOptions(FieldGroup):
     """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
     embedding_norm: bool = False
     """Whether the tokens are normalised after positions were added (BERT, BLOOM)."""
+    first_norm: bool = True
+    """Whether the first sublayer has a norm; without one it reads what the norm after the embedding gives
+    (ModernBERT)."""

@@ -22,7 +22,7 @@ from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
 from headtohead.config.rules.data_rules import check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
-from headtohead.config.run_config import RunConfig
+from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
@@ -46,11 +46,17 @@ _TOO_LARGE = ("overflow", "too large to convert")
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
     """Rows of the train split that it shows are among those that the run learns from."""
     check_kind(config, spec)
-    task: Task = make(config["task"])
+    task: Task = make(_task_node(config))
     try:
         return task.bind(replace(spec, open_train=_opener_of_training_rows(config, spec)))
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _task_node(config: Node) -> Node:
+    """Return the node of the task with nothing left to the model."""
+    node: Node = config["task"]
+    return {**node, "patch_size": config["model"]["patch_size"]} if node.get("patch_size", 0) is None else node
 
 
 def _opener_of_training_rows(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
@@ -192,8 +198,11 @@ def _needs_real_device(filled: Mapping[str, Any]) -> bool:
     return bool(class_value(RunConfig(filled).model_target, "needs_real_device"))
 
 
-def _head_of(filled: Mapping[str, Any]) -> str:
-    return str(class_value(RunConfig(filled).task_target, "head"))
+def _head_of(filled: Mapping[str, Any]) -> dict[str, object]:
+    """Return the head that the task names, with the task's fields that the head is built with."""
+    target, task = RunConfig(filled).task_target, filled["task"]
+    fields = class_value(target, "head_fields") or ()
+    return {"head": class_value(target, "head"), **{name: task[name] for name in fields if name in task}}
 
 
 def check_fits(config: Mapping[str, Any]) -> None:
@@ -208,14 +217,14 @@ def check_fits(config: Mapping[str, Any]) -> None:
 
 
 def _check_fits(filled: Mapping[str, Any]) -> None:
-    check_weights(_weight_bytes(json.dumps(filled["model"], sort_keys=True), _head_of(filled)))
+    check_weights(_weight_bytes(json.dumps([filled["model"], _head_of(filled)], sort_keys=True)))
 
 
 @lru_cache(maxsize=16)
-def _weight_bytes(node: str, head: str) -> int:
+def _weight_bytes(node_and_head: str) -> int:
     """Return the size of the model's weights in 32 bits; the global generator keeps its state."""
     with torch.random.fork_rng(devices=[]), without_memory():
-        model = _made(json.loads(node), head)
+        model = _made(*json.loads(node_and_head))
     return _bytes_of(model)
 
 
@@ -223,10 +232,10 @@ def _bytes_of(model: Architecture) -> int:
     return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
 
 
-def _made(node: Mapping[str, Any], head: str) -> Architecture:
+def _made(node: Mapping[str, Any], head: Mapping[str, object]) -> Architecture:
     """Whatever a module of somebody else's raises is reported in one sentence."""
     try:
-        model: Architecture = make(node, head=head)
+        model: Architecture = make(node, **head)
     except Exception as error:
         if any(words in str(error).lower() for words in _TOO_LARGE):
             raise ConfigurationError(

@@ -22,6 +22,7 @@ from torch.export import ExportedProgram
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import name_of
+from headtohead.architectures.vocabulary_heads import MultiTokenLanguageModel
 from headtohead.config.build import make_model
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.to_published import write_hub
@@ -224,6 +225,12 @@ FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, Runs]:
     """Return the file with the weights, and a model of fresh weights that took those of the folder."""
+    if isinstance(model.head, MultiTokenLanguageModel):
+        way = f"--from-run {run.folder} task=causal_lm init_from=run:{run.folder} trainer.max_steps=0"
+        raise ConfigurationError(
+            "--to hub: the hub's forms have no place for the further heads of task=multi_token_prediction, which "
+            f"writing does not need: export the run that leaves them out, h2h train {way}"
+        )
     tokenizer = RunFolder.open(run.folder).read_tokenizer()
     class_names = load_best(run.folder).get("class_names", ())
     try:

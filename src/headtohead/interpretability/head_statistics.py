@@ -48,7 +48,7 @@ def _statistics(maps: AttentionMaps) -> Statistics:
         result["itself"] = _mean(shares.diagonal(dim1=-2, dim2=-1), chooses)
         result["previous"] = _mean(shares.diagonal(-1, dim1=-2, dim2=-1), chooses[:, 1:] & before)
         if maps.grid is not None:
-            result["patch_distance"] = _patch_distance(shares, maps.grid)
+            result["patch_distance"] = _patch_distance(shares, maps.grid, chooses)
     return result
 
 
@@ -76,10 +76,10 @@ def _first(maps: AttentionMaps) -> Bool[Tensor, "#B 1 M"]:
     return torch.cat((torch.ones_like(changes[:, :1]), changes), dim=1)[:, None]
 
 
-def _patch_distance(shares: Float[Tensor, "B H L M"], grid: Grid) -> list[float]:
+def _patch_distance(shares: Float[Tensor, "B H L M"], grid: Grid, counted: Bool[Tensor, "B L"]) -> list[float]:
     rows, columns = grid
     others = shares.shape[-1] - rows * columns
     between = _shares(shares[..., others:, others:])
     row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     indices = torch.stack((row.flatten(), column.flatten()), dim=1).double()
-    return (between * torch.cdist(indices, indices)).sum(-1).mean((0, 2)).tolist()
+    return _mean((between * torch.cdist(indices, indices)).sum(-1), counted[:, others:])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Grid, Mixer
-from headtohead.components.embeddings import PatchEmbedding, TokenEmbedding
+from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.local_then_mixer import LocalThenMixer
 from headtohead.interpretability.recorded_attention import (
@@ -23,6 +23,7 @@ from headtohead.interpretability.recorded_attention import (
     attention_maps,
     in_evaluation_mode,
     on_device_of,
+    patches_of,
     shown_name,
     without_compilation,
 )
@@ -87,13 +88,18 @@ def mixer_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
     finally:
         for hook in hooks:
             hook.remove()
-    grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
+    patches = patches_of(architecture)
+    grid = None if patches is None else patches.grid
     result = []
     for name, (x, context) in calls.items():
         with in_evaluation_mode(architecture):
             field = _field(partial(_called, parts[name], context=context), x)
+        valid = context.valid
+        if patches is not None and patches.hides_some(context):
+            whole, valid = patches.on_whole_grid(field[:, None], context)
+            field = whole[:, 0]
         queries: Source = "images" if grid is not None else "tokens" if context.memory is None else "decoder_tokens"
-        result.append(_as_maps(name, field, queries, queries, context.valid, context.valid, context.segments, grid))
+        result.append(_as_maps(name, field, queries, queries, valid, valid, context.segments, grid))
     return result
 
 

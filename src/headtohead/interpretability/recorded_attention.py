@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
@@ -81,9 +81,9 @@ def attention_maps(
     """
     architecture = architecture_of(model)
     result: list[AttentionMaps] = []
-    grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
+    patches = patches_of(architecture)
     hooks = [
-        part.register_forward_pre_hook(partial(_watch, maps=result, name=name, causal=causal, grid=grid))
+        part.register_forward_pre_hook(partial(_watch, maps=result, name=name, causal=causal, patches=patches))
         for name, part in mixers_with_maps(architecture).items()
     ]
     try:
@@ -114,6 +114,38 @@ def shown_name(path: str) -> str:
     return path.replace("blocks.", "").replace(".mixer.mixer", ".mixer")
 
 
+@dataclass(frozen=True)
+class Patches:
+    """The patches of the images that a model reads."""
+
+    grid: Grid
+    length: int
+    """The tokens of an image, those before the patches included."""
+
+    def hides_some(self, context: Context) -> bool:
+        """Return whether the tokens are those of some patches alone, at the places that the context says."""
+        return context.positions is not None and context.positions.shape[1] < self.length
+
+    def on_whole_grid(
+        self, weights: Float[Tensor, "B H L M"], context: Context
+    ) -> tuple[Float[Tensor, "B H P P"], Bool[Tensor, "B P"]]:
+        """Return weights over all tokens of an image, zero where the model saw none, and which it saw."""
+        assert context.positions is not None, "hides_some says so"
+        num_samples, num_heads = weights.shape[:2]
+        seen = context.positions.expand(num_samples, -1)
+        whole = weights.new_zeros(num_samples, num_heads, self.length, self.length)
+        sample = torch.arange(num_samples, device=weights.device)[:, None, None]
+        whole[sample, :, seen[:, :, None], seen[:, None, :]] = weights.permute(0, 2, 3, 1)
+        is_seen = torch.zeros(num_samples, self.length, dtype=torch.bool, device=weights.device)
+        return whole, is_seen.scatter(1, seen, True)
+
+
+def patches_of(architecture: Architecture) -> Patches | None:
+    """Return the patches of the images that a model reads; None where it reads none in patches."""
+    grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
+    return None if grid is None else Patches(grid, architecture.num_tokens(InputSize()))
+
+
 def _watch(
     part: nn.Module,
     args: tuple[Tensor, Context],
@@ -121,15 +153,19 @@ def _watch(
     maps: list[AttentionMaps],
     name: str,
     causal: bool | None,
-    grid: Grid | None,
+    patches: Patches | None,
 ) -> None:
     """Record a mixer's weights for the same input just before it is called."""
     assert isinstance(part, HasAttentionMaps)
     x, context = args
+    grid = part.grid or (None if patches is None else patches.grid)
     is_cross = isinstance(part, CrossMixer)
     weights, channels = _by_group(part.attention(x, context, causal=causal).float())
     query_valid, key_valid = context.valid, context.memory_valid if is_cross else context.valid
-    for valid, shape in ((query_valid, (-1, 1, x.shape[1], 1)), (key_valid, (-1, 1, 1, weights.shape[-1]))):
+    if patches is not None and patches.hides_some(context):
+        weights, query_valid = patches.on_whole_grid(weights, context)
+        key_valid = query_valid
+    for valid, shape in ((query_valid, (-1, 1, weights.shape[2], 1)), (key_valid, (-1, 1, 1, weights.shape[-1]))):
         if valid is not None:
             weights = weights.masked_fill(~valid.view(shape), 0.0)
     own = isinstance(part, Mixer) and part.causal

@@ -30,6 +30,14 @@ SPEARMAN = Metric(
 """The correlation of the ranks of predicted and true scores."""
 
 
+RETRIEVAL_ACCURACY = Metric(
+    name="retrieval_accuracy", direction="max", best=1.0, over="queries", any_tokenizer=True, headline=8
+)
+"""The share of texts whose own second text is the most similar of a fixed number of candidates."""
+RETRIEVAL_MRR = Metric(
+    name="retrieval_mrr", title="retrieval MRR", direction="max", best=1.0, over="queries", any_tokenizer=True
+)
+"""One over the rank of a text's own second text among the same candidates."""
 RECALL = Metric(name="recall", direction="max", best=1.0, over="queries", any_tokenizer=True)
 """The share of relevant documents among the first k of a ranking, written recall@k."""
 MRR = Metric(name="mrr", title="MRR", direction="max", best=1.0, over="queries", any_tokenizer=True)

@@ -15,6 +15,7 @@ from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
@@ -24,9 +25,11 @@ from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
 from headtohead.pretrained.mistral import MistralFamily, MixtralFamily
 from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
+from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
+from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 
@@ -43,11 +46,14 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MptFamily(),
     BertFamily(),
     RobertaFamily(),
+    ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),
     T5Family(),
     BartFamily(),
     VitFamily(),
+    ConvNextFamily(),
+    SwinFamily(),
     MambaFamily(),
     Mamba2Family(),
     RwkvFamily(),

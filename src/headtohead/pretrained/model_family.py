@@ -60,6 +60,8 @@ def feedforward_width(model: Mapping[str, Any]) -> int:
 Hub = Mapping[str, Any]
 """A checkpoint's config.json, completed with the defaults of its class."""
 
+HubConfig = dict[str, Any]
+"""A config.json to be written."""
 Architectures = Mapping[str, HeadName | None]
 """The hub's classes, each with the head of ours that its own is; None where it has none that we could take."""
 Accepted = Mapping[str, tuple[Any, ...]]
@@ -72,12 +74,12 @@ _COUNTS = frozenset({
     "n_heads", "n_inner", "n_layer", "n_layers", "n_positions", "num_attention_heads", "num_channels",
     "num_decoder_layers", "num_experts_per_tok", "num_heads", "num_hidden_layers", "num_key_value_heads", "num_layers",
     "num_local_experts", "relative_attention_max_distance", "relative_attention_num_buckets", "rotary_dim",
-    "sliding_window", "state_size", "vocab_size",
+    "sliding_window", "state_size", "vocab_size", "window_size", "embed_dim",
 })  # fmt: skip
 """Fields that hold a whole number above 0, or null where a family knows what that means."""
 
 
-READING: frozenset[HeadName] = frozenset({"classifier", "regressor", "tagger", "span"})
+READING: frozenset[HeadName] = frozenset({"classifier", "regressor", "text_vector", "tagger", "span"})
 """Heads that read a whole text and write none."""
 
 
@@ -96,6 +98,8 @@ class ModelFamily(ABC):
     model_type: ClassVar[str]
     """That of config.json."""
     architectures: ClassVar[Architectures]
+    made_of_mixers: ClassVar[bool] = True
+    """Whether its models are stacks of mixers, as almost all are."""
     prefix: ClassVar[str] = ""
     """The prefix of the body's names in a model with a head, absent in one without."""
     heads: ClassVar[tuple[str, ...]] = ()
@@ -108,6 +112,8 @@ class ModelFamily(ABC):
     """The defaults of the class where config.json has no value."""
     accepts: ClassVar[Accepted] = {}
     """A field that is not among them may have any value."""
+    lists: ClassVar[frozenset[str]] = frozenset()
+    """Fields that hold a number for each stage, where other families have one."""
     synonyms: ClassVar[Mapping[str, str]] = {}
     """Other names of fields, each with the name that is read here; a file may hold both."""
     length_field: ClassVar[str | None] = None
@@ -118,7 +124,7 @@ class ModelFamily(ABC):
     def complete(self, config: Mapping[str, Any]) -> Hub:
         """Return config.json with the class's defaults filled in; refuse what we cannot express."""
         hub = {**self.defaults, **self._in_one_spelling(config)}
-        for field in sorted(_COUNTS & hub.keys()):
+        for field in sorted((_COUNTS - self.lists) & hub.keys()):
             value = hub[field]
             if value is not None and (type(value) is not int or value < 1):
                 raise InexpressibleError(
@@ -203,7 +209,7 @@ class ModelFamily(ABC):
         del hub
         return {}
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Mapping[str, Any]) -> HubConfig:
         """Return config.json for a model of ours from its composed configuration; raise InexpressibleError."""
         del model
         raise InexpressibleError(f"models are read from the form of {self.model_type}, not written in it")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.image_sizes import height_and_width, square_side
 from headtohead.pretrained.model_description import (
     Model,
     attention_fields,
@@ -17,7 +18,7 @@ from headtohead.pretrained.model_description import (
 from headtohead.pretrained.model_family import (
     Architectures,
     Hub,
-    InexpressibleError,
+    HubConfig,
     ModelFamily,
     feedforward_width,
     flag,
@@ -60,7 +61,7 @@ class VitFamily(ModelFamily):
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         del head
-        width, (height, breadth) = hub["hidden_size"], _pair(hub["image_size"])
+        width, (height, breadth) = hub["hidden_size"], height_and_width(hub["image_size"])
         return [
             "model=vision_transformer",
             "model/mixer=softmax_attention",
@@ -72,7 +73,7 @@ class VitFamily(ModelFamily):
             f"model.num_layers={hub['num_hidden_layers']}",
             f"model.num_heads={hub['num_attention_heads']}",
             f"model.image_shape=[{hub['num_channels']},{height},{breadth}]",
-            f"model.patch_size={_side(hub['patch_size'])}",
+            f"model.patch_size={square_side(hub['patch_size'])}",
             f"model.mixer.bias={flag(hub['qkv_bias'])}",
             "model.mixer.output_bias=true",
             f"model.norm.eps={hub['layer_norm_eps']}",
@@ -83,8 +84,8 @@ class VitFamily(ModelFamily):
         ]
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        width, patch, channels = hub["hidden_size"], _side(hub["patch_size"]), hub["num_channels"]
-        height, breadth = _pair(hub["image_size"])
+        width, patch, channels = hub["hidden_size"], square_side(hub["patch_size"]), hub["num_channels"]
+        height, breadth = height_and_width(hub["image_size"])
         num_positions = (height // patch) * (breadth // patch) + 1
         there = "vit.embeddings"
         yield Reshaped("class_token.weight", f"{there}.cls_token", (width,), (1, 1, width))
@@ -115,7 +116,7 @@ class VitFamily(ModelFamily):
         if head == "classifier":
             yield from renamed("head.linear", "classifier")
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         bias = described(model, "mixer.bias")
         words = {
             "": ("VisionTransformer",),
@@ -144,23 +145,3 @@ class VitFamily(ModelFamily):
             "qkv_bias": bias,
             **labels(model),
         }
-
-
-def _side(size: int | Sequence[int]) -> int:
-    """Return the side of a square patch."""
-    height, width = _pair(size)
-    if height != width:
-        raise InexpressibleError(
-            f"its config.json has patch_size={size}, and patches of ours are square: choose another"
-        )
-    return height
-
-
-def _pair(size: int | Sequence[int]) -> tuple[int, int]:
-    """Return height and width."""
-    height, width = (size, size) if isinstance(size, int | float) else size
-    if any(type(side) is not int or side < 1 for side in (height, width)):
-        raise InexpressibleError(
-            f"its config.json has a size of {size}, which must be whole numbers above 0: correct it"
-        )
-    return height, width

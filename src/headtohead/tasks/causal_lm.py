@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.heads import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
@@ -36,7 +37,7 @@ class CausalLanguageModelling(TokenPrediction):
     they are. For these `exact_match` is the share with every answer right, `last_accuracy` that with the last one
     right."""
 
-    head = "language_model"
+    head: ClassVar[HeadName] = "language_model"
     counted_by: ClassVar[tuple[str, ...]] = (_ALL, _LAST)
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)

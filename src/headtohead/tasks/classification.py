@@ -172,7 +172,15 @@ class Classification(Task):
 class ImageClassification(Classification):
     """The same for images."""
 
-    families: ClassVar[tuple[str, ...]] = ("vision_transformer", "cnn", "resnet", "mlp", "external")
+    families: ClassVar[tuple[str, ...]] = (
+        "vision_transformer",
+        "swin",
+        "cnn",
+        "resnet",
+        "convnext",
+        "mlp",
+        "external",
+    )
     data_kinds: ClassVar[tuple[str, ...]] = ("images",)
 
 

@@ -111,11 +111,11 @@ class MultipleChoice(Classification):
     def num_scored(self, length: int) -> int:
         return min(length, max(map(len, self.choices)))
 
-    def longest_read(self) -> int:
+    def rows_read(self, spec: DataSpec) -> DataSpec:
         empty = self._context(("",) * self.spec.num_texts)
         beginning = max(map(len, self._beginnings()))
         longest = beginning + len(empty) + self.spec.max_length + max(map(len, self.choices)) - 1
-        return longest + _ROOM_FOR_OTHER_SPELLING
+        return replace(spec, max_length=longest + _ROOM_FOR_OTHER_SPELLING)
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         rows, targets = scored_rows(model.features(**batch.inputs()), targets_of(batch), wait=True)

@@ -57,17 +57,21 @@ def continue_from_source(layout: Int[Tensor, "B L"]) -> Int[Tensor, "B T"]:
     return taken.masked_fill(indices >= layout.shape[1], IGNORED)
 
 
+def in_one_row(batch: Batch) -> Batch:
+    """Return a batch of sources and targets with each target behind its source."""
+    assert batch.tokens is not None and batch.decoder_tokens is not None, "the view of two stacks gives both"
+    tokens, valid, indices = source_and_target(batch.tokens, batch.decoder_tokens, batch.valid, batch.decoder_valid)
+    targets = source_then_target(targets_of(batch), indices, tokens.shape[1])
+    return replace(batch, tokens=tokens, valid=valid, targets=targets, decoder_tokens=None, decoder_valid=None)
+
+
 class SequenceToSequenceInOneRow(SequenceToSequence):
     """Source, start token, target: only the target is learned, and measured as task=seq2seq measures it."""
 
     families: ClassVar[tuple[str, ...]] = ("decoder_only",)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
-        batch = super().view(batch, seed=seed, epoch=epoch)
-        assert batch.tokens is not None and batch.decoder_tokens is not None, "seen to by seq2seq"
-        tokens, valid, indices = source_and_target(batch.tokens, batch.decoder_tokens, batch.valid, batch.decoder_valid)
-        targets = source_then_target(targets_of(batch), indices, tokens.shape[1])
-        return replace(batch, tokens=tokens, valid=valid, targets=targets, decoder_tokens=None, decoder_valid=None)
+        return in_one_row(super().view(batch, seed=seed, epoch=epoch))
 
     def num_scored(self, length: int) -> int:
         return min(length, self.spec.max_target_length)

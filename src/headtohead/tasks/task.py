@@ -47,10 +47,16 @@ class Task(nn.Module, ABC):
     """
 
     head: ClassVar[HeadName]
+    head_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields of the task that its head is built with."""
     families: ClassVar[tuple[str, ...]]
     """Architecture families that can do this task."""
     data_kinds: ClassVar[tuple[str, ...]]
     """DataSpec.kind values that this task can read."""
+    compares_rows: ClassVar[bool] = False
+    """Whether the loss of a row depends on which others are in its batch."""
+    keeps_documents_apart: ClassVar[bool] = True
+    """Whether documents that share a row remain apart in what the task makes of it."""
     metrics: ClassVar[tuple[Metric, ...]]
     """All that its results can hold."""
     _spec: DataSpec | None = None
@@ -104,9 +110,10 @@ class Task(nn.Module, ABC):
         del length
         return self.spec.num_scored
 
-    def longest_read(self) -> int | None:
-        """Return the tokens of the longest row that a model reads, where the task writes rows of its own; None where
-        rows are the data's."""
+    def rows_read(self, spec: DataSpec) -> DataSpec | None:
+        """Return the description of the rows that a model reads, where the task writes rows of its own from data with
+        this description; None where rows are the data's."""
+        del spec
         return None
 
     def measured_how(self) -> str:
@@ -186,10 +193,11 @@ def row_text(tokens: Int[Tensor, "B L"], batch: Batch, row: int, decode: Decode)
 
 
 def spec_as_read(task: Task, data: DataSource) -> DataSpec:
-    """Return the data's description with the lengths that the model reads, measured on one row."""
+    """Return the data's description with the lengths that the model reads, as the task says them or measured on one
+    row."""
     spec = data.spec()
-    if (longest := task.longest_read()) is not None:
-        return replace(spec, max_length=longest)
+    if (own := task.rows_read(spec)) is not None:
+        return own
     row = data.split("train").batch(np.zeros(1, dtype=np.int64))
     view = task.view(row, seed=0, epoch=0)
     if row.tokens is None or view.tokens is None:

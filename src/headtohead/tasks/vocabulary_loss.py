@@ -39,10 +39,16 @@ def scored_rows(
     Selecting them makes the host wait for an accelerator, so there all rows are retained unless `wait` is set.
     """
     rows, flat = features.flatten(0, 1), targets.flatten()
-    if not wait and flat.device.type != "cpu":
-        return rows, flat
-    index = (flat != IGNORED).nonzero().squeeze(1)
-    return (rows, flat) if len(index) == len(flat) else (rows.index_select(0, index), flat.index_select(0, index))
+    index = scored_index(flat, wait=wait)
+    return (rows, flat) if index is None else (rows.index_select(0, index), flat.index_select(0, index))
+
+
+def scored_index(targets: Int[Tensor, " N"], *, wait: bool) -> Int[Tensor, " M"] | None:
+    """Return which rows count; None where all are retained."""
+    if not wait and targets.device.type != "cpu":
+        return None
+    index = (targets != IGNORED).nonzero().squeeze(1)
+    return None if len(index) == len(targets) else index
 
 
 def loss_of_rows(

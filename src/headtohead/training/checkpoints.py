@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from headtohead.architectures.vocabulary_heads import FURTHER
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_file, require_space
 from headtohead.files.safe_read import DamagedFile
@@ -173,9 +174,15 @@ def put_best(run: Path | str, model: nn.Module) -> None:
 
 
 def put_weights(weights: Mapping[str, Tensor], model: nn.Module, *, strict: bool = True) -> None:
-    """Load weights without rounding any: the model is made 64 bits wide where they are, and 32 bits hold all others."""
+    """Load weights without rounding any: the model is made 64 bits wide where they are, and 32 bits hold all others.
+
+    A model of the next token alone does without the further heads that it was trained with.
+    """
     if any(weights[name].dtype == torch.float64 for name, _ in model.named_parameters() if name in weights):
         model.double()
+    if any(name.startswith(FURTHER) for name in weights):
+        own = model.state_dict().keys()
+        weights = {name: held for name, held in weights.items() if name in own or not name.startswith(FURTHER)}
     model.load_state_dict(weights, strict=strict)
 
 

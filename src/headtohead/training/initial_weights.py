@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import name_of
+from headtohead.architectures.heads import name_of, published_head
+from headtohead.architectures.vocabulary_heads import FURTHER, LanguageModel, MultiTokenLanguageModel
 from headtohead.components.component import Position
 from headtohead.errors import UsageError
 from headtohead.pretrained.hub_checkpoint import is_published, open_checkpoint
@@ -21,6 +22,8 @@ from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load_best
 
 _HEAD = "head."
+_ALIKE = {MultiTokenLanguageModel.__name__: LanguageModel.__name__}
+"""Heads that begin with the weights of another, which has only some of their parts."""
 _SMALLEST_SHARE = 0.5
 """The share of the body's weights that must come from the other run: less would be a new model under a false name."""
 _SHOWN = 4
@@ -96,7 +99,7 @@ def _left(there: Mapping[str, Tensor], taken: Sequence[str], published: bool) ->
 
 def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Read a published checkpoint like a run's best one, and name the tensors that belong to another task."""
-    taken = convert_weights(open_checkpoint(origin), name_of(model.head))
+    taken = convert_weights(open_checkpoint(origin), published_head(name_of(model.head)))
     head = {"head": type(model.head).__name__ if taken.has_head else None}
     classes = {"class_names": list(taken.class_names)} if name_of(model.head) in ("classifier", "tagger") else {}
     return {"model": taken.weights, **head, **classes}, taken.left_aside
@@ -121,11 +124,14 @@ def _tied(model: Architecture) -> set[str]:
 def _same_head(model: Architecture, best: dict[str, object], class_names: Sequence[str]) -> bool:
     """Return a head of the same kind for the same classes: rows of equal number may stand for other things."""
     kind = type(model.head).__name__
-    return best.get("head", kind) == kind and best.get("class_names", list(class_names)) == list(class_names)
+    there = best.get("head", kind)
+    alike = there is not None and _ALIKE.get(str(there), there) == _ALIKE.get(kind, kind)
+    return alike and best.get("class_names", list(class_names)) == list(class_names)
 
 
 def _same_shapes(here: dict[str, Tensor], there: Mapping[str, Tensor]) -> bool:
-    return all(name in there and there[name].shape == own.shape for name, own in here.items() if name.startswith(_HEAD))
+    heads = (name for name in here if name.startswith(_HEAD) and not name.startswith(FURTHER))
+    return all(name in there and there[name].shape == here[name].shape for name in heads)
 
 
 def _tables(model: Architecture) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 
@@ -40,8 +41,15 @@ _COUNTS: tuple[_Column, ...] = (
 _ESCAPES = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "<": "$<$",
-    ">": "$>$", "|": r"\textbar{}",
+    ">": "$>$", "|": r"\textbar{}", "−": "$-$", "∞": r"$\infty$", "≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$",
 }  # fmt: skip
+_GREEK = {"λ": r"$\lambda$"} | {
+    letter: rf"$\{unicodedata.name(letter).rpartition(' ')[2].lower()}$" for letter in "αβγδεζηθικμνξπρστυφχψω"
+}
+_BEYOND_ITS_FONTS = "«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ"
+"""Latin letters and marks that LaTeX knows and its usual fonts lack."""
+_SYMBOLS = "‘’“”–—…•†‡€™→"
+"""What LaTeX sets beside Latin letters."""
 
 
 def comparison_table(comparison: Comparison) -> FittedTable:
@@ -125,8 +133,18 @@ def tabular(alignment: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def escaped(text: str) -> str:
-    """Escape a text for LaTeX."""
-    return "".join(_ESCAPES.get(letter, letter) for letter in " ".join(text.split()))
+    """Escape a text for LaTeX, whatever letters its names have: those it cannot set are told by their numbers."""
+    return "".join(_in_latex(letter) for letter in " ".join(text.split()))
+
+
+def _in_latex(letter: str) -> str:
+    if letter in _ESCAPES or letter in _GREEK:
+        return _ESCAPES.get(letter) or _GREEK[letter]
+    is_latin = letter < "\u0180" and letter.isprintable() and letter not in _BEYOND_ITS_FONTS
+    if is_latin or letter in _SYMBOLS:
+        return letter
+    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    return "".join(_ESCAPES.get(one, one) for one in plain if one.isprintable()) or f"U+{ord(letter):04X}"
 
 
 def _latex_row(row: ComparisonRow, more: Sequence[_Column]) -> list[str]:

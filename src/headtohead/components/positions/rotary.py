@@ -3,7 +3,7 @@ https://arxiv.org/abs/2104.09864)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -30,7 +30,11 @@ class RotatedPairs(FieldGroup):
 
 
 class Rotary(Position):
-    """Turns the first `fraction` of each head; pairs are (i, i + R/2) as in Llama, or (2i, 2i+1) as in the paper."""
+    """Turns the first `fraction` of each head; pairs are (i, i + R/2) as in Llama, or (2i, 2i+1) as in the paper.
+
+    Layers that see a window may have a `local_base` of their own, as in ModernBERT (https://arxiv.org/abs/2412.13663)
+    and Gemma 3 (https://arxiv.org/abs/2503.19786).
+    """
 
     no_mup_rule = ""
     rotates = True
@@ -47,14 +51,23 @@ class Rotary(Position):
         causal: bool,
         grid: Grid | None = None,
         pairs: RotatedPairs = RotatedPairs(),
+        local_base: Positive | None = None,
     ) -> None:
         super().__init__()
-        del max_length, causal, grid
         width = d_model // num_heads if pairs.head_width is None else pairs.head_width
         self.rotated = rotated_width(width, pairs.fraction, multiple=self.rotated_multiple)
         self.base, self.pairing = pairs.base, pairs.pairing
         if pairs.pairing not in ("half", "interleaved"):
             raise UsageError(f"pairing={pairs.pairing} is unknown: choose half or interleaved")
+        self.local: Rotary | None = None
+        if local_base is not None:
+            local = replace(pairs, base=local_base)
+            self.local = Rotary(
+                d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid, pairs=local
+            )
+
+    def in_windows(self) -> Position | None:
+        return self.local
 
     def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
         angles = turning_angles(positions, self.frequencies(positions.device, dtype), dtype)

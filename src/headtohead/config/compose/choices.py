@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -110,6 +111,18 @@ def choices(group: str, config_dir: str | Path | None = None) -> list[Choice]:
     if not by_name:
         raise ConfigurationError(unknown(f"{group} is not a group", group, folders(config_dir)))
     return sorted(by_name.values(), key=lambda choice: choice.name)
+
+
+_PLACED = re.compile(r"mixer@mixers\.(\w+)")
+
+
+def ready_mixers(model: str, config_dir: str | Path | None = None) -> frozenset[str]:
+    """Return the mixers that a choice of the model brings with places of their own; none where there is no such
+    choice."""
+    path = file_of("model", model, config_folders(config_dir))
+    listed = [] if path is None else (read_yaml(path) or {}).get("defaults", [])
+    keys = [key for entry in listed if isinstance(entry, dict) for key in entry]
+    return frozenset(match[1] for key in keys if (match := _PLACED.fullmatch(str(key))))
 
 
 def choice_names(group: str, config_dir: str | Path | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from headtohead.config.compose.choices import STUDY, choice_names, config_folders, groups
+from headtohead.config.compose.choices import STUDY, choice_names, config_folders, groups, ready_mixers
 from headtohead.config.compose.replacements import refuse_unasked
 from headtohead.config.errors import ConfigurationError, nearest, one_of, unknown
 
@@ -132,12 +132,16 @@ def _refuse_group(group: str, known: set[str]) -> None:
 
 
 _PATTERN = re.compile(r"\+{0,2}(?P<key>model\.(?:encoder\.|decoder\.)?pattern)=\[(?P<names>[^\]]*)\]")
+_MODEL = re.compile(r"model=([\w.-]+)")
 _PLACED = re.compile(r"\+?model/mixer@model\.mixers\.(?P<name>\w+)=.*")
 
 
 def named_mixers(overrides: Sequence[str], config_dir: str | Path | None = None) -> list[str]:
     """An override for every mixer that a pattern names and that has no place of its own yet."""
     placed = {match["name"] for override in overrides if (match := _PLACED.fullmatch(override.strip()))}
+    model = next((match[1] for override in reversed(overrides) if (match := _MODEL.fullmatch(override.strip()))), None)
+    if model is not None and any(_names(overrides)):
+        placed |= ready_mixers(model, config_dir)
     missing: list[str] = []
     for field, name in dict.fromkeys(_names(overrides)):
         if name in placed or name in missing:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headtohead.architectures.heads import published_head
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.source_code import class_value
@@ -37,7 +38,8 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
     from headtohead.pretrained.hub_checkpoint import open_checkpoint
     from headtohead.pretrained.safetensor_files import CheckpointError
 
-    origin, head = composed["init_from"], class_value(RunConfig(composed).task_target, "head")
+    origin = composed["init_from"]
+    head = published_head(class_value(RunConfig(composed).task_target, "head"))
     try:
         checkpoint = open_checkpoint(origin)
         overrides_of_model = model_overrides(checkpoint, head)
@@ -69,7 +71,8 @@ def read_of(config: Mapping[str, Any]) -> ReadReport | None:
     if not starts_published(config):
         return None
     try:
-        return read_report(open_checkpoint(config["init_from"]), class_value(RunConfig(config).task_target, "head"))
+        head = published_head(class_value(RunConfig(config).task_target, "head"))
+        return read_report(open_checkpoint(config["init_from"]), head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.config.compose.by_hydra import Config
-from headtohead.config.compose.choices import config_folders
+from headtohead.config.compose.choices import config_folders, ready_mixers
 from headtohead.config.compose.composition import compose, renamed
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.plain_choices import GROUP as SIZE
@@ -111,8 +111,9 @@ class _ConfigRevision:
         """The run's mixers with places of their own, so that a pattern may name them."""
         if "model" in self._keys:
             return []
+        ready = ready_mixers(self._choices.get("model") or "", self._config_dir)
         return [
-            f"+{group}={choice}"
+            f"{'' if group.removeprefix(_PLACED) in ready else '+'}{group}={choice}"
             for group, choice in self._choices.items()
             if group.startswith(_PLACED) and group not in self._keys
         ]

@@ -37,14 +37,9 @@ def write_hub(
     `config` is a run's own, with nothing left to the data; `tokenizer` are the facts that its data tells of one, and
     `class_names` those of a classifier's labels.
     """
-    if "mixer" not in config["model"]:
-        raise InexpressibleError(
-            "the hub's forms are those of models made of mixers, and this is not one: use our own form, safetensors "
-            "and "
-            "config"
-        )
     near, far, origin = [], [], _origin(config)
-    for family in sorted(FAMILIES, key=lambda family: family.model_type != origin.get("model_type")):
+    families = [family for family in FAMILIES if family.made_of_mixers == ("mixer" in config["model"])]
+    for family in sorted(families, key=lambda family: family.model_type != origin.get("model_type")):
         try:
             hub = family.hub_config(config["model"])
         except InexpressibleError as error:

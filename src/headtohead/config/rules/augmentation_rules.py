@@ -10,7 +10,7 @@ from headtohead.config.schema.source_code import class_value
 
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_kinds, _paths)
+    return (_kinds, _classes, _paths)
 
 
 def _kinds(view: ConfigView) -> Iterator[str]:
@@ -20,6 +20,15 @@ def _kinds(view: ConfigView) -> Iterator[str]:
         if kind and kinds and kind not in kinds:
             usual = f"it changes data of kind {' or '.join(kinds)}, and this is {kind}"
             yield f"augmentation={name} cannot be used with {view.chosen('data')}: {_reasons(step).get(kind, usual)}"
+
+
+def _classes(view: ConfigView) -> Iterator[str]:
+    for name, step in _steps(view):
+        if view.task_value("head") == "pixel_decoder" and class_value(step["_target_"], "changes_classes"):
+            yield (
+                f"augmentation={name} changes the classes of images, and {view.chosen('task')} reads none: choose "
+                "augmentation=random_crop or resized_crop, or task=image_classification"
+            )
 
 
 def _reasons(step: Mapping[str, Any]) -> Mapping[str, str]:

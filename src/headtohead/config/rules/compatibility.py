@@ -13,7 +13,7 @@ from typing import Any
 from headtohead.config.compose.choices import choices
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_published import PREFIX
-from headtohead.config.rules import augmentation_rules, model_rules, parallel_rules, parametrisation_rules
+from headtohead.config.rules import augmentation_rules, model_rules, parallel_rules, parametrisation_rules, task_rules
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.config.schema.source_code import class_value
@@ -80,9 +80,13 @@ def _monitor(view: ConfigView) -> Iterator[str]:
         yield f"task.monitor={monitor} is not a metric of {view.chosen('task')}: choose {', '.join(metrics)}"
 
 
+_POOLED = ("classifier", "regressor", "text_vector")
+"""Heads that read one vector of a text."""
+
+
 def _pooling(view: ConfigView) -> Iterator[str]:
     causal = any(side.causal for side in view.sides())
-    if causal and view.task_value("head") in ("classifier", "regressor") and view.model.get("pooling") == "cls":
+    if causal and view.task_value("head") in _POOLED and view.model.get("pooling") == "cls":
         yield (
             f"model.pooling=cls reads the first token, which sees no other token in {view.chosen('model')}: "
             f"use model.pooling=last or mean, or model=encoder_only"
@@ -294,6 +298,7 @@ RULES: tuple[Rule, ...] = (
     _schedule,
     _batch_statistics,
     _starting_points,
+    *task_rules.rules(),
     *augmentation_rules.rules(),
     *model_rules.baseline_rules(),
     *parallel_rules.rules(),

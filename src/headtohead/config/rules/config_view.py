@@ -16,6 +16,8 @@ _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
     "encoder_decoder": (("encoder", False), ("decoder", True)),
     "cnn": (("", False),),
     "resnet": (("", False),),
+    "convnext": (("", False),),
+    "swin": (("", False),),
     "recurrent_encoder_decoder": (("encoder", False), ("decoder", True)),
 }
 """The stacks of each family: the key of its settings, and whether it is causal, unless model.bidirectional says no."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
+from headtohead.architectures.heads import NEXT_TOKEN_HEADS
 from headtohead.config.rules.config_view import ConfigView
 
-_WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "bag_of_words", "external")
+_WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "swin", "text_cnn", "bag_of_words", "external")
 
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_both_ways, _module, _checkpointing, _drop_path)
+    return (_both_ways, _module, _checkpointing, _drop_path, _hidden_patches, _first_norm, _local_base)
 
 
 def _both_ways(view: ConfigView) -> Iterator[str]:
     if view.model_value("family") != "decoder_only":
         return
     head, both = view.task_value("head") or "", view.model.get("bidirectional")
-    if head == "language_model" and both:
+    if head in NEXT_TOKEN_HEADS and both:
         yield (
             f"{view.chosen('task')} asks for the next token, and model.bidirectional=true lets the model see it: set "
             "model.bidirectional=false, or choose task=masked_lm"
@@ -56,6 +58,38 @@ def _drop_path(view: ConfigView) -> Iterator[str]:
             )
 
 
+def _hidden_patches(view: ConfigView) -> Iterator[str]:
+    """Refuse mixers that have a weight for every place of a stack that sees some places alone."""
+    for side in view.sides():
+        if view.task_value("head") == "pixel_decoder" and side.can("mixer", "needs_length"):
+            yield (
+                f"{view.chosen_of(side, 'mixer')} has a weight for every place of a sequence, and "
+                f"{view.chosen('task')} shows the model some patches of an image alone: use "
+                "model/mixer=softmax_attention"
+            )
+
+
+def _first_norm(view: ConfigView) -> Iterator[str]:
+    for side in view.sides():
+        if view.model.get("first_norm") is False and not side.can("residual", "begins_with_norm"):
+            yield (
+                "model.first_norm=false leaves out the norm before the first sublayer, and "
+                f"{view.chosen_of(side, 'residual')} has none to leave out there: choose model/residual=pre"
+            )
+
+
+def _local_base(view: ConfigView) -> Iterator[str]:
+    for path, sides in groupby(view.sides(), lambda side: side.path):
+        mixers = list(sides)
+        position = mixers[0].nodes.get("position", {})
+        base = position.get("local_base")
+        if base is not None and not any(side.can("mixer", "sees_window") for side in mixers):
+            yield (
+                f"{mixers[0].paths['position']}.local_base={base} is of layers that see a window, and {path} has none: "
+                "name sliding_window in a pattern, or set it null"
+            )
+
+
 def finetuning_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
     return (_layers, _nothing_left, _statistics)
 
@@ -74,7 +108,13 @@ def _nothing_left(view: ConfigView) -> Iterator[str]:
     """A head that is the embedding's table, without a bias, has no weights of its own."""
     freeze = _freeze(view)
     is_all = freeze == "body" or (isinstance(freeze, int) and freeze == _num_layers(view))
-    is_table = view.task_value("head") == "language_model" and view.model.get("tie_weights")
+    head = view.task_value("head")
+    if is_all and head == "text_vector" and view.model.get("pooler", "none") == "none":
+        yield (
+            f"finetuning.freeze={freeze} leaves nothing to train, since {view.chosen('task')} takes the body's vectors "
+            "as they are: set model.pooler=tanh, or freeze less"
+        )
+    is_table = head == "language_model" and view.model.get("tie_weights")
     if is_all and is_table and not view.model.get("head_bias"):
         yield (
             f"finetuning.freeze={freeze} leaves nothing to train, since model.tie_weights=true makes the head of "

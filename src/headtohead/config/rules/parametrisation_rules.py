@@ -24,7 +24,9 @@ _OTHERWISE = "or parametrisation=standard"
 
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    checks = (_architecture, _parts, _attention, _initialisation, _own_scales, _optimizer, _start, _base)
+    checks = (
+        _architecture, _decoder, _head, _parts, _attention, _initialisation, _own_scales, _optimizer, _start, _base,
+    )  # fmt: skip
     return tuple(_where_scaled(rule) for rule in checks)
 
 
@@ -47,6 +49,22 @@ def _architecture(view: ConfigView) -> Iterator[str]:
         yield (
             f"{view.chosen('parametrisation')} cannot scale {view.chosen('model')}: {reason}; choose decoder_only, "
             f"encoder_only, encoder_decoder, vision_transformer or mlp, {_OTHERWISE}"
+        )
+
+
+def _decoder(view: ConfigView) -> Iterator[str]:
+    if view.task_value("head") == "pixel_decoder":
+        yield (
+            f"{view.chosen('parametrisation')} cannot scale the decoder of {view.chosen('task')}, whose width is "
+            f"none of the model's and for which no rule is published: choose task=image_classification, {_OTHERWISE}"
+        )
+
+
+def _head(view: ConfigView) -> Iterator[str]:
+    if view.task_value("head") == "text_vector":
+        yield (
+            f"{view.chosen('parametrisation')} cannot scale {view.chosen('task')}: no rule is published for cosines of "
+            f"vectors in place of logits; choose another task, {_OTHERWISE}"
         )
 
 

@@ -25,7 +25,7 @@ class Slot:
 SLOTS: dict[str, Slot] = {
     "model": Slot(
         ("headtohead.architectures",),
-        frozenset({"head"}),
+        frozenset({"head", "num_future_tokens"}),
         frozenset({"vocab_size", "max_length", "max_target_length", "num_classes", "image_shape"}),
         filled_by="the task",
     ),

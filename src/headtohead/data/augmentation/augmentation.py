@@ -57,6 +57,8 @@ class Augmentation(ABC):
     """The reason why it cannot change data of another kind: the kind, and the reason as it ends a sentence."""
     on_device: ClassVar[bool] = False
     """Whether it changes the batch on its device; otherwise it does so beside the loader, before the task sees it."""
+    changes_classes: ClassVar[bool] = False
+    """Whether it gives rows other classes, which a task without classes would not see."""
 
     def bind(self, source: DataSource) -> None:
         """Learn what the data holds; called once, before anything else. Raise DataError where the augmentation makes no
@@ -211,6 +213,7 @@ class RandomLabels(Augmentation):
     """
 
     data_kinds: ClassVar[tuple[str, ...]] = ("images", "labelled_text")
+    changes_classes = True
 
     def __init__(self, rate: Fraction = 1.0) -> None:
         if not 0 <= rate <= 1:

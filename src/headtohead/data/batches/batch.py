@@ -44,13 +44,13 @@ class Batch:
 
     `tokens` are what the encoder or decoder reads, `decoder_tokens` what the decoder of an encoder-decoder reads.
     `targets` are aligned with the outputs: [B, L] (or [B, T]) for tokens, [B] for labels; IGNORED where nothing counts;
-    [B, 2] for the first and last token of an answer; numbers [B] for scores.
+    [B, 2] for the first and last token of an answer; numbers [B] for scores, or [B, K, E] for hidden patches.
     """
 
     rows: Int[Tensor, "B"]
     """The row of the split that each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
-    targets: Int[Tensor, "..."] | Float[Tensor, "B"] | None = None
+    targets: Int[Tensor, "..."] | Float[Tensor, "..."] | None = None
     original_tokens: Int[Tensor, "B L"] | None = None
     """The tokens of a text before an augmentation hid or replaced some: what is predicted where tokens are."""
     soft_targets: Float[Tensor, "B classes"] | None = None
@@ -70,6 +70,8 @@ class Batch:
     decoder_tokens: Int[Tensor, "B T"] | None = None
     decoder_valid: Bool[Tensor, "B T"] | None = None
     images: Float[Tensor, "B C H W"] | None = None
+    visible: Int[Tensor, "B N"] | None = None
+    """The numbers of the patches of an image that the model sees, in their order. None means all."""
     num_bytes: Int[Tensor, ""] | None = None
     """UTF-8 bytes that the counted targets stand for, for bits per byte."""
     questions: tuple[QuestionText, ...] | None = None
@@ -77,6 +79,7 @@ class Batch:
 
     MODEL_INPUTS = (
         "tokens", "valid", "segments", "positions", "token_types", "decoder_tokens", "decoder_valid", "images",
+        "visible",
     )  # fmt: skip
 
     def inputs(self) -> dict[str, Tensor]:

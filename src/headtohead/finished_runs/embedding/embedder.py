@@ -21,6 +21,7 @@ from headtohead.architectures.heads import Classifier
 from headtohead.architectures.mlp import Mlp
 from headtohead.architectures.pooling import Pooling, pool
 from headtohead.architectures.text_cnn import TextCnn
+from headtohead.architectures.text_vector import TextVector
 from headtohead.architectures.token_stack import TokenStack
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.config.errors import ConfigurationError
@@ -139,7 +140,7 @@ def _known(pooling: str | None, model: Architecture, name: str, maker: TextRowMa
         return "mean"
     reads_one_way = isinstance(model, TokenStack) and model.stack.causal
     if pooling is None:
-        if isinstance(model.head, Classifier | MaskedLanguageModelAndPair):
+        if isinstance(model.head, Classifier | TextVector | MaskedLanguageModelAndPair):
             return _known(model.head.pooling, model, name, maker)
         return "last" if reads_one_way else "mean"
     if pooling == "cls" and (reads_one_way or not maker.has_start):
@@ -160,14 +161,16 @@ class TextRows:
 
 
 class TextRowMaker:
-    """A text to be continued has a start and no end; a source has neither; all others stand between both."""
+    """A text to be continued has a start and no end; a source to be written for has neither; all others stand between
+    both."""
 
     def __init__(self, run: FinishedRun) -> None:
         tokenizer = RunFolder.open(run.folder).read_tokenizer()
         # The tokenizer that the run kept spares a look at its data.
         self.tokenizer = _of_data(run.data) if tokenizer is None else Tokenizer.from_dict(tokenizer)
         task = target_of(RunConfig(run.config).task)
-        is_source = "pairs_of_text" in task.data_kinds or isinstance(run.model, EncoderDecoder)
+        reads_sources = "pairs_of_text" in task.data_kinds and task.head != "text_vector"
+        is_source = reads_sources or isinstance(run.model, EncoderDecoder)
         self.has_start = not is_source
         self.has_end = not is_source and task.head != "language_model"
         limit = RunConfig(run.config).max_length

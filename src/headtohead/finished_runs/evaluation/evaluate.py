@@ -198,8 +198,8 @@ def _with_weights(run: FinishedRun, config: Mapping[str, Any]) -> Architecture:
 
 def _longest(task: Task, data: DataSource, window: int | None) -> InputSize:
     """Return the longest rows that the model meets."""
-    longest = spec_as_read(task, data).max_length if window is None else window
-    return InputSize(length=longest, decoder_length=data.spec().max_target_length)
+    spec = spec_as_read(task, data)
+    return InputSize(length=spec.max_length if window is None else window, decoder_length=spec.max_target_length)
 
 
 _CERTAINTY = 0.95

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.architectures.heads import NEXT_TOKEN_HEADS
 from headtohead.config.compose.composition import compose
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
@@ -134,7 +135,7 @@ def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> N
             f"{data} makes other tokens of text than this run was trained on, and the run has not kept its tokenizer: "
             "give data of the same tokens, for example data.tokenizer=byte for a run with bytes"
         )
-    if class_value(RunConfig(config).task_target, "head") != "language_model":
+    if class_value(RunConfig(config).task_target, "head") not in NEXT_TOKEN_HEADS:
         _check_classes(run, config, spec, data)
     # Lengths are checked against the model's own reach, which tables alone limit.
     model = RunConfig(config).model
@@ -204,7 +205,7 @@ def prompted(
 ) -> dict[str, Any]:
     """The run's configuration under task=multiple_choice, checked; raises ConfigurationError for models without a next
     token."""
-    if class_value(RunConfig(config).task_target, "head") != "language_model":
+    if class_value(RunConfig(config).task_target, "head") not in NEXT_TOKEN_HEADS:
         raise ConfigurationError(
             f"--shots compares probabilities of words after a prompt, and {ConfigView(config).chosen('task')} of "
             f"this run predicts no next token: give a run of task=causal_lm or task={TASK}"

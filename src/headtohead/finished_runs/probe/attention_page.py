@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ _SHOWN: Mapping[Measure, str] = {"attention": "", "implicit attention": " implic
 def attention_content(run: FinishedRun, attention: Attention, *, most_cells: int = MOST_CELLS) -> dict[str, Any]:
     """Return what attention.js draws; longer samples are cut if the page would be too large, and the page says so."""
     samples = range(len(attention.titles))
+    attention, notes = _of_one_grid(attention)
     alone = [[pair.of_sample(sample) for sample in samples] for pair in attention.pairs]
     share = _share(alone, most_cells)
-    notes = list(attention.remarks)
     if share < 1:
         longest = max(pair.trained.weights.shape[-1] for pairs in alone for pair in pairs)
         notes.append(
@@ -57,7 +58,7 @@ def kind_name(maps: AttentionMaps) -> str:
         return f"whole model, from {maps.keys.replace('_', ' ')}"
     if maps.kind == "cross":
         return "cross-attention"
-    return "self-attention" if side == "stack" else f"{side} self-attention"
+    return "self-attention" if side in ("stack", "layers") else f"{side} self-attention"
 
 
 def layer_name(maps: AttentionMaps) -> str:
@@ -84,6 +85,16 @@ def _kinds(attention: Attention) -> list[tuple[dict[str, Any], list[int]]]:
         }
         kinds.append((heading, indices))
     return kinds
+
+
+def _of_one_grid(attention: Attention) -> tuple[Attention, list[str]]:
+    """Return the maps over the first grid of patches, since the page draws one picture of a sample, and its notes."""
+    grids = (attention.pairs[0].trained.grid, None)
+    pairs = tuple(pair for pair in attention.pairs if pair.trained.grid in grids)
+    notes = list(attention.remarks)
+    if others := len(attention.pairs) - len(pairs):
+        notes.append(f"Of {others} layers, whose grids are coarser, maps are in the .png and .npz files alone.")
+    return replace(attention, pairs=pairs), notes
 
 
 def _share(alone: Sequence[Sequence[MapPair]], most_cells: int) -> float:

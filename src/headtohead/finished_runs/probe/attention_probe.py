@@ -41,9 +41,9 @@ class MapPair:
         return {name: maps for name, maps in named.items() if maps is not None}
 
     def of_sample(self, sample: int) -> MapPair:
-        """Return one sample alone, without its padding."""
+        """Return one sample alone, without its padding; of an image of which parts were hidden, the whole grid."""
         queries, keys = (
-            slice(0, int(valid[sample].sum()) if valid is not None else None)
+            slice(0, int(valid[sample].sum()) if valid is not None and self.trained.grid is None else None)
             for valid in (self.trained.query_valid, self.trained.key_valid)
         )
 

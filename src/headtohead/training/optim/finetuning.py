@@ -94,7 +94,10 @@ def num_layers(model: Architecture) -> int:
 
 
 def _stacks(model: Architecture) -> list[Stack]:
-    return [module for module in model.modules() if isinstance(module, Stack)]
+    """Return the stacks below the head, which may have one of its own."""
+    return [
+        module for name, module in model.named_modules() if isinstance(module, Stack) and not name.startswith("head.")
+    ]
 
 
 def _is_trainable(module: nn.Module) -> bool:

@@ -19,6 +19,8 @@ from headtohead.ranges import Length
 class SlidingWindow(SparseAttention):
     """Causal: a token sees itself and the window - 1 before it; bidirectional: `window` on each side of it too."""
 
+    sees_window = True
+
     def __init__(
         self,
         d_model: int,

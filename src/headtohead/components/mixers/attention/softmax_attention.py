@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -137,6 +138,8 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
     no_mup_rule = ""
     reads_scores = True
     reads_rotation = True
+    meets_every_token: ClassVar[bool] = True
+    """Whether each query meets all keys of the sequence, or all before it, as the formulas of the literature count."""
 
     def __init__(
         self,

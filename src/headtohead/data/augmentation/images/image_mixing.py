@@ -34,6 +34,8 @@ from headtohead.ranges import Positive, Share
 class Mixing(ImageAugmentation):
     """Subclasses define how two images become one, and the share of each."""
 
+    changes_classes = True
+
     def __init__(self, alpha: float, share: float) -> None:
         """Set up the mixing: shares of the first image are drawn from Beta(alpha, alpha), for a `share` of the
         images."""

@@ -137,13 +137,13 @@ def blind(batch: Batch) -> float:
 
 
 def _variance_of_equal(batch: Batch) -> float:
-    """The squared error that is left where the same inputs have different scores."""
+    """The squared error that is left where the same inputs have different numbers: a score, or hidden values."""
     assert batch.targets is not None
-    scores: dict[bytes, list[float]] = defaultdict(list)
-    for row, score in enumerate(batch.targets.tolist()):
-        scores[_visible(batch, row, 0, None)].append(score)
-    lost = sum((score - sum(alike) / len(alike)) ** 2 for alike in scores.values() for score in alike)
-    return lost / max(1, batch.num_samples)
+    numbers: dict[bytes, list[Tensor]] = defaultdict(list)
+    for row, own in enumerate(batch.targets.cpu().double()):
+        numbers[_visible(batch, row, 0, None)].append(own)
+    lost = sum(float((torch.stack(alike) - sum(alike) / len(alike)).square().sum()) for alike in numbers.values())
+    return lost / max(1, batch.targets.numel())
 
 
 def _visible(batch: Batch, row: int, position: int, causal_field: str | None) -> bytes:
