@@ -27,7 +27,6 @@ class Reconstruction(Head):
     are added to it, then come two layers of norm, dense and GELU, a last norm, and the logits."""
 
     needs_all_logits = True
-    no_mup_rule = "no rule for its layers is published"
 
     def __init__(self, d_model: int, vocab_size: int, *, norm: Callable[[int], Norm]) -> None:
         super().__init__()

@@ -35,6 +35,7 @@ class Compression(TokenPrediction):
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "encoder_only")
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PERPLEXITY, TOKEN_ACCURACY)
+    keeps_documents_apart: ClassVar[bool] = False
     row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
         "loss": ("loss", "tokens"),
         "token_accuracy": ("correct", "tokens"),

@@ -14,8 +14,8 @@ def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
 def _packing(view: ConfigView) -> Iterator[str]:
     if view.data.get("packing") == "apart" and view.task_value("keeps_documents_apart") is False:
         yield (
-            f"{view.chosen('task')} makes a source and a target of each row, and data.packing=apart lets documents "
-            "share rows without seeing each other: set data.packing=stream, where they do see what came before, or none"
+            f"{view.chosen('task')} reads each row as a whole, and data.packing=apart lets documents share rows "
+            "without seeing each other: set data.packing=stream, where they do see what came before, or none"
         )
 
 
