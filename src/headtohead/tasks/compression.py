@@ -43,7 +43,7 @@ class Compression(TokenPrediction):
     def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         self.sums = PerStage(lambda: MetricSums("loss", "correct", "tokens"))
-        self.given = GivenLogits()
+        self.logits = GivenLogits()
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.num_scored is not None:
@@ -71,7 +71,7 @@ class Compression(TokenPrediction):
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         rows, targets = self._logits(model, batch)
         smoothing = self.label_smoothing if model.training else 0.0
-        return loss_of_rows(self.given, rows, targets, label_smoothing=smoothing, workspace=self.workspace)
+        return loss_of_rows(self.logits, rows, targets, label_smoothing=smoothing, workspace=self.workspace)
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
@@ -130,4 +130,4 @@ class Compression(TokenPrediction):
 
     def _scores(self, model: Architecture, batch: Batch) -> Scores:
         rows, targets = self._logits(model, batch)
-        return score_rows(self.given, rows, targets, workspace=self.workspace)
+        return score_rows(self.logits, rows, targets, workspace=self.workspace)

@@ -33,19 +33,19 @@ def scores(best: float | None = 1.0) -> AbilityScores:
     return ability_scores(DESIGN, "ability", runs, AbilityMetric("test/token_accuracy", "max", best))
 
 
-def results(found: AbilityScores | None) -> ComparisonResults:
-    return replace(ComparisonResults("mad", "test/token_accuracy", "max", "gpt+recall", (), ()), abilities=found)
+def results(result: AbilityScores | None) -> ComparisonResults:
+    return replace(ComparisonResults("mad", "test/token_accuracy", "max", "gpt+recall", (), ()), abilities=result)
 
 
 def test_each_ability_has_its_own_chance() -> None:
-    found = scores()
-    assert found.contestants == ("gru", "gpt") and found.abilities == ("copying", "recall")
-    copying, recall = found.of("gru", "copying"), found.of("gru", "recall")
+    result = scores()
+    assert result.contestants == ("gru", "gpt") and result.abilities == ("copying", "recall")
+    copying, recall = result.of("gru", "copying"), result.of("gru", "recall")
     assert copying is not None and recall is not None
     assert copying.score == pytest.approx(0.2) and (copying.lowest, copying.highest) == pytest.approx((0.1, 0.3))
     assert recall.score == pytest.approx(-0.2) and recall.chance == 0.5
-    assert found.mean("gru") == pytest.approx(0.0) and found.mean("gpt") is None
-    assert found.ranked == ["gru", "gpt"]
+    assert result.mean("gru") == pytest.approx(0.0) and result.mean("gpt") is None
+    assert result.ranked == ["gru", "gpt"]
 
 
 def test_a_cell_without_runs_is_blank_in_picture_and_table() -> None:
@@ -62,6 +62,6 @@ def test_a_cell_without_runs_is_blank_in_picture_and_table() -> None:
 
 def test_a_metric_whose_best_is_unknown_has_no_scores() -> None:
     runs = {"gru+copying": [RunRecord(id="a", status="finished", metrics={"test": {"loss": 1.0}})]}
-    found = ability_scores(DESIGN, "ability", runs, AbilityMetric("test/loss", "min"))
-    assert all(one.score is None for one in found.scores)
-    assert section(results(found)) is None and section(results(None)) is None
+    result = ability_scores(DESIGN, "ability", runs, AbilityMetric("test/loss", "min"))
+    assert all(one.score is None for one in result.scores)
+    assert section(results(result)) is None and section(results(None)) is None

@@ -25,10 +25,10 @@ def facts_of(source: Memorization, name: str) -> set[tuple[int, int]]:
 
 def test_each_key_has_one_value_in_all_splits_and_no_row_tells_it() -> None:
     source = from_fields(Memorization, **SIZES, length=16, num_facts=20)
-    found = [facts_of(source, name) for name in SPLIT_NAMES]
-    assert found[0] == found[0] | found[1] | found[2]
-    assert len(found[0]) == len({key for key, _ in found[0]}) == len({value for _, value in found[0]}) == 20
-    assert not {key for key, _ in found[0]} & {value for _, value in found[0]}
+    results = [facts_of(source, name) for name in SPLIT_NAMES]
+    assert results[0] == results[0] | results[1] | results[2]
+    assert len(results[0]) == len({key for key, _ in results[0]}) == len({value for _, value in results[0]}) == 20
+    assert not {key for key, _ in results[0]} & {value for _, value in results[0]}
 
 
 def test_rows_of_test_are_no_leak_though_their_facts_are_known() -> None:

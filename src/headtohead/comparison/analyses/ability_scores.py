@@ -1,4 +1,4 @@
-"""Who can do what: the scores of contestants on several data sets or tasks, from chance at 0 to the best at 1."""
+"""Score who can do what: contestants on several data sets or tasks, each from chance at 0 to the best at 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headtohead.records.record import RunRecord
 
 @dataclass(frozen=True)
 class AbilityScore:
-    """What one contestant scores on one ability."""
+    """An ability score is what one contestant reaches on one ability."""
 
     contestant: str
     ability: str

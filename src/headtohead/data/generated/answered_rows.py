@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class AnsweredSource(CachedSource):
         self.sizes, self.length, self.num_tokens, self.seed = splits.by_name(), length, num_tokens, seed
 
     @abstractmethod
-    def row_parameters(self) -> Mapping[str, Any]:
+    def row_parameters(self) -> Mapping[str, object]:
         """Return everything that determines the rows beside their length, their number and the seed."""
 
     @abstractmethod
@@ -60,7 +60,7 @@ class AnsweredSource(CachedSource):
         longer.sizes, longer.length = only_test(self.sizes), multiple * self.length
         return longer
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {**self.row_parameters(), "sizes": self.sizes, "length": self.length, "seed": self.seed}
 
     def make(self) -> PreparedContent:
@@ -90,7 +90,7 @@ class AnsweredSource(CachedSource):
             SPECIAL_TOKENS[token] if token < FIRST_ID else self.name_of(token) for token in (int(each) for each in ids)
         )
 
-    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+    def describe(self, batch: Batch) -> list[dict[str, object]]:
         assert batch.tokens is not None and batch.targets is not None
         samples = []
         for row, tokens, targets in zip(batch.rows, batch.tokens, batch.targets, strict=True):

@@ -4,7 +4,7 @@ the keys again at distances that follow a power law, each as a query for its val
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class AssociativeRecall(AnsweredSource):
         if power <= 0:
             raise DataError(f"data.power={power} must be above 0: near 0 keys are queried soon, at 1 anywhere.")
 
-    def row_parameters(self) -> Mapping[str, Any]:
+    def row_parameters(self) -> Mapping[str, object]:
         return {"num_pairs": self.num_pairs, "vocab_size": self.num_tokens, "power": self.power}
 
     def name_of(self, token: int) -> str:

@@ -1,5 +1,5 @@
-"""In-context recall under difficulties (Poli et al. 2024, https://arxiv.org/abs/2403.17844, appendix B): keys and
-values one after another, among noise or in motifs of several tokens; a key that comes again tells its value."""
+"""Keys and values follow one another, among noise or in motifs of several tokens, and a key that comes again asks for
+its value (Poli et al. 2024, https://arxiv.org/abs/2403.17844, appendix B)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from math import perm
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class InContextRecall(AnsweredSource):
                 f"data.length={length} must be at least {8 * longest_motif}, so that a key and its value come again."
             )
 
-    def row_parameters(self) -> Mapping[str, Any]:
+    def row_parameters(self) -> Mapping[str, object]:
         names = ("num_pairs", "num_symbols", "num_noise", "noise_share", "longest_motif")
         return {name: getattr(self, name) for name in names}
 

@@ -4,7 +4,7 @@ model can only have in its weights."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Memorization(AnsweredSource):
             raise DataError(f"data.num_facts={num_facts} must be at least 2, so that there is something to know.")
         self.num_facts = num_facts
 
-    def row_parameters(self) -> Mapping[str, Any]:
+    def row_parameters(self) -> Mapping[str, object]:
         return {"num_facts": self.num_facts}
 
     def name_of(self, token: int) -> str:

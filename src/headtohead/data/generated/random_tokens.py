@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class RandomTokens(CachedSource):
         longer.sizes, longer.length = only_test(self.sizes), multiple * self.length
         return longer
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {name: getattr(self, name) for name in ("sizes", "length", "num_symbols", "seed")}
 
     def make(self) -> PreparedContent:
@@ -85,7 +85,7 @@ class RandomTokens(CachedSource):
         """Return the numbers of symbols with spaces between."""
         return " ".join(SPECIAL_TOKENS[token] if token < FIRST_ID else str(token - FIRST_ID) for token in map(int, ids))
 
-    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+    def describe(self, batch: Batch) -> list[dict[str, object]]:
         assert batch.tokens is not None
         rows = zip(batch.rows, batch.tokens, strict=True)
         return [{"row": int(row), "text": self.decode(tokens.tolist())} for row, tokens in rows]

@@ -1,8 +1,6 @@
-"""Who can do what: contestants by abilities as a heat map, where a comparison crosses them with data or tasks."""
+"""Draw who can do what: contestants by abilities as a heat map, where a comparison crosses them with data or tasks."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from headtohead.comparison.analyses.ability_scores import AbilityScore, AbilityScores, scores_of_tasks
 from headtohead.comparison.comparison_results import ComparisonResults
@@ -40,12 +38,12 @@ def _heat_map(scores: AbilityScores) -> ReportFigure:
         for ability in scores.abilities
         if (one := scores.of(name, ability)) is not None and one.score is not None
     ]
-    trace: dict[str, Any] = {
+    trace: dict[str, object] = {
         "type": "heatmap",
         "x": [ability for _, ability, _ in drawn],
         "y": [name for name, _, _ in drawn],
         "z": [score for _, _, score in drawn],
-        "text": [f"{score:.2f}" for _, _, score in drawn],
+        "text": [f"{score:z.2f}" for _, _, score in drawn],
         "texttemplate": "%{text}",
         "hovertemplate": "%{y}, %{x}: %{z:.3f}<extra></extra>",
         "zmin": 0,
@@ -77,7 +75,7 @@ def _table(scores: AbilityScores) -> ReportTable:
     for name in scores.ranked:
         mean = scores.mean(name)
         cells: list[Cell] = [_cell(scores.of(name, ability)) for ability in scores.abilities]
-        rows.append([name, *cells, "–" if mean is None else f"{mean:.2f}"])
+        rows.append([name, *cells, "–" if mean is None else f"{mean:z.2f}"])
     known = {one.ability: one.chance for one in scores.scores if one.chance is not None}
     chances = ", ".join(f"{ability} {chance:.3g}" for ability, chance in known.items())
     caption = "The same scores; below each the metric itself, and the lowest and highest score where runs are several."
@@ -90,4 +88,4 @@ def _cell(one: AbilityScore | None) -> Cell:
     below = [] if one.value is None else [f"{one.value:.3f}"]
     if one.runs > 1 and one.lowest is not None and one.highest is not None:
         below.append(f"{one.lowest:.2f} to {one.highest:.2f}")
-    return Stacked(f"{one.score:.2f}", ", ".join(below)) if below else f"{one.score:.2f}"
+    return Stacked(f"{one.score:z.2f}", ", ".join(below)) if below else f"{one.score:z.2f}"
