@@ -6,7 +6,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,10 +71,10 @@ def _ended_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _of_each_pair() -> list[object]:
+def _of_each_pair() -> Sequence[object]:
     """Return the number of each pair, slow but for two of each command."""
     seen = Counter[str]()
-    cases = []
+    cases: list[object] = []
     for number, (door, _) in enumerate(_PAIRS):
         seen[door.arguments[0]] += 1
         cases.append(pytest.param(number, marks=[pytest.mark.slow] if seen[door.arguments[0]] > 2 else []))

@@ -107,6 +107,7 @@ def test_tokens_are_shown_as_keys_and_values() -> None:
     source = from_fields(AssociativeRecall, **SIZES, length=16, num_pairs=2, vocab_size=45)
     assert source.decode([5, 25, 24, 44, 0, 3]) == "k0 v0 k19 v19 <pad> <mask>"
     (sample,) = source.describe(source.split("train").batch(np.array([0])))
+    assert isinstance(sample["answers"], str)
     assert sample["answers"].count("k") == sample["answers"].count("v") == 2
 
 
