@@ -30,7 +30,7 @@ NO_TEX = shutil.which("pdflatex") is None
 
 
 def compiled(content: str, folder: Path) -> str:
-    """Return what pdflatex says of it, which must end with a page."""
+    """Return the messages of pdflatex, which must end with a page."""
     (folder / "table.tex").write_text(DOCUMENT % content, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
@@ -46,8 +46,8 @@ def test_a_comparison_is_a_page(tmp_path: Path) -> None:
         for arm, name in enumerate(NAMES)
         for seed in range(4)
     ]
-    said = compiled(comparison_latex(comparison_of(results, ComparisonSpec("gpt"))), tmp_path)
-    assert "(1 page" in said and "Overfull" not in said
+    message = compiled(comparison_latex(comparison_of(results, ComparisonSpec("gpt"))), tmp_path)
+    assert "(1 page" in message and "Overfull" not in message
 
 
 @pytest.mark.process

@@ -49,7 +49,7 @@ _GREEK = {"λ": r"$\lambda$"} | {
 _BEYOND_ITS_FONTS = "«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ"
 """Latin letters and marks that LaTeX knows and its usual fonts lack."""
 _SYMBOLS = "‘’“”–—…•†‡€™→"
-"""What LaTeX sets beside Latin letters."""
+"""Marks that LaTeX sets beside Latin letters."""
 
 
 def comparison_table(comparison: Comparison) -> FittedTable:
