@@ -16,7 +16,7 @@ import yaml
 from from_fields import from_fields
 from headtohead.architectures.architecture import InputSize
 from headtohead.architectures.encoder_decoder import EncoderOrDecoder
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.ledger import ledger
 from headtohead.architectures.token_stack import DecoderOnly
 from headtohead.components.feedforwards import DenseFeedForward

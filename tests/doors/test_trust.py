@@ -33,7 +33,13 @@ from served_runs import requested, served
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
 SLOTS = ("data", "task", "model", "optimizer", "model.mixer")
-TRANSLATED = ["task=seq2seq", "model=encoder_decoder", "data=number_words", "augmentation=back_translation"]
+TRANSLATED = [
+    "task=seq2seq",
+    "model=encoder_decoder",
+    "data=number_words",
+    "data.num_train=500",
+    "augmentation=back_translation",
+]
 OPENS = {
     "generate": ["generate {run} --prompt the"],
     "evaluate": ["evaluate {run}", "evaluate {run} {run} data=grammar_lm"],

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 import headtohead as h2h
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.weight_mapping import WeightMapping

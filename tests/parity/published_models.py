@@ -10,7 +10,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 
 VOCABULARY, LENGTHS, TABLE = 37, (1, 7, 77), 96
 Inputs = Mapping[str, Tensor]

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.model_family import ModelFamily

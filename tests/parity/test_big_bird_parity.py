@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.components.mixers.attention.bigbird import adjacent
 from headtohead.pretrained.big_bird import BigBirdFamily
 from parity.parity import Case, check

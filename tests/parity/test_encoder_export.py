@@ -29,7 +29,7 @@ from transformers import (
 
 import headtohead as h2h
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.pretrained.bart import BartFamily

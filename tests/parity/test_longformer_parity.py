@@ -15,7 +15,7 @@ from transformers import (
     LongformerForTokenClassification,
 )
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError
 from parity.parity import Case, check

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize, required
-from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.heads import make_head
 from headtohead.components.component import Costs
 from headtohead.components.norms import NoNorm
 from headtohead.errors import UsageError

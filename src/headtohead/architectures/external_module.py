@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import CostRow, InputSize, check_image_shape, required
 from headtohead.architectures.decoder import DecodingModel, DecodingState, left_padding
-from headtohead.architectures.heads import GivenLogits, HeadName
+from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.heads import GivenLogits
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Costs
 from headtohead.errors import UsageError

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
+from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.pixel_decoder import PixelDecoder
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.architectures.reconstruction_head import Reconstruction
@@ -28,29 +29,6 @@ from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Count, Vocabulary
-
-HeadName = Literal[
-    "language_model",
-    "multi_token_language_model",
-    "masked_language_model",
-    "masked_language_model_and_pair",
-    "classifier",
-    "regressor",
-    "text_vector",
-    "tagger",
-    "span",
-    "pixel_decoder",
-    "reconstruction",
-]
-
-
-NEXT_TOKEN_HEADS: tuple[HeadName, ...] = ("language_model", "multi_token_language_model")
-"""Heads whose logits are those of the next token."""
-
-
-def published_head(head: HeadName) -> HeadName:
-    """Return the head of published checkpoints that this one begins with."""
-    return "language_model" if head in NEXT_TOKEN_HEADS else head
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize, check_image_shape, required
-from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.heads import make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.pixel_decoder import PixelDecoder, PixelDecoderFields
 from headtohead.components.component import Context, Costs, Initialisation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import BertLike
 from headtohead.pretrained.model_description import Describable, Model, attention_fields, described
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, flag, our_activation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import RobertaFamily, RobertaLike
 from headtohead.pretrained.model_description import Describable, Model, described
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError

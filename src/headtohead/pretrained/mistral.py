@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.llama import LlamaFamily
 from headtohead.pretrained.model_family import Architectures, Hub, choice
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, ClassVar
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.components.feedforwards import inner_width
 from headtohead.errors import UsageError
 from headtohead.pretrained.weight_mapping import WeightMapping

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.families import differences, read_config
 from headtohead.pretrained.hub_checkpoint import Checkpoint
 from headtohead.pretrained.weight_conversion import convert_weights

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import ClassVar
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.components.convolutions import stage_depths
 from headtohead.pretrained.image_sizes import (
     by_stage,

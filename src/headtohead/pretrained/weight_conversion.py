@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.families import read_config
 from headtohead.pretrained.hub_checkpoint import Checkpoint
 from headtohead.pretrained.model_family import Hub, ModelFamily

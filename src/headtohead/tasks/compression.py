@@ -13,7 +13,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import GivenLogits, HeadName
+from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.heads import GivenLogits
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError

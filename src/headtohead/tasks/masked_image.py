@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.pixel_decoder import PixelDecoder
 from headtohead.components.embeddings import split_patches
 from headtohead.data.batches.batch import Batch

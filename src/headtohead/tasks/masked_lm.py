@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import uniform
 from headtohead.data.data_source import DataSpec

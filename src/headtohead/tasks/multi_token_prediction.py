@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.vocabulary_heads import MultiTokenLanguageModel
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.errors import UsageError

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.decoder import DecodingModel
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError

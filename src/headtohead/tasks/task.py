@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.head_names import HeadName
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.errors import UsageError

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import name_of, published_head
+from headtohead.architectures.head_names import published_head
+from headtohead.architectures.heads import name_of
 from headtohead.architectures.vocabulary_heads import FURTHER, LanguageModel, MultiTokenLanguageModel
 from headtohead.components.component import Position
 from headtohead.errors import UsageError

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtohead.architectures.heads import published_head
+from headtohead.architectures.head_names import published_head
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.source_code import class_value

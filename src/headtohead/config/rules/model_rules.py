@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from headtohead.architectures.heads import NEXT_TOKEN_HEADS
+from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.rules.config_view import ConfigView
 
 _WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "swin", "text_cnn", "bag_of_words", "external")

@@ -3,6 +3,7 @@ its value (Poli et al. 2024, https://arxiv.org/abs/2403.17844, appendix B)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -49,6 +50,7 @@ class InContextRecall(AnsweredSource):
     between. Where a key comes for the second time or later, the tokens of its value are scored, each asked of the token
     before it. Noise and the first value of a key are not. Longer rows have as many keys, which come more often."""
 
+    @abstractmethod
     def __init__(
         self,
         *,

@@ -11,7 +11,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.encoder_decoder import EncoderDecoder, TwoSidedTokens
-from headtohead.architectures.heads import EncoderHeadFields, HeadFields, HeadName
+from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.heads import EncoderHeadFields, HeadFields
 from headtohead.architectures.token_stack import DecoderOnly, EncoderOnly, TokenFields
 from headtohead.architectures.vision_transformer import VisionTransformer
 from headtohead.components.component import PositionFactory

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.architectures.architecture import Architecture, InputSize
-from headtohead.architectures.heads import NEXT_TOKEN_HEADS
+from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.compose.composition import compose
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
