@@ -121,7 +121,7 @@ COMBINATIONS = {
     ],
     "task=masked_image_modeling data=digits model=swin": ["cannot be done by model=swin", "task=image_classification"],
     "task=masked_image_modeling data=digits model=vision_transformer model/mixer=mlp_mixer": [
-        "model/mixer=mlp_mixer has a weight for every place",
+        "model/mixer=mlp_mixer goes by the places of a sequence",
         "use model/mixer=softmax_attention",
     ],
     "task=masked_image_modeling data=digits model=vision_transformer parametrisation=mup": [

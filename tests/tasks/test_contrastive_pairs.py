@@ -17,7 +17,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.finished_run import open_run
-from headtohead.tasks.contrastive_pairs import MEASURED_AT, ContrastivePairs, rank_among_next
+from headtohead.tasks.contrastive_pairs import MEASURED_AT, ContrastivePairs, _keys, rank_among_next
 from small_batches import LANGUAGE, NEXT, PAIRS, head, pair_batch, sentence_pair_batch, tail
 from small_models import redraw, small_model
 
@@ -134,11 +134,29 @@ def test_results_are_those_of_a_plain_ranking_however_rows_fall_into_batches(can
 
 def test_a_model_that_says_the_same_of_every_text_is_at_chance() -> None:
     same = np.ones((50, 2, 4)) / 2
-    result = rank_among_next(same, 20)
+    result = rank_among_next(same, 20, np.arange(50))
     chance = task_of(candidates=20).baseline(PAIRS)
     means = [float(result[name].mean()) for name in ("loss", "correct", "reciprocal")]
     assert means == pytest.approx(list(chance.values()))
     assert chance["retrieval_accuracy"] == 0.05 and chance["loss"] == math.log(20)
+
+
+def test_texts_equal_to_the_own_one_are_no_candidates() -> None:
+    """Of a hundred rows with seven different second texts, who knows the text is always right."""
+    texts = np.arange(100) % 7
+    vectors = np.eye(7)[texts]
+    result = rank_among_next(np.stack([vectors, vectors], axis=1), 20, texts)
+    assert result["correct"].min() == 1.0 and result["size"].min() < 20
+    task, batch = task_of(), pair_batch(6)
+    twice = replace(
+        batch,
+        decoder_tokens=None if batch.decoder_tokens is None else batch.decoder_tokens[:1].repeat(6, 1),
+        decoder_valid=None if batch.decoder_valid is None else batch.decoder_valid[:1].repeat(6, 1),
+    )
+    loss = task.loss(model_of(), task.view(twice, seed=0, epoch=0))
+    assert loss.total.item() == 0.0, "no text is another's negative"
+    one, other = task.view(head(batch, 3), seed=0, epoch=0), task.view(batch, seed=0, epoch=0)
+    assert _keys(one).tolist()[:3] == _keys(other).tolist()[:3], "padding is no part of a text"
 
 
 def test_the_row_scores_of_a_test_average_to_its_results() -> None:

@@ -186,7 +186,8 @@ def test_the_hub_gets_the_next_tokens_head_by_a_run_that_leaves_out_the_others(t
 
 def test_a_run_is_asked_by_prompts_like_any_language_model(tmp_path: Path) -> None:
     folder = trained(tmp_path, "task=multi_token_prediction")
-    result = h2h.evaluate(folder, shots=[0], overrides=["data=sentence_grammar", "data.num_test=8"])
+    other = ["data=sentence_grammar", "data.num_train=100", "data.num_test=8"]
+    result = h2h.evaluate(folder, shots=[0], overrides=other)
     assert "accuracy" in result.points[0].metrics
 
 

@@ -37,11 +37,12 @@ MEASURED_AT = 0.05
 
 class ContrastivePairs(Task):
     """A batch holds the first texts of its rows and behind them the second ones. In training the second texts of all
-    other rows are the negatives of a first text; so a step needs its whole batch on one device.
+    other rows are the negatives of a first text, but for those equal to its own; so a step needs its whole batch on
+    one device.
 
     In validation and test each first text looks for its own second text among `candidates`: its row's and those of the
-    rows that follow in the split, from the end on to its beginning. They are ranked when the vectors of all rows are
-    there, so that neither batches nor devices matter. Ties share their ranks.
+    rows that follow in the split, from the end on to its beginning, but for texts equal to its own. They are ranked
+    when the vectors of all rows are there, so that neither batches nor devices matter. Ties share their ranks.
     """
 
     head: ClassVar[HeadName] = "text_vector"
@@ -65,7 +66,7 @@ class ContrastivePairs(Task):
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.vectors = CollectedPerStage()
         self._label = 0
-        self._sizes: dict[str, int] = {}
+        self._random: dict[str, dict[str, float]] = {}
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.kind == "labelled_text":
@@ -122,25 +123,31 @@ class ContrastivePairs(Task):
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """Return the cross-entropy of the own second text among those of the batch, by cosine over temperature."""
-        vectors = _vectors(model, batch)
+        vectors, keys = _vectors(model, batch), _keys(batch)
+        vectors = _unit(vectors).to(vectors.dtype)
         number = (len(vectors) + 1) // 2  # a plan asks for odd numbers of texts too, of which one is in both halves
         first, second, targets = vectors[:number], vectors[-number:], targets_of(batch)[:number]
-        return class_loss(first @ second.T / self.temperature, targets)
+        logits = first @ second.T / self.temperature
+        own = torch.eye(number, dtype=torch.bool, device=logits.device)
+        is_equal = keys[-number:, None] == keys[None, -number:]
+        return class_loss(logits.masked_fill(is_equal & ~own, -torch.inf), targets)
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
-        pairs = _vectors(model, batch).double().cpu().unflatten(0, (2, -1)).transpose(0, 1).numpy()
+        pairs = _unit(_vectors(model, batch)).double().cpu().unflatten(0, (2, -1)).transpose(0, 1).numpy()
         half = len(pairs)
-        asks = (targets_of(batch)[:half] != IGNORED).tolist()
-        self.vectors.add(stage, *zip(batch.rows[:half].tolist(), asks, pairs, strict=True))
+        asks, keys = (targets_of(batch)[:half] != IGNORED).tolist(), _keys(batch)[half:].tolist()
+        self.vectors.add(stage, *zip(batch.rows[:half].tolist(), asks, keys, pairs, strict=True))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        items = {row: (asks, pair) for row, asks, pair in self.vectors.items(stage)}
+        items = {row: item for row, *item in self.vectors.items(stage)}
         rows = sorted(items)
         asks = np.array([items[row][0] for row in rows], dtype=bool)
         mean(1.0, float(asks.sum()), "pair that belongs together")
-        ranked = rank_among_next(np.stack([items[row][1] for row in rows]), self.candidates)
-        self._sizes[stage] = min(self.candidates, len(rows))
+        keys, pairs = (np.stack([items[row][index] for row in rows]) for index in (1, 2))
+        ranked = rank_among_next(pairs, self.candidates, keys)
+        orders = [_random_order(int(size)) for size in ranked.pop("size")[asks]]
+        self._random[stage] = {name: float(np.mean([order[name] for order in orders])) for name in orders[0]}
         if stage == "test":
             columns = {name: torch.from_numpy(values[asks]) for name, values in ranked.items()}
             self.rows.add(torch.tensor(rows)[asks], queries=torch.ones(int(asks.sum())), **columns)
@@ -153,14 +160,14 @@ class ContrastivePairs(Task):
         return _random_order(self.candidates)
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """Return the metrics of a random order of as many candidates as the split has rows for."""
-        return _random_order(self._sizes[stage]) if stage in self._sizes else {}
+        """Return the metrics of a random order of as many candidates as each row had."""
+        return self._random.get(stage, {})
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """Return each first text, its own second text, and the one of the batch that is most similar."""
         assert batch.tokens is not None, "view makes the tokens"
         with torch.no_grad():
-            first, second = _vectors(model, batch).chunk(2)
+            first, second = _unit(_vectors(model, batch)).chunk(2)
             result = (first @ second.T).argmax(1).tolist()
         texts = [row_text(batch.tokens, batch, row, decode) for row in range(batch.num_samples)]
         half = len(result)
@@ -169,14 +176,19 @@ class ContrastivePairs(Task):
         ]
 
 
-def rank_among_next(pairs: Float[np.ndarray, "N 2 D"], candidates: int) -> dict[str, Float[np.ndarray, " N"]]:
+def rank_among_next(
+    pairs: Float[np.ndarray, "N 2 D"], candidates: int, keys: Int[np.ndarray, " N"]
+) -> dict[str, Float[np.ndarray, " N"]]:
     """Return, for each row of vectors of length 1, the loss of finding its second vector among its own and those of the
-    following rows, whether it is the nearest, and one over its rank; of equally near ones the means over all orders."""
+    following rows, whether it is the nearest, one over its rank, and among how many it was; of equally near ones the
+    means over all orders. Second texts of the same key are equal, and no candidates against each other."""
     number = len(pairs)
     size = min(candidates, number)
-    result: dict[str, np.ndarray] = {name: np.empty(number) for name in ("loss", "correct", "reciprocal")}
+    result: dict[str, np.ndarray] = {name: np.empty(number) for name in ("loss", "correct", "reciprocal", "size")}
     for row, query in enumerate(pairs[:, 0]):
-        near = pairs[(row + np.arange(size)) % number, 1] @ query
+        index = (row + np.arange(size)) % number
+        near = pairs[index[(keys[index] != keys[row]) | (index == row)], 1] @ query
+        result["size"][row] = len(near)
         before, alike = int((near > near[0] + _SAME).sum()), int((abs(near - near[0]) <= _SAME).sum())
         scaled = near / MEASURED_AT
         result["loss"][row] = np.logaddexp.reduce(scaled) - scaled[0]
@@ -185,8 +197,8 @@ def rank_among_next(pairs: Float[np.ndarray, "N 2 D"], candidates: int) -> dict[
     return result
 
 
-_SAME = 1e-9
-"""Cosines that differ by less are those of equal texts, computed in another order."""
+_SAME = 1e-6
+"""Cosines that differ by less are equal but for rounding."""
 
 
 def _random_order(size: int) -> dict[str, float]:
@@ -195,14 +207,30 @@ def _random_order(size: int) -> dict[str, float]:
 
 
 def _vectors(model: Architecture, batch: Batch) -> Float[Tensor, "B D"]:
-    """Return a vector of length 1 for each text."""
+    """Return a vector for each text."""
     if not isinstance(model.head, TextVector):
         raise UsageError(
             f"head={type(model.head).__name__} makes no vectors of texts: build the model with the head that the task "
             "names."
         )
-    vectors = model(**batch.inputs())
-    return F.normalize(wide(vectors), dim=-1).to(vectors.dtype)
+    vectors: Tensor = model(**batch.inputs())
+    return vectors
+
+
+def _unit(vectors: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    """Return the vectors at length 1, in 32 bits at least."""
+    return F.normalize(wide(vectors), dim=-1)
+
+
+def _keys(batch: Batch) -> Int[Tensor, " B"]:
+    """Return a hash of the tokens of each text, the same whatever its padding: tokens times a number for each place
+    (splitmix64, https://doi.org/10.1145/2660193.2660195)."""
+    assert batch.tokens is not None, "view makes the tokens"
+    places = torch.arange(1, batch.tokens.shape[1] + 1, device=batch.tokens.device) * -7046029254386353131
+    places = (places ^ (places >> 30)) * -4658895280553007687
+    places = (places ^ (places >> 27)) * -7723592293110705685
+    hashed = (batch.tokens + 1) * (places ^ (places >> 31))
+    return (hashed if batch.valid is None else hashed * batch.valid).sum(1)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.vocabulary_heads import MultiTokenLanguageModel
 from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, Probability
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.chunked_cross_entropy import cross_entropy_sum
-from headtohead.tasks.task import Loss
+from headtohead.tasks.task import Loss, Task
 from headtohead.tasks.token_prediction import targets_of
 from headtohead.tasks.vocabulary_loss import scored_index
 
@@ -35,6 +36,14 @@ class MultiTokenPrediction(CausalLanguageModelling):
     def __init__(self, num_future_tokens: Count = 4, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         self.num_future_tokens = num_future_tokens
+
+    def bind(self, spec: DataSpec) -> Task:
+        if spec.num_scored == 1:
+            raise UsageError(
+                "task=multi_token_prediction predicts several tokens ahead, and a row of this data asks for one alone: "
+                "choose task=causal_lm, or data with longer answers."
+            )
+        return super().bind(spec)
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """Return the sum over all heads; what counts is the number of next tokens, however many later ones there are.

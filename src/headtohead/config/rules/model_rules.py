@@ -59,14 +59,18 @@ def _drop_path(view: ConfigView) -> Iterator[str]:
 
 
 def _hidden_patches(view: ConfigView) -> Iterator[str]:
-    """Refuse mixers that have a weight for every place of a stack that sees some places alone."""
+    """Refuse patches of two sizes, and mixers that go by the places of a sequence, of which the model sees some."""
+    if view.task_value("head") != "pixel_decoder":
+        return
     for side in view.sides():
-        if view.task_value("head") == "pixel_decoder" and side.can("mixer", "needs_length"):
+        if side.can("mixer", "needs_length") or side.can("mixer", "sees_window"):
             yield (
-                f"{view.chosen_of(side, 'mixer')} has a weight for every place of a sequence, and "
-                f"{view.chosen('task')} shows the model some patches of an image alone: use "
-                "model/mixer=softmax_attention"
+                f"{view.chosen_of(side, 'mixer')} goes by the places of a sequence, and {view.chosen('task')} shows "
+                "the model some patches of an image alone: use model/mixer=softmax_attention"
             )
+    own, of_model = view.config["task"].get("patch_size"), view.model.get("patch_size")
+    if own is not None and own != of_model:
+        yield f"task.patch_size={own} is not that of the model, model.patch_size={of_model}: leave it null"
 
 
 def _first_norm(view: ConfigView) -> Iterator[str]:

@@ -17,6 +17,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.encoder_decoder import EncoderDecoder
 from headtohead.architectures.external_module import External
+from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.architectures.heads import Classifier
 from headtohead.architectures.mlp import Mlp
 from headtohead.architectures.pooling import Pooling, pool
@@ -172,7 +173,7 @@ class TextRowMaker:
         reads_sources = "pairs_of_text" in task.data_kinds and task.head != "text_vector"
         is_source = reads_sources or isinstance(run.model, EncoderDecoder)
         self.has_start = not is_source
-        self.has_end = not is_source and task.head != "language_model"
+        self.has_end = not is_source and task.head not in NEXT_TOKEN_HEADS
         limit = RunConfig(run.config).max_length
         self.max_length = int(limit) if limit else run.data.spec().max_length
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.run_config import RunConfig
 from headtohead.data.augmentation.images.colour_operations import PixelScale
 from headtohead.data.batches.batch import Batch
@@ -91,7 +92,7 @@ class _Reader:
         if not takes_pairs:
             _refuse("--second", second, "the data of this run is single texts")
         parts = [self._tokens(text, "--text")] + ([self._tokens(second, "--second")] if second is not None else [])
-        goes_on = self.run.task.head == "language_model"
+        goes_on = self.run.task.head in NEXT_TOKEN_HEADS
         # A frame holds a start token and one end token for each part.
         parts = self._fitting(parts, "max_length", spare=1 if goes_on else 0)
         ends = [] if goes_on else [self.spec.eos_id]
