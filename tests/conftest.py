@@ -145,6 +145,6 @@ def reads_few_texts(request: pytest.FixtureRequest) -> Iterator[None]:
     """A quick test fails if it has texts prepared by the thousand: give `data.num_train`, or mark it `slow`."""
     READ.clear()
     yield
-    if not any(request.node.get_closest_marker(name) for name in ("slow", "process", "gpu", "whole")):
+    if not any(request.node.get_closest_marker(name) for name in ("slow", "process", "gpu", "whole", "drawn")):
         many = [f"{count} of {name}" for name, count in READ.items() if count > MOST_TEXTS]
         assert not many, f"this test reads {', '.join(many)}: give data.num_train=1000 or so, or mark it `slow`"

@@ -142,7 +142,7 @@ def test_a_model_that_says_the_same_of_every_text_is_at_chance() -> None:
 
 
 def test_texts_equal_to_the_own_one_are_no_candidates() -> None:
-    """Of a hundred rows with seven different second texts, who knows the text is always right."""
+    """A model that tells seven texts apart is always right about a hundred rows that share them."""
     texts = np.arange(100) % 7
     vectors = np.eye(7)[texts]
     result = rank_among_next(np.stack([vectors, vectors], axis=1), 20, texts)

@@ -115,6 +115,8 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
     check_start(filled, spec)
     precision: Precision = make(config["precision"])
     settings: TrainerSettings = make(config["trainer"])
+    if settings.train_rows is not None:
+        train_subset(data.split("train"), settings.train_rows, 0)  # refused here, before there is a run
     parametrisation, finetuning = make(config["parametrisation"]), make(config["finetuning"])
     described = _started(filled, parametrisation, finetuning, "meta")
     costs = ledger(described, _size(task, spec, precision, settings))

@@ -223,13 +223,13 @@ def _unit(vectors: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
 
 
 def _keys(batch: Batch) -> Int[Tensor, " B"]:
-    """Return a hash of the tokens of each text, the same whatever its padding: tokens times a number for each place
+    """Return a hash of the tokens of each text, the same whatever its padding: tokens times a number for each position
     (splitmix64, https://doi.org/10.1145/2660193.2660195)."""
     assert batch.tokens is not None, "view makes the tokens"
-    places = torch.arange(1, batch.tokens.shape[1] + 1, device=batch.tokens.device) * -7046029254386353131
-    places = (places ^ (places >> 30)) * -4658895280553007687
-    places = (places ^ (places >> 27)) * -7723592293110705685
-    hashed = (batch.tokens + 1) * (places ^ (places >> 31))
+    factors = torch.arange(1, batch.tokens.shape[1] + 1, device=batch.tokens.device) * -7046029254386353131
+    factors = (factors ^ (factors >> 30)) * -4658895280553007687
+    factors = (factors ^ (factors >> 27)) * -7723592293110705685
+    hashed = (batch.tokens + 1) * (factors ^ (factors >> 31))
     return (hashed if batch.valid is None else hashed * batch.valid).sum(1)
 
 
