@@ -53,13 +53,16 @@ RUNS = {
     "translator in one row": ["model=decoder_only", "task=seq2seq_one_row", *TRANSLATOR[2:]],
     "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],
     "images": [*IMAGES, CHANGED_IMAGES],
+    "hidden patches": ["task=masked_image_modeling", *(word for word in IMAGES if not word.startswith("task="))],
+    "compressed": ["model=decoder_only", "task=compression", "data=random_tokens", "data.num_train=64"],
 }
+WITHOUT_ROTARY = ("images", "hidden patches", "recurrent")
 ELSEWHERE = ("components", "architectures", "generation", "diagnostics.laws")
 """Modules whose own tests lie in folders that are always hooked."""
 
 
 def trained(name: str, output: Path) -> RunRecord:
-    tiny = [override for override in TINY if name not in ("images", "recurrent") or "position" not in override]
+    tiny = [override for override in TINY if name not in WITHOUT_ROTARY or "position" not in override]
     return h2h.train(h2h.compose("train", [*RUNS[name], *tiny, f"output_dir={output}"]))
 
 
