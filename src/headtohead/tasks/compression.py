@@ -108,13 +108,7 @@ class Compression(TokenPrediction):
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         """Return the loss of the train split's token frequencies, and the accuracy of always naming its most frequent
         token."""
-        if (guess := self.guess(stage)) is None:
-            return {}
-        return {
-            LOSS.name: guess.loss,
-            PERPLEXITY.name: perplexity(guess.loss),
-            TOKEN_ACCURACY.name: guess.accuracy,
-        }
+        return self.guessed(stage, TOKEN_ACCURACY)
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """Return each text as it was, and as the model writes it again."""

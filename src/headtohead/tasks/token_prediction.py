@@ -12,6 +12,8 @@ from torch import Tensor
 from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
+from headtohead.metrics.language_modelling import LOSS, PERPLEXITY
+from headtohead.metrics.metric import Metric
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace
 from headtohead.tasks.class_metrics import Guess, token_guess
 from headtohead.tasks.metric_sums import Arrays, PerStage, summed_by_row
@@ -19,6 +21,7 @@ from headtohead.tasks.task import Loss, Task, direction_of
 from headtohead.tasks.vocabulary_loss import (
     checked_smoothing,
     loss_of_rows,
+    perplexity,
     score_rows,
     scored_rows,
     train_batches,
@@ -77,6 +80,12 @@ class TokenPrediction(Task):
         if stage not in self._occurring:
             return None
         return token_guess(self._occurring[stage][name], self.in_train()[name])
+
+    def guessed(self, stage: Literal["validation", "test"], accuracy: Metric) -> dict[str, float]:
+        """Return the guess as loss, perplexity and this accuracy; nothing before results."""
+        if (guess := self.guess(stage)) is None:
+            return {}
+        return {LOSS.name: guess.loss, PERPLEXITY.name: perplexity(guess.loss), accuracy.name: guess.accuracy}
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         return self.token_loss(model, model.features(**batch.inputs()), batch)
