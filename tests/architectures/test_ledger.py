@@ -116,6 +116,7 @@ def test_a_head_over_few_scored_positions_costs_less_unless_it_reads_them_all() 
         "text_vector": 0,
         "tagger": 4 * 2 * d * 3,
         "span": SIZE.length * 2 * d * 2,
+        "reconstruction": SIZE.length * (2 * dense + vocabulary),
     }
     assert expected.keys() == OF_TEXT
     for name, flops in expected.items():

@@ -21,9 +21,14 @@ UNDEFINED = {"mixer=linformer", "mixer=mlp_mixer"}
 """Choices that a decoder cannot have, since they look ahead."""
 
 
+WINDOWED = ["model.pattern=[softmax_attention,sliding_window]"]
+
+
 def overrides(choice: str) -> list[str]:
-    """Return the choice beside what it needs: mixers that keep order themselves stand without positions."""
-    needs = IMAGES if choice.endswith("_2d") else TEXT
+    """Return the choice beside what it needs: mixers that keep order themselves stand without positions, and a second
+    base with a layer that sees a window.
+    """
+    needs = IMAGES if choice.endswith("_2d") else [*TEXT, *(WINDOWED if choice.endswith("two_bases") else [])]
     return [*needs, *(["model/position=none"] if choice.startswith("mixer=") else []), f"model/{choice}"]
 
 

@@ -27,6 +27,10 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
 
 
+WINDOWED = {"rotary_two_bases": ("model.pattern=[softmax_attention,sliding_window]",)}
+"""What an encoding needs beside it: the second base is of layers that see a window."""
+
+
 def of_choice(name: str, *overrides: str) -> tuple[list[PositionEncoding], torch.nn.Module]:
     data = ["model=vision_transformer", "task=image_classification", "data=digits"] if name in IMAGES else [
         "data.num_train=60", "data.num_validation=8", "data.num_test=8", f"data.context_length={LENGTH}",
@@ -39,7 +43,7 @@ def of_choice(name: str, *overrides: str) -> tuple[list[PositionEncoding], torch
 
 @pytest.mark.parametrize("name", [name for name in choice_names("model/position") if name != "none"])
 def test_every_encoding_is_pictured(name: str) -> None:
-    result, _ = of_choice(name)
+    result, _ = of_choice(name, *WINDOWED.get(name, ()))
     assert result
     for encoding in result:
         assert all(panel.values.isfinite().all() for panel in encoding.panels)
@@ -47,6 +51,15 @@ def test_every_encoding_is_pictured(name: str) -> None:
             curves.values.isfinite().all() and len(curves.names) == len(curves.values) for curves in encoding.curves
         )
     assert len(positions_data(result)) == len(result) == show_positions(result).row_count
+
+
+def test_the_second_base_of_layers_that_see_a_window_is_pictured_beside_the_first() -> None:
+    result, _ = of_choice("rotary_two_bases", *WINDOWED["rotary_two_bases"], "model.position.local_base=50")
+    assert [encoding.name for encoding in result] == ["stack", "stack, layers that see a window"]
+    for encoding, base in zip(result, (160000.0, 50.0), strict=True):
+        by_pair = encoding.panels[0].values
+        expected = [[math.cos(position / base ** (pair / 8)) for position in range(LENGTH)] for pair in range(8)]
+        assert np.allclose(by_pair, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["rotary", "alibi"])

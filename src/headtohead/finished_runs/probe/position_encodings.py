@@ -79,7 +79,8 @@ def position_encodings(model: nn.Module, length: int | None) -> list[PositionEnc
         for name, stack in model.named_modules()
         if isinstance(stack, Stack)
         for number, position in enumerate(cast(list[Position], list(stack.positions)))
-        for encoding in _of_position(_named(name, stack, number), position, stack, length)
+        for where, acting in _by_layer(_named(name, stack, number), position)
+        for encoding in _of_position(where, acting, stack, length)
     ]
     if not encodings:
         raise ConfigurationError(
@@ -90,6 +91,13 @@ def position_encodings(model: nn.Module, length: int | None) -> list[PositionEnc
 
 def _named(name: str, stack: Stack, number: int) -> str:
     return name if len(stack.positions) == 1 else f"{name}, layer {number}"
+
+
+def _by_layer(name: str, position: Position) -> Iterator[tuple[str, Position]]:
+    """Yield the encoding, and beside it the one that layers which see a window have instead."""
+    yield name, position
+    if (local := position.in_windows()) is not None:
+        yield f"{name}, layers that see a window", local
 
 
 def _of_position(name: str, position: Position, stack: Stack, length: int | None) -> Iterator[PositionEncoding]:
