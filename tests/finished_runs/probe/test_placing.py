@@ -28,7 +28,7 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WINDOWED = {"rotary_two_bases": ("model.pattern=[softmax_attention,sliding_window]",)}
-"""What an encoding needs beside it: the second base is of layers that see a window."""
+"""The overrides that an encoding needs beside it: the second base is of layers that see a window."""
 
 
 def of_choice(name: str, *overrides: str) -> tuple[list[PositionEncoding], torch.nn.Module]:
