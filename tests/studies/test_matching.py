@@ -14,9 +14,11 @@ from from_fields import from_fields
 from headtohead.config.build import build_model, build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.from_weights import build_data
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.splits.sample_splits import fewer_rows
-from headtohead.estimates.run_cost import run_cost_of
+from headtohead.estimates import run_cost
+from headtohead.estimates.run_cost import RunCosts
 from headtohead.studies.matching import size_axes
 from headtohead.studies.matching.arm_shape import ShapeSearch
 from headtohead.studies.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
@@ -172,13 +174,29 @@ def test_no_other_width_comes_nearer_than_the_one_found(mixer: str, monkeypatch:
     monkeypatch.setattr(size_axes, "LARGEST_WIDTH", 256)
     other = [f"model/mixer={mixer}", NO_POSITION, "model.num_layers=3"]
     result = matched(SMALL, other, EqualParameters(tolerance=1e-6), "head_size").arm("other")
-    run = run_cost_of(compose_checked("train", [*SMALL, *other]))
+    run = RunCosts().of(compose_checked("train", [*SMALL, *other]))
     every, expected = ShapeSearch(run, EqualParameters(), 1.0), num_weights(compose_checked("train", SMALL))
     misses = []
     for width in range(8, 257, 8):
         with suppress(ValueError):
             misses.append(abs(every.run_of({"model.d_model": width}).figure("parameters") - expected))
     assert abs(result.achieved - expected) == min(misses)
+
+
+def test_arms_that_read_the_same_data_have_it_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[object] = []
+
+    def noted(config: Any) -> Any:
+        prepared.append(config["data"])
+        return build_data(config)
+
+    monkeypatch.setattr(run_cost, "build_data", noted)
+    arms = {f"depth{depth}": [f"model.num_layers={depth}"] for depth in (1, 2, 3)}
+    other = {"others": ["data.context_length=8"]}
+    match(
+        SMALL, {**arms, **other}, "depth2", EqualParameters(), {name: ["feedforward"] for name in ("depth1", "depth3")}
+    )
+    assert len(prepared) == 2
 
 
 def test_arm_without_what_may_move_says_so() -> None:

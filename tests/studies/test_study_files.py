@@ -10,11 +10,22 @@ import pytest
 
 from headtohead.comparison.statistics.exact_tests import seeds_to_decide
 from headtohead.config.compose.choices import STUDY, choice_names, choices
+from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.read_study_file import read_study, study_from
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.study_plan import StudyPlanner
 from studies.small_studies import WRITTEN, small_study
+
+NO_POSITION = "model/position=none"
+
+
+def can_be_composed(overrides: list[str]) -> bool:
+    try:
+        compose_checked("train", overrides)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def test_what_is_left_out_is_filled_in() -> None:
@@ -122,6 +133,15 @@ def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_cos
     assert any(line.startswith("# Expected: ") for line in header)
     assert any(re.match(r"# Cost: .* runs.*, .*minutes?", line) for line in header)
     assert any(re.match(r"# Chance is \d", line) for line in header)
+
+
+def test_the_study_of_all_mixers_has_every_one_that_a_decoder_can_have() -> None:
+    arms = read_study("mixers_2026").arms.values()
+    asked = {override.removeprefix("model/mixer=") for overrides in arms for override in overrides}
+    of_decoders = {
+        name for name in choice_names("model/mixer") if can_be_composed([f"model/mixer={name}", NO_POSITION])
+    }
+    assert len(of_decoders) > 30 and of_decoders <= asked
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -189,8 +190,24 @@ def test_both_models_are_trained_and_measured_alike(packing: str, tmp_path: Path
         assert record.status == "finished" and record.path is not None
         comparable.append(RunFolder.open(record.path).read_record().comparability)
         assert h2h.evaluate(record.path).points
-        assert h2h.load_run(record.path).generate("the", max_new_tokens=4)
+        run = h2h.load_run(record.path)
+        assert run.generate("the <1> sat on <2>.", max_new_tokens=4)
+        for unmarked in ("the", "a <2> b <1>", "a <1> b <1>"):
+            with pytest.raises(ValueError, match=r"write <1> for the first span"):
+                run.generate(unmarked)
     assert comparable[0] == comparable[1]
+
+
+@pytest.mark.parametrize("mixture", ["none", "ul2"])
+@pytest.mark.parametrize("kind", [SpanCorruption, SpanCorruptionInOneRow])
+def test_a_prompt_is_framed_as_the_rows_that_the_model_learned_from(kind: type[SpanCorruption], mixture: Any) -> None:
+    """The source of each row, shown as text and given as a prompt, is the source again."""
+    letters = replace(LONG, encode=lambda text: [ord(letter) - ord("a") + 5 for letter in text])
+    task = kind(mixture=mixture, num_sentinels=200).bind(letters)
+    assert isinstance(task, SpanCorruption)
+    for source in task.sources(task.view(rows_of_random_length(14, 40, seed=0, shortest=8), seed=0, epoch=0)):
+        text = task.text_of(source[:-1], lambda ids: "".join(chr(token - 5 + ord("a")) for token in ids))
+        assert task.prompt(text) == [*source, *([letters.bos_id] if kind is SpanCorruptionInOneRow else [])]
 
 
 def test_answers_of_the_data_say_nothing_of_which_tokens_count() -> None:

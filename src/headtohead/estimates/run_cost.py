@@ -163,11 +163,6 @@ def _text(content: object) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def run_cost_of(config: Mapping[str, Any], timing: StepTiming | None = None) -> CostedRun:
-    """Prepares the data where needed, and reads the first batches of the run."""
-    return RunCosts().of(config, timing)
-
-
 def num_batches(config: Mapping[str, Any]) -> int:
     """Return how many of the first batches are read."""
     return max(1, min(BATCHES_READ, RunConfig(config).max_steps))

@@ -67,7 +67,7 @@ class AutoregressiveGenerator(TextGenerator):
         ):
             for one in beams:
                 ending: Ending = "length" if not one.ended else "end" if one.tokens[-1] == self.spec.eos_id else "stop"
-                text = self.data.decode(without_end(one.tokens, ending))
+                text = self.text_of(without_end(one.tokens, ending))
                 if show is not None:
                     show(len(written), text)
                 written.append(GeneratedText(prompt, text, one.tokens, ending, one.score))

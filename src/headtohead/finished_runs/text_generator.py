@@ -13,6 +13,7 @@ from headtohead.data.generated.problem_forms import FIRST_ID
 from headtohead.data.generated.procedural_source import ProceduralSource
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.generation.decoding_strategy import DecodingStrategy
+from headtohead.tasks.task import spec_as_read
 
 if TYPE_CHECKING:
     from headtohead.finished_runs.finished_run import FinishedRun
@@ -30,7 +31,14 @@ class TextGenerator(ABC):
     """A finished run that writes. Subclasses know how its model does: token by token, or in any order."""
 
     def __init__(self, run: FinishedRun) -> None:
-        self.data, self.spec = run.data, run.data.spec()
+        self.data, self.task, self.spec = run.data, run.task, spec_as_read(run.task, run.data)
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        return self.task.text_of(tokens, self.data.decode)
+
+    def _read(self, prompt: Prompt) -> list[int]:
+        framed = self.task.prompt(prompt) if isinstance(prompt, str) else None
+        return encoded(prompt, self.data, self.spec, is_source=self.reads_source) if framed is None else framed
 
     @property
     @abstractmethod
@@ -70,11 +78,11 @@ class TextGenerator(ABC):
 
         `max_new_tokens` is as many as fit, if fewer, where it is not given.
         """
-        read = [encoded(prompt, self.data, self.spec, is_source=self.reads_source) for prompt in prompts]
+        read = [self._read(prompt) for prompt in prompts]
         _check_not_empty(prompts, read)
         _check_stops(stop, stop_tokens, self.spec.vocab_size)
         strategy = replace(strategy, max_new_tokens=self.room(read, strategy, max_new_tokens))
-        texts = [prompt if isinstance(prompt, str) else self.data.decode(list(prompt)) for prompt in prompts]
+        texts = [prompt if isinstance(prompt, str) else self.text_of(prompt) for prompt in prompts]
         if strategy.beams > 1:
             if stop:
                 raise ConfigurationError("stop strings work on a single growing text: remove beams")
@@ -90,7 +98,7 @@ class TextGenerator(ABC):
         stop_tokens: Sequence[int],
         show: Show | None,
     ) -> list[GeneratedText]:
-        texts = [GrowingText(self.data.decode, stop) for _ in prompt_texts for _ in range(strategy.num_samples)]
+        texts = [GrowingText(self.text_of, stop) for _ in prompt_texts for _ in range(strategy.num_samples)]
 
         def has_ended(row: int, token: int) -> bool:
             text = texts[row]
@@ -110,7 +118,7 @@ class TextGenerator(ABC):
         written = []
         for row, text in enumerate(texts):
             if show is None and not stop:
-                text.text = self.data.decode(without_end(text.tokens, text.ending))
+                text.text = self.text_of(without_end(text.tokens, text.ending))
             elif show is not None and (rest := text.rest()):
                 show(row, rest)
             written.append(

@@ -5,6 +5,7 @@ https://arxiv.org/abs/2205.05131)."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal, get_args
@@ -208,7 +209,7 @@ class SpanCorruption(TokenPrediction):
                 "truth": targets[row][counted].tolist(),
                 "predicted": predicted[row][counted].tolist(),
             }
-            samples.append({name: self._text(ids, decode) for name, ids in texts.items()})
+            samples.append({name: self.text_of(ids, decode) for name, ids in texts.items()})
         return samples
 
     def sources(self, batch: Batch) -> list[list[int]]:
@@ -216,13 +217,32 @@ class SpanCorruption(TokenPrediction):
         assert batch.tokens is not None and batch.valid is not None, "view gives both"
         return [tokens[valid].tolist() for tokens, valid in zip(batch.tokens, batch.valid, strict=True)]
 
-    def _text(self, ids: Sequence[int], decode: Decode) -> str:
+    def prompt(self, text: str) -> list[int]:
+        """Return the source whose spans are written <1>, <2> ..., behind <extreme> or another kind of denoiser where
+        the task has several."""
+        if self.spec.encode is None:
+            raise UsageError("this run's data spells no text: give the prompt as token ids, --tokens 5,7,9")
+        named = re.match(r"<([a-z]+)>", text)
+        kind = _MODES[0] if named is None or named[1] not in self.modes else named[1]
+        parts = re.split(r"<(\d+)>", text.removeprefix(f"<{kind}>") if self.modes else text)
+        numbers = [int(number) for number in parts[1::2]]
+        if not numbers or numbers != list(range(1, len(numbers) + 1)) or len(numbers) > len(self.sentinels):
+            raise UsageError(
+                f"the prompt {text!r} does not say what to fill in: write <1> for the first span that is left out, <2> "
+                f"for the second, up to {len(self.sentinels)}, as in 'the <1> sat on the <2>'."
+            )
+        tokens = [self.modes[kind]] if self.modes else []
+        for index, part in enumerate(parts):
+            tokens += [self.sentinels[int(part) - 1]] if index % 2 else self.spec.encode(part)
+        return [*tokens, self.spec.eos_id]
+
+    def text_of(self, tokens: Sequence[int], decode: Decode) -> str:
         """Return the text with <1>, <2> ... for sentinels, and the name of a kind of denoiser for its token."""
         names = {token: f"<{number}>" for number, token in enumerate(self.sentinels, start=1)}
         names |= {token: f"<{name}>" for name, token in self.modes.items()}
         parts: list[str] = []
         stretch: list[int] = []
-        for token in ids:
+        for token in tokens:
             if token in names:
                 parts += [decode(stretch), names[token]]
                 stretch = []
@@ -240,6 +260,9 @@ class SpanCorruptionInOneRow(SpanCorruption):
     def rows_read(self, spec: DataSpec) -> DataSpec:
         spec = super().rows_read(spec)
         return replace(spec, max_length=spec.max_length + spec.max_target_length, max_target_length=0)
+
+    def prompt(self, text: str) -> list[int]:
+        return [*super().prompt(text), self.spec.bos_id]
 
     def num_scored(self, length: int) -> int:
         return min(length, super().rows_read(self.spec).max_target_length)

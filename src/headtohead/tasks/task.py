@@ -116,6 +116,16 @@ class Task(nn.Module, ABC):
         del spec
         return None
 
+    def prompt(self, text: str) -> list[int] | None:
+        """Return what a model reads before it writes, where the task frames texts in a way of its own; None where they
+        are framed as the data's are."""
+        del text
+        return None
+
+    def text_of(self, tokens: Sequence[int], decode: Decode) -> str:
+        """Return tokens as text, those that the task has added to the vocabulary by name."""
+        return decode(tokens)
+
     def measured_how(self) -> str:
         """Return what runs must share for their metrics to be comparable."""
         return self.measured_as or type(self).__name__

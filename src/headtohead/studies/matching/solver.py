@@ -9,7 +9,7 @@ from typing import Any
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.rules.config_view import ConfigView
-from headtohead.estimates.run_cost import CostedRun, StepTiming, run_cost_of
+from headtohead.estimates.run_cost import CostedRun, RunCosts, StepTiming
 from headtohead.studies.matching.arm_shape import ArmShape, ShapeSearch
 from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualTime, SizeAxisName
 from headtohead.studies.matching.matching import MatchedArm, Matching, differences
@@ -54,7 +54,8 @@ def match_composed(
     moves = _moves_by_arm(configs, baseline, budget, movable or {})
     _check_steps(configs, budget)
     timings = _timings(configs, budget, report)
-    runs = {name: _costed(name, config, timings.get(name)) for name, config in configs.items()}
+    costs = RunCosts()
+    runs = {name: _costed(name, config, timings.get(name), costs) for name, config in configs.items()}
     target = budget.of(runs[baseline])
     if target <= 0:
         raise ConfigurationError(
@@ -123,9 +124,9 @@ def _composed(name: str, overrides: Sequence[str], config_dir: str | Path | None
         raise ConfigurationError(f"arm {name}: {error}") from None
 
 
-def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None) -> CostedRun:
+def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None, costs: RunCosts) -> CostedRun:
     try:
-        return run_cost_of(config, timing)
+        return costs.of(config, timing)
     except ConfigurationError as error:
         raise ConfigurationError(f"arm {name}: {error}") from None
 
