@@ -121,8 +121,19 @@ COMBINATIONS = {
     ],
     "task=masked_image_modeling data=digits model=swin": ["cannot be done by model=swin", "task=image_classification"],
     "task=masked_image_modeling data=digits model=vision_transformer model/mixer=mlp_mixer": [
-        "model/mixer=mlp_mixer goes by the places of a sequence",
+        "model/mixer=mlp_mixer goes by the order of tokens",
         "use model/mixer=softmax_attention",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer model/mixer=bigbird": [
+        "model/mixer=bigbird goes by the order of tokens",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer model/local=short_conv": [
+        "model/local=short_conv goes by the order of tokens",
+        "use model/local=none",
+    ],
+    "task=masked_image_modeling data=digits model=vision_transformer model/feedforward=rwkv_channel_mix": [
+        "model/feedforward=rwkv_channel_mix goes by the order of tokens",
+        "use model/feedforward=gelu",
     ],
     "task=masked_image_modeling data=digits model=vision_transformer parametrisation=mup": [
         "parametrisation=mup cannot scale the decoder of task=masked_image_modeling",

@@ -66,6 +66,11 @@ class ScalesWrongly(SoftmaxAttention):
         return self.output(merge_heads(y))
 
 
+class LooksAtItsNeighbour(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, context) + x.roll(1, dims=1)
+
+
 class StopsAGradient(SoftmaxAttention):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         return super().forward(x, context).detach() + 0.0 * x
@@ -197,6 +202,7 @@ FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
     (masking_laws.causality, SeesTheFuture, True, torch.float64),
     (masking_laws.causality, SeesTheFutureInTraining, True, torch.float64),
     (masking_laws.causality, MixesNothing, False, torch.float64),
+    (masking_laws.order_told, LooksAtItsNeighbour, False, torch.float64),
     (masking_laws.padding_invariance, IgnoresPadding, False, torch.float64),
     (masking_laws.padding_invariance, ForgetsToMaskWithInfinity, False, torch.bfloat16),
     (masking_laws.packed_documents, IgnoresPadding, True, torch.float64),

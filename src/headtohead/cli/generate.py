@@ -28,6 +28,7 @@ examples:
   h2h generate RUN --prompt "the" --top-k 20 --num-samples 5        several texts for a prompt
   h2h generate RUN --prompt "1205" --beams 4 --length-penalty 0.6   beam search (an encoder-decoder reads the prompt)
   h2h generate RUN --prompt "a" --prompt "the birds"                several prompts at once, of any lengths
+  h2h generate RUN --prompt "the <1> sat on <2>"                    a run of task=span_corruption fills in the spans
   h2h generate RUN --prompts file.txt --json                        a prompt per line; JSON for programs
   echo "the old" | h2h generate RUN --stop "." --stop "\\n"        standard input, up to a stop or a newline
   h2h generate RUN --tokens 7,12,5                                  token ids, for data without text

@@ -40,6 +40,9 @@ class Norm(Component):
 class FeedForward(Component):
     """Works on every token by itself, or with a glance at the token before: x[B, L, D] -> y[B, L, D]."""
 
+    follows_order: ClassVar[bool] = False
+    """Whether it reads other tokens by their order."""
+
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         """Transform the tokens; the shape stays the same."""

@@ -220,6 +220,9 @@ class Mixer(Component):
     reads_one_way: ClassVar[bool] = False
     """Whether it is a recurrence, which reads every row from its first token to its last, whatever `causal` asks for;
     the stack makes a bidirectional one of two."""
+    follows_order: ClassVar[bool] = True
+    """Whether a bidirectional one without positions tells the order of its tokens; if not, tokens in another order have
+    the same outputs in that order."""
     sees_window: ClassVar[bool] = False
     """Whether a token sees only those near it: a position encoding may turn by other angles there."""
     transforms: ClassVar[bool] = False

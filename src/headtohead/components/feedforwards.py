@@ -180,6 +180,8 @@ class ChannelMixState(State):
 class RwkvChannelMix(FeedForward):
     """sigmoid(W_r x') * W_v relu(W_k x'')^2, where x' and x'' hold a share of the token before."""
 
+    follows_order = True
+
     def __init__(self, d_model: int, *, dropout: float = 0.0, multiple: Multiple = 4.0) -> None:
         super().__init__()
         self.d_model, self.inner, self.dropout = d_model, inner_width(d_model, multiple, two_thirds=False), dropout

@@ -12,6 +12,7 @@ from headtohead.components.component import Context, CostQuery, Costs, Mixer, St
 class Identity(Mixer):
     """y = x; before another mixer, the stack leaves it out."""
 
+    follows_order = False
     no_mup_rule = ""
 
     def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0) -> None:

@@ -10,6 +10,9 @@ from headtohead.config.rules.config_view import ConfigView
 
 _WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "swin", "text_cnn", "bag_of_words", "external")
 
+_WITHOUT_ORDER = {"mixer": "softmax_attention", "local": "none", "feedforward": "gelu"}
+"""A choice for each slot whose tokens may come in any order."""
+
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
     return (_both_ways, _module, _checkpointing, _drop_path, _hidden_patches, _first_norm, _local_base)
@@ -59,15 +62,17 @@ def _drop_path(view: ConfigView) -> Iterator[str]:
 
 
 def _hidden_patches(view: ConfigView) -> Iterator[str]:
-    """Refuse patches of two sizes, and mixers that go by the places of a sequence, of which the model sees some."""
+    """Refuse patches of two sizes, and what goes by the order of tokens: patches that the model sees side by side are
+    not neighbours in the image."""
     if view.task_value("head") != "pixel_decoder":
         return
     for side in view.sides():
-        if side.can("mixer", "needs_length") or side.can("mixer", "sees_window"):
-            yield (
-                f"{view.chosen_of(side, 'mixer')} goes by the places of a sequence, and {view.chosen('task')} shows "
-                "the model some patches of an image alone: use model/mixer=softmax_attention"
-            )
+        for slot, instead in _WITHOUT_ORDER.items():
+            if side.can(slot, "follows_order"):
+                yield (
+                    f"{view.chosen_of(side, slot)} goes by the order of tokens, and {view.chosen('task')} shows the "
+                    f"model a few patches, which are no neighbours in the image: use model/{slot}={instead}"
+                )
     own, of_model = view.config["task"].get("patch_size"), view.model.get("patch_size")
     if own is not None and own != of_model:
         yield f"task.patch_size={own} is not that of the model, model.patch_size={of_model}: leave it null"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headtohead.components.component import Context
+from headtohead.components.component import Context, Mixer
 from headtohead.components.stack import Stack
 from headtohead.diagnostics.laws.law_subject import LawSubject, require_different, require_equal
 
@@ -30,6 +30,18 @@ def causality(subject: LawSubject) -> None:
             require_equal(after, before, f"in {mode} a causal output must ignore later tokens")
         else:
             require_different(after, before, f"in {mode} a bidirectional output must see later tokens")
+
+
+def order_told(subject: LawSubject) -> None:
+    """Where no mixer follows the order of tokens, tokens in another order have the same outputs in that order."""
+    stack = subject.build()
+    if any(mixer.follows_order for mixer in stack.modules() if isinstance(mixer, Mixer)):
+        return
+    x, context = subject.inputs(stack)
+    order = torch.randperm(subject.length, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        in_another_order, expected = stack(x[:, order], context), stack(x, context)[:, order]
+    require_equal(in_another_order, expected, "a mixer that follows no order (follows_order = False) must tell none")
 
 
 def padding_invariance(subject: LawSubject) -> None:

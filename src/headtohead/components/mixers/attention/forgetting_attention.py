@@ -42,6 +42,7 @@ class ForgettingAttention(SoftmaxAttention):
     The sum is c_t - c_s, of which the softmax reads -c_s alone: a channel of the keys that every query reads, so that
     the fused kernel computes it. In 16 bits it takes three channels, each the rest of those before."""
 
+    follows_order = True
     no_mup_rule = "no rule is published for its forget gates"
     can_be_bidirectional = False
 

@@ -34,6 +34,7 @@ class Linformer(SoftmaxAttention):
     Padding counts for nothing: its keys and values are zero before they are projected.
     """
 
+    follows_order = True
     no_mup_rule = "no rule is published for projections along the sequence"
     can_be_causal = False
     reads_scores = False

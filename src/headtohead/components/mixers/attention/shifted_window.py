@@ -23,6 +23,7 @@ class ShiftedWindowAttention(SoftmaxAttention):
     """softmax(q k^T / sqrt(K) + b) v among the tokens of one window; where windows are shifted, those that wrap around
     the edges of the grid fall apart into regions that do not see each other."""
 
+    follows_order = True
     can_be_causal = False
     reads_scores = False
     reads_rotation = False

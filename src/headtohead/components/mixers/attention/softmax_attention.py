@@ -135,6 +135,7 @@ class AttentionHeads(FieldGroup):
 class SoftmaxAttention(Mixer, HasAttentionMaps):
     """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
 
+    follows_order = False
     no_mup_rule = ""
     reads_scores = True
     reads_rotation = True

@@ -91,6 +91,7 @@ class SparseAttention(SoftmaxAttention):
     """softmax(q k^T / sqrt(K)) v over the keys of a pattern, which determines by position in a document who attends to
     whom."""
 
+    follows_order = True
     shares_scores = False
 
     @abstractmethod

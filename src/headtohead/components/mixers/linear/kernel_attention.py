@@ -65,6 +65,7 @@ class SumState(State):
 class KernelAttention(Mixer, HasAttentionMaps):
     """f(q_t) sum_s f(k_s)^T v_s / f(q_t) sum_s f(k_s)^T, over the tokens before and at t, or over all."""
 
+    follows_order = False
     reads_rotation = True
     without_pairs = "sums keys and values before it reads them, so that no pair of tokens has a score"
 
