@@ -231,6 +231,7 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
         ("BART", "model/position@model.decoder.position=none", "model.decoder.position=NoPosition .* form of bart"),
         ("ViT", "model.pooling=mean", "model.pooling=mean .* supports only cls"),
         ("Swin", "model.norm.eps=1e-3", "model.norm.eps=0.001 .* form of swin, which supports only 1e-05"),
+        ("Swin", "model.window=6", "model.window=6 is wider than its last grid of patches, 4 by side"),
         ("ConvNeXt", "model.kernel=5", "model.kernel=5 .* form of convnext, which supports only 7"),
     ],
 )

@@ -126,6 +126,11 @@ class SwinFamily(ModelFamily):
         channels, height, breadth = model["image_shape"]
         depths = stage_depths(model["num_layers"], model["num_stages"], model["depths"])
         halvings = range(len(depths) - 1, -1, -1)
+        if model["window"] > (smallest := _last_side((height, breadth), model["patch_size"], len(depths))):
+            raise InexpressibleError(
+                f"its model.window={model['window']} is wider than its last grid of patches, {smallest} by side, where "
+                f"transformers' Swin has smaller windows: train with model.window={smallest} or smaller, or larger images"
+            )
         return {
             "model_type": self.model_type,
             "image_size": height if height == breadth else [height, breadth],
@@ -172,11 +177,16 @@ def _widths(hub: Hub) -> list[int]:
 
 def _window(hub: Hub) -> int:
     """Return the side of a window; its tables say how large it is, and in no stage may a grid be smaller."""
-    window, patch = hub["window_size"], square_side(hub["patch_size"])
-    smallest = min(height_and_width(hub["image_size"])) // patch // 2 ** (len(hub["depths"]) - 1)
+    window = hub["window_size"]
+    smallest = _last_side(height_and_width(hub["image_size"]), square_side(hub["patch_size"]), len(hub["depths"]))
     if window > smallest:
         raise InexpressibleError(
             f"its config.json has window_size={window}, and the last grid of patches of its image_size="
             f"{hub['image_size']} has a side of {smallest}: choose a checkpoint for larger images"
         )
     return int(window)
+
+
+def _last_side(image_size: tuple[int, int], patch: int, num_stages: int) -> int:
+    """Return the shorter side of the last stage's grid of patches."""
+    return min(image_size) // patch // 2 ** (num_stages - 1)
