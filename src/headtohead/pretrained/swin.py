@@ -129,7 +129,7 @@ class SwinFamily(ModelFamily):
         if model["window"] > (smallest := _last_side((height, breadth), model["patch_size"], len(depths))):
             raise InexpressibleError(
                 f"its model.window={model['window']} is wider than its last grid of patches, {smallest} by side, where "
-                f"transformers' Swin has smaller windows: train with model.window={smallest} or smaller, or larger images"
+                f"transformers' Swin has smaller windows: train with model.window={smallest}, or on larger images"
             )
         return {
             "model_type": self.model_type,
