@@ -19,6 +19,7 @@ from headtohead.cli.terminal import LostOutputError, drop_output, error_line, fl
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
+from headtohead.execution.session_priority import keep_priority
 from headtohead.lazy_packages import install
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -51,6 +52,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 INTERRUPTED = 130
 FAILED = 1
 REFUSED = 2
+_WAITING = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
+"""What GNU OpenMP, to which torch's threads belong, reads of how to wait."""
+_SPINS = "30000"
+"""A tenth of its default."""
 _LONGEST = 1500
 """Letters of a sentence: what somebody wrote into a file may be long, and the way out stands at the end."""
 _PACKAGE = Path(__file__).parents[1]
@@ -60,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0: done; 1: the run failed; 2: refused; 130: interrupted."""
     if arguments is None:
         _collect_garbage_rarely()
+        _let_waiting_threads_sleep()
+        keep_priority()
         install()  # in processes of our own alone: who imports the package has everything as its makers wrote it
         open_closed_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -95,6 +102,14 @@ def _collect_garbage_rarely() -> None:
     would go through all of it again and again, at the exit too."""
     gc.set_threshold(100_000, 50, 100)
     atexit.register(gc.freeze)
+
+
+def _let_waiting_threads_sleep() -> None:
+    """Let torch's threads sleep sooner where they wait for each other: they spin for milliseconds at every operation,
+    and while another program has one of the cores, they wait for a thread that is not running. It is read when torch is
+    imported (benchmarks/busy_core.py)."""
+    if not _WAITING & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = _SPINS
 
 
 def _guarded(command: str, rest: list[str]) -> int:

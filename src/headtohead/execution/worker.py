@@ -23,6 +23,7 @@ from headtohead.execution.claims.run_claims import RunClaims
 from headtohead.execution.gpus import GpuPool, GpuShare
 from headtohead.execution.run_queue import Job, RunQueue, idle_seconds
 from headtohead.execution.run_spec import Replan, RunSpec, StopReason, WorkPlan
+from headtohead.execution.session_priority import keep_priority
 from headtohead.execution.single_run import DISK_FULL_BEFORE_START, train_run
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import Leases
@@ -164,6 +165,7 @@ def _run_process(
     ours.close()
     os.environ |= variables
     os.setsid()  # Ctrl-C is for the worker, which passes it on once
+    keep_priority()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with log.open("a", encoding="utf-8") as file:

@@ -1,0 +1,51 @@
+"""A run at a low priority stays at it in the session that its process begins, and torch's threads wait briefly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+GROUPS = Path("/proc/self/autogroup")
+SHOWN = "print(open('/proc/self/autogroup').read())"
+
+
+def output_of(code: str, *, new_session: bool, variables: dict[str, str] | None = None) -> str:
+    free = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    environment = {**free, **(variables or {})}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, start_new_session=new_session, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(not GROUPS.exists(), reason="Linux shares no processors among sessions here")
+def test_a_session_of_its_own_is_as_nice_as_its_process() -> None:
+    asked = "import os; os.nice(7); from headtohead.execution.session_priority import keep_priority; keep_priority();"
+    assert "nice 7" in output_of(asked + SHOWN, new_session=True)
+
+
+def test_the_session_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    group = tmp_path / "autogroup"
+    asked = "import os, pathlib; os.nice(7); from headtohead.execution.session_priority import keep_priority;"
+    output_of(f"{asked} keep_priority(pathlib.Path({str(group)!r}))", new_session=False)
+    assert not group.exists()
+    output_of(f"{asked} keep_priority(pathlib.Path({str(group)!r}))", new_session=True)
+    assert group.read_text() == "7"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [({}, "30000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
+)
+def test_threads_of_a_command_wait_briefly_unless_the_user_says_how(variables: dict[str, str], expected: str) -> None:
+    code = (
+        "import os, sys; from headtohead.cli import main; sys.argv = ['h2h', '--version']; main();"
+        "print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    )
+    assert output_of(code, new_session=False, variables=variables).split()[-2:] == [expected, "False"]
