@@ -202,7 +202,7 @@ FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
     (masking_laws.causality, SeesTheFuture, True, torch.float64),
     (masking_laws.causality, SeesTheFutureInTraining, True, torch.float64),
     (masking_laws.causality, MixesNothing, False, torch.float64),
-    (masking_laws.order_told, LooksAtItsNeighbour, False, torch.float64),
+    (masking_laws.order_independence, LooksAtItsNeighbour, False, torch.float64),
     (masking_laws.padding_invariance, IgnoresPadding, False, torch.float64),
     (masking_laws.padding_invariance, ForgetsToMaskWithInfinity, False, torch.bfloat16),
     (masking_laws.packed_documents, IgnoresPadding, True, torch.float64),

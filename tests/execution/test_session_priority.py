@@ -26,16 +26,16 @@ def output_of(code: str, *, new_session: bool, variables: dict[str, str] | None 
 
 @pytest.mark.skipif(not GROUPS.exists(), reason="Linux shares no processors among sessions here")
 def test_a_session_of_its_own_is_as_nice_as_its_process() -> None:
-    asked = "import os; os.nice(7); from headtohead.execution.session_priority import keep_priority; keep_priority();"
-    assert "nice 7" in output_of(asked + SHOWN, new_session=True)
+    code = "import os; os.nice(7); from headtohead.execution.session_priority import keep_priority; keep_priority();"
+    assert "nice 7" in output_of(code + SHOWN, new_session=True)
 
 
 def test_the_session_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     group = tmp_path / "autogroup"
-    asked = "import os, pathlib; os.nice(7); from headtohead.execution.session_priority import keep_priority;"
-    output_of(f"{asked} keep_priority(pathlib.Path({str(group)!r}))", new_session=False)
+    code = "import os, pathlib; os.nice(7); from headtohead.execution.session_priority import keep_priority;"
+    output_of(f"{code} keep_priority(pathlib.Path({str(group)!r}))", new_session=False)
     assert not group.exists()
-    output_of(f"{asked} keep_priority(pathlib.Path({str(group)!r}))", new_session=True)
+    output_of(f"{code} keep_priority(pathlib.Path({str(group)!r}))", new_session=True)
     assert group.read_text() == "7"
 
 

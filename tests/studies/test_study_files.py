@@ -137,11 +137,11 @@ def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_cos
 
 def test_the_study_of_all_mixers_has_every_one_that_a_decoder_can_have() -> None:
     arms = read_study("mixers_2026").arms.values()
-    asked = {override.removeprefix("model/mixer=") for overrides in arms for override in overrides}
+    compared = {override.removeprefix("model/mixer=") for overrides in arms for override in overrides}
     of_decoders = {
         name for name in choice_names("model/mixer") if can_be_composed([f"model/mixer={name}", NO_POSITION])
     }
-    assert len(of_decoders) > 30 and of_decoders <= asked
+    assert len(of_decoders) > 30 and of_decoders <= compared
 
 
 @pytest.mark.slow

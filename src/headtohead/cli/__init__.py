@@ -53,7 +53,7 @@ INTERRUPTED = 130
 FAILED = 1
 REFUSED = 2
 _WAITING = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
-"""What GNU OpenMP, to which torch's threads belong, reads of how to wait."""
+"""The variables that say how threads of GNU OpenMP wait, torch's among them."""
 _SPINS = "30000"
 """A tenth of its default."""
 _LONGEST = 1500

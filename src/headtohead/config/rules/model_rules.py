@@ -71,7 +71,7 @@ def _hidden_patches(view: ConfigView) -> Iterator[str]:
             if side.can(slot, "follows_order"):
                 yield (
                     f"{view.chosen_of(side, slot)} goes by the order of tokens, and {view.chosen('task')} shows the "
-                    f"model a few patches, which are no neighbours in the image: use model/{slot}={instead}"
+                    f"model a few patches, and they are not neighbours in the image: use model/{slot}={instead}"
                 )
     own, of_model = view.config["task"].get("patch_size"), view.model.get("patch_size")
     if own is not None and own != of_model:

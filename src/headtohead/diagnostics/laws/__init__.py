@@ -25,7 +25,7 @@ LAWS: tuple[Law, ...] = (
     equivalence_laws.state_dict_round_trip,
     equivalence_laws.kernel_named,
     masking_laws.causality,
-    masking_laws.order_told,
+    masking_laws.order_independence,
     masking_laws.padding_invariance,
     masking_laws.packed_documents,
     masking_laws.left_padding,
@@ -46,6 +46,6 @@ def applies(law: Law, *, causal: bool, dtype: torch.dtype, has_slow_twin: bool) 
         return dtype == torch.float64
     if law in (cost_laws.declared_state, masking_laws.left_padding):
         return causal
-    if law is masking_laws.order_told:
+    if law is masking_laws.order_independence:
         return not causal
     return law is not equivalence_laws.slow_twin or has_slow_twin

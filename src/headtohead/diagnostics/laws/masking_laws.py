@@ -32,8 +32,8 @@ def causality(subject: LawSubject) -> None:
             require_different(after, before, f"in {mode} a bidirectional output must see later tokens")
 
 
-def order_told(subject: LawSubject) -> None:
-    """Where no mixer follows the order of tokens, tokens in another order have the same outputs in that order."""
+def order_independence(subject: LawSubject) -> None:
+    """Tokens in another order have the same outputs in that order, where no mixer follows it."""
     stack = subject.build()
     if any(mixer.follows_order for mixer in stack.modules() if isinstance(mixer, Mixer)):
         return

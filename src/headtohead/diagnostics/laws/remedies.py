@@ -31,7 +31,7 @@ REMEDIES: Mapping[Law, str] = {
     "calls none",
     masking_laws.causality: "with causal=True, look at no later token: shift, mask (context.causal mask) or pad on the "
     "left only; a mean or norm over the whole row looks ahead too",
-    masking_laws.order_told: "set follows_order = True on the class: it goes by the index of a token",
+    masking_laws.order_independence: "set follows_order = True on the class: it goes by the index of a token",
     masking_laws.padding_invariance: "read context.valid: take padding out of sums, means and scores, and let it leave "
     "no trace in a state",
     masking_laws.packed_documents: "reset the state where context.segments changes, and mask pairs of different "
