@@ -189,4 +189,4 @@ def _window(hub: Hub) -> int:
 
 def _last_side(image_size: tuple[int, int], patch: int, num_stages: int) -> int:
     """Return the shorter side of the last stage's grid of patches."""
-    return min(image_size) // patch // 2 ** (num_stages - 1)
+    return min(image_size) // (patch << (num_stages - 1))
