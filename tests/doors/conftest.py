@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from doors.damage import restore, snapshot
-from doors.doors import DOORS
 from doors.workplace import build
-from headtohead.cli import main
 
 Files = dict[Path, bytes]
 
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Files]]:
-    """Return the workplace and its files; caches of data lie beside it, and are filled, so that a case is quick."""
+    """Return the workplace and its files; caches of data lie beside it."""
     folder, before = tmp_path_factory.mktemp("doors") / "work", Path.cwd()
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -27,9 +25,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
         try:
             build()
             files = snapshot()
-            for doors in DOORS.values():
-                for door in doors:
-                    main(list(door.arguments))
         finally:
             os.chdir(before)
     yield folder, files
