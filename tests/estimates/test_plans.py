@@ -51,7 +51,13 @@ def composed(*overrides: str) -> dict[str, Any]:
     return compose_checked("train", [*SMALL, *overrides])
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("plain", "mixers recomputed", "spans", "in 16 bits, recomputed")
+"""Between them every way of saving and every number of sides; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES]
+)
 def test_bytes_of_a_step_are_within_five_percent_of_what_a_meter_sees(case: str) -> None:
     config = composed(*CASES[case])
     before = living_tensors()
