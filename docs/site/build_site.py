@@ -37,7 +37,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "reference/groups", "choices", "published_sets", "reference/experiments", "study", "reference/study_fields",
         "sweeps", "reference/commands", "reference/api", "record", "reference/metrics", "reference/statistics",
     ),
-    "Measured": ("parity", "speed", "throughput", "devices"),
+    "Measured": ("mixers", "parity", "speed", "throughput", "devices"),
     "Project": ("project/CHANGELOG", "project/CONTRIBUTING", "project/ARCHITECTURE", "project/SECURITY",
                 "project/CODE_OF_CONDUCT"),
 }  # fmt: skip
