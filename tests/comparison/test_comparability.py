@@ -44,6 +44,12 @@ def test_the_odd_one_out_is_refused_by_name_and_allowed_where_asked(field: str, 
     assert "gpt" in remark
 
 
+def test_of_many_arms_the_first_are_named_and_the_others_counted() -> None:
+    others = [record(f"arm{number}", tokenizer="other") for number in range(9)]
+    (remark,) = refuse_unlike([*(record(f"ours{number}") for number in range(20)), *others], allowed=["tokenizer"])
+    assert "arm3 (1 run) and 5 more arms has other" in remark
+
+
 def test_what_is_allowed_does_not_allow_anything_else() -> None:
     unlike = three(tokenizer="bytes", evaluation="other")
     with pytest.raises(NotComparable, match="evaluation data"):

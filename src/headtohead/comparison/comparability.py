@@ -154,9 +154,11 @@ def _hint(name: str) -> str:
 
 
 def _named(values: Sequence[_Groups], value: str | None) -> str:
-    """Return one by one, or where they are many by arm."""
+    """Return one by one, or where they are many by arm; of many arms, the first and how many more there are."""
     named = [record for record, own in values if own == value]
     if len(named) <= _FEW:
         return ", ".join(f"{record.name or record.id} (seed {seed_of(record)})" for record in named)
     arms = Counter(record.place.arm or record.name or record.id for record in named)
-    return ", ".join(f"{arm} ({number} run{'' if number == 1 else 's'})" for arm, number in arms.items())
+    shown = [f"{arm} ({number} run{'' if number == 1 else 's'})" for arm, number in arms.items()]
+    more = f" and {len(shown) - _FEW} more arms" if len(shown) > _FEW + 1 else ""
+    return ", ".join(shown[:_FEW] if more else shown) + more

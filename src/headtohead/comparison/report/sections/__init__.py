@@ -28,8 +28,8 @@ from headtohead.comparison.report.sections.training_rows import section as rows
 from headtohead.comparison.report.sections.tuning import section as tuning
 
 SECTIONS: tuple[Callable[[ComparisonResults], Section | None], ...] = (
-    answers,
     abilities,
+    answers,
     arms,
     differences,
     seeds,
