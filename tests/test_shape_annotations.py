@@ -14,9 +14,8 @@ import pytest
 import torch
 from jaxtyping import AbstractArray, TypeCheckError, install_import_hook
 
-from headtohead.components.component import Context
+from headtohead.components.component import Context, Position
 from headtohead.components.positions.image_positions import Rotary2d
-from headtohead.components.positions.position import Position
 from headtohead.components.positions.rotary import Rotary, turn
 from headtohead.data.batches.batch import Batch
 from shape_hook import DECLARED, annotated_modules

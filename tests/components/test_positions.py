@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from contracts.choices import factory, names
+from headtohead.components.component import Position
 from headtohead.components.positions.absolute import Learned, Sinusoidal
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
-from headtohead.components.positions.position import Position
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_slopes
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.stack import Stack

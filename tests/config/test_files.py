@@ -39,7 +39,7 @@ CONTRACTS = {
     "model": "headtohead.architectures.architecture.Architecture",
     "model/mixer": "headtohead.components.component.Mixer",
     "model/cross": "headtohead.components.component.CrossMixer",
-    "model/position": "headtohead.components.positions.position.Position",
+    "model/position": "headtohead.components.component.Position",
     "model/norm": "headtohead.components.block_parts.Norm",
     "model/feedforward": "headtohead.components.block_parts.FeedForward",
     "model/residual": "headtohead.components.block_parts.ResidualScheme",

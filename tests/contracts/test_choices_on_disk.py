@@ -17,12 +17,11 @@ import headtohead.components
 from contracts.choices import GROUPS, factory, files, kind_of, names, target
 from headtohead.components import initialisations
 from headtohead.components.block_parts import FeedForward, Norm, ResidualScheme
-from headtohead.components.component import CrossMixer, Mixer
+from headtohead.components.component import CrossMixer, Mixer, Position
 from headtohead.components.mixers.attention.shifted_window import ShiftedWindowAttention
 from headtohead.components.mixers.bidirectional import Bidirectional, BidirectionalWithMaps
 from headtohead.components.mixers.local_then_mixer import LocalThenMixer
 from headtohead.components.norms import LayerNorm
-from headtohead.components.positions.position import Position
 
 CONTRACTS = {
     "mixer": Mixer,

@@ -23,8 +23,8 @@ from headtohead.components.component import (
     CrossMixer,
     Initialisation,
     MixerFactory,
+    PositionFactory,
 )
-from headtohead.components.positions.position import PositionFactory
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.ranges import Depth, Length

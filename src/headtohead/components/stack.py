@@ -24,12 +24,12 @@ from headtohead.components.component import (
     Grid,
     Mixer,
     MixerFactory,
+    Position,
     State,
 )
 from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.mixers.bidirectional import bidirectional_mixer
 from headtohead.components.mixers.local_then_mixer import with_local_first
-from headtohead.components.positions.position import Position
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize

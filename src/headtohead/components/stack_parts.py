@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
-from headtohead.components.component import MixerFactory
+from headtohead.components.component import MixerFactory, PositionFactory
 from headtohead.components.mixers.identity import Identity
-from headtohead.components.positions.position import PositionFactory
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Depth, Probability, Width

@@ -15,7 +15,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import published_head
 from headtohead.architectures.heads import name_of
 from headtohead.architectures.vocabulary_heads import FURTHER, LanguageModel, MultiTokenLanguageModel
-from headtohead.components.positions.position import Position
+from headtohead.components.component import Position
 from headtohead.errors import UsageError
 from headtohead.pretrained.hub_checkpoint import is_published, open_checkpoint
 from headtohead.pretrained.weight_conversion import convert_weights

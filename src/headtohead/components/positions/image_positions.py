@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.component import CostQuery, Costs, Grid
+from headtohead.components.component import CostQuery, Costs, Grid, Position
 from headtohead.components.positions.absolute import waves
-from headtohead.components.positions.position import Position
 from headtohead.components.positions.rotary import plain_frequencies, rotated_width, turn, turning_angles
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive, Share

@@ -9,8 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.component import CostQuery, Costs, Grid
-from headtohead.components.positions.position import Position
+from headtohead.components.component import CostQuery, Costs, Grid, Position
 from headtohead.errors import UsageError
 from headtohead.ranges import Length, Positive, Width
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from headtohead.components.positions.position import Position
+from headtohead.components.component import Position
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_published import PREFIX

@@ -11,13 +11,12 @@ from typing import Any
 import torch
 
 from headtohead.components.block_parts import FeedForward, Norm
-from headtohead.components.component import Component, CrossMixer, Mixer
+from headtohead.components.component import Component, CrossMixer, Mixer, Position
 from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as PlainAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import NoPosition
-from headtohead.components.positions.position import Position
 from headtohead.components.residuals import Pre
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize

@@ -11,10 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.block_parts import FeedForward, NormFactory, ResidualScheme, Sublayer
-from headtohead.components.component import Context, CostQuery, Costs, CrossFactory, MixerFactory
+from headtohead.components.component import Context, CostQuery, Costs, CrossFactory, MixerFactory, PositionFactory
 from headtohead.components.norms import BatchNorm, NoNorm
 from headtohead.components.positions.absolute import NoPosition
-from headtohead.components.positions.position import PositionFactory
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 

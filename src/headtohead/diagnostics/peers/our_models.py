@@ -15,13 +15,13 @@ from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.heads import EncoderHeadFields, HeadFields
 from headtohead.architectures.token_stack import DecoderOnly, EncoderOnly, TokenFields
 from headtohead.architectures.vision_transformer import VisionTransformer
+from headtohead.components.component import PositionFactory
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.initialisations import gpt2
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import LayerNorm, RmsNorm
 from headtohead.components.positions.absolute import Learned
-from headtohead.components.positions.position import PositionFactory
 from headtohead.components.positions.relative import T5Bias
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.residuals import Post, Pre

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.positions.position import Position
+from headtohead.components.component import Position
 from headtohead.components.positions.relative import Shaw
 from headtohead.components.stack import Stack
 from headtohead.config.build import build_model

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Head
-from headtohead.components.component import Component
+from headtohead.components.component import Component, Position
 from headtohead.components.embeddings import PatchEmbedding, SegmentEmbedding, TokenEmbedding
-from headtohead.components.positions.position import Position
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, NotNegative, Positive, Probability
 from headtohead.training.optim.lion import Lion

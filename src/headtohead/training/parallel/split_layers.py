@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.block import Block
-from headtohead.components.component import Component
-from headtohead.components.positions.position import Position
+from headtohead.components.component import Component, Position
 from headtohead.errors import UsageError
 
 if TYPE_CHECKING:
