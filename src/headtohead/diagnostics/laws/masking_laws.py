@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from headtohead.components.component import Context, Mixer
+from headtohead.components.block_parts import FeedForward
+from headtohead.components.component import Context, Mixer, Position
 from headtohead.components.stack import Stack
 from headtohead.diagnostics.laws.law_subject import LawSubject, require_different, require_equal
 
@@ -33,15 +34,22 @@ def causality(subject: LawSubject) -> None:
 
 
 def order_independence(subject: LawSubject) -> None:
-    """Tokens in another order have the same outputs in that order, where no mixer follows it."""
+    """Tokens in another order have the same outputs in that order, where no part follows it and no position is
+    encoded."""
     stack = subject.build()
-    if any(mixer.follows_order for mixer in stack.modules() if isinstance(mixer, Mixer)):
+    if any(map(_follows_order, stack.modules())):
         return
     x, context = subject.inputs(stack)
     order = torch.randperm(subject.length, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         in_another_order, expected = stack(x[:, order], context), stack(x, context)[:, order]
     require_equal(in_another_order, expected, "a mixer that follows no order (follows_order = False) must tell none")
+
+
+def _follows_order(part: nn.Module) -> bool:
+    if isinstance(part, Position):
+        return part.adds_to_tokens or part.rotates or part.biases_scores
+    return isinstance(part, Mixer | FeedForward) and part.follows_order
 
 
 def padding_invariance(subject: LawSubject) -> None:
