@@ -52,7 +52,7 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 
 QUICK = ("plain", "mixers recomputed", "spans", "in 16 bits, recomputed")
-"""Between them every way of saving and every number of sides; the others are slow."""
+"""The cases that show every way of saving and every number of sides between them; the others are slow."""
 
 
 @pytest.mark.parametrize(
