@@ -17,5 +17,5 @@ def keep_priority(group: Path = _GROUP) -> None:
     """
     priority = os.nice(0)
     if priority > 0 and os.getsid(0) == os.getpid():
-        with suppress(OSError):
-            group.write_text(str(priority), encoding="utf-8")
+        with suppress(OSError), group.open("a", encoding="utf-8") as file:
+            file.write(str(priority))
