@@ -32,9 +32,10 @@ def test_a_session_of_its_own_is_as_nice_as_its_process() -> None:
 
 def test_the_session_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     group = tmp_path / "autogroup"
+    group.touch()
     code = "import os, pathlib; os.nice(7); from headtohead.execution.session_priority import keep_priority;"
     output_of(f"{code} keep_priority(pathlib.Path({str(group)!r}))", new_session=False)
-    assert not group.exists()
+    assert group.read_text() == ""
     output_of(f"{code} keep_priority(pathlib.Path({str(group)!r}))", new_session=True)
     assert group.read_text() == "7"
 

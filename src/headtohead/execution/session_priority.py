@@ -17,5 +17,9 @@ def keep_priority(group: Path = _GROUP) -> None:
     """
     priority = os.nice(0)
     if priority > 0 and os.getsid(0) == os.getpid():
-        with suppress(OSError), group.open("a", encoding="utf-8") as file:
-            file.write(str(priority))
+        with suppress(OSError):
+            descriptor = os.open(group, os.O_WRONLY)
+            try:
+                os.write(descriptor, str(priority).encode())
+            finally:
+                os.close(descriptor)
