@@ -34,6 +34,17 @@ def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[di
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_text_is_written_without_a_row_of_the_data(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a stream would have to be fetched."""
+    opened = h2h.load_run(run)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a row was read")
+
+    monkeypatch.setattr(type(opened.data), "split", refused)
+    assert opened.generate("the", max_new_tokens=2)
+
+
 def test_prompts_of_any_lengths_are_written_as_each_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short, long = message([str(run), "--prompt", "the", "--prompt", "the old b", "--max-new-tokens", "7"], capsys)
     [alone] = message([str(run), "--prompt", "the", "--max-new-tokens", "7"], capsys)

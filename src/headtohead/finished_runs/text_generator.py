@@ -13,7 +13,6 @@ from headtohead.data.generated.problem_forms import FIRST_ID
 from headtohead.data.generated.procedural_source import ProceduralSource
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.generation.decoding_strategy import DecodingStrategy
-from headtohead.tasks.task import spec_as_read
 
 if TYPE_CHECKING:
     from headtohead.finished_runs.finished_run import FinishedRun
@@ -31,7 +30,9 @@ class TextGenerator(ABC):
     """A finished run that writes. Subclasses know how its model does: token by token, or in any order."""
 
     def __init__(self, run: FinishedRun) -> None:
-        self.data, self.task, self.spec = run.data, run.task, spec_as_read(run.task, run.data)
+        self.data, self.task = run.data, run.task
+        of_data = run.data.spec()
+        self.spec = run.task.rows_read(of_data) or of_data  # a row of a stream is not fetched for it
 
     def text_of(self, tokens: Sequence[int]) -> str:
         return self.task.text_of(tokens, self.data.decode)
