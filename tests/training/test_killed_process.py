@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headtohead.files.process_liveness import Owner
@@ -11,8 +12,10 @@ from headtohead.training.parallel import process_group
 from headtohead.training.parallel.process_group import lost_process
 from headtohead.training.run import train
 from headtohead.training.run_outcome import outcome_of
-from training.programs import records_of
+from training.programs import HEADER, records_of
 from training.runs import make_model, parts
+from waiting import until
+from warm_commands import WarmCommand
 
 KILLED = """
 import os, signal, time
@@ -22,6 +25,15 @@ from headtohead.training.parallel.process_group import is_main_process
 # The main process notices the death later than Lightning, which looks for it every five seconds.
 data = at_batch(9, lambda: time.sleep(8) if is_main_process() else os.kill(os.getpid(), signal.SIGKILL))
 tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, data=data)))
+"""
+
+NOT_YET_MET = """
+import time
+from headtohead.training.parallel.process_group import is_main_process
+
+if not is_main_process():
+    time.sleep(3)
+train(parts(folder, make_model=still, strategy="ddp", devices=2))
 """
 
 
@@ -55,3 +67,15 @@ def test_a_killed_process_is_named_and_its_run_goes_on(tmp_path: Path) -> None:
 
     resumed = train(parts(tmp_path, make_model=make_model, resume_from=record.path))
     assert resumed.status == "finished"
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_second_process_ends_where_the_first_is_killed_before_they_have_met(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(HEADER + NOT_YET_MET, encoding="utf-8")
+    first = WarmCommand([tmp_path], program=script, output=tmp_path / "said")
+    (second,) = until(first.started)
+    first.kill()
+    until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE)
+    assert "first process" in until((tmp_path / "said").read_text)

@@ -8,12 +8,14 @@ of a W&B sweep, whose runs are of one process each: then the number says nothing
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -41,6 +43,8 @@ def join_process_group(settings: TrainerSettings) -> None:
         _check(launcher, started, settings)
     if expected == 1 and not {"RANK", "LOCAL_RANK"} & os.environ.keys():  # those of torchrun and Lightning
         rank_zero_only.rank = 0  # type: ignore[attr-defined]
+    if expected > 1 and launcher is None:
+        _end_with_the_first_process()
 
 
 def environments(settings: TrainerSettings) -> list[ClusterEnvironment]:
@@ -66,11 +70,14 @@ def _started() -> tuple[str | None, int]:
     return ("srun", int(steps)) if steps is not None else (None, 1)
 
 
+_log = logging.getLogger(__name__)
 _LOST_WORDS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/transport", "NCCL error")
 _PATIENCE = 2.0
 """Seconds until a process whose connection is gone is seen to have ended."""
 _TIME_TO_END = 60.0
 """Seconds that the main process has to notice that another died, and to begin to write the record."""
+_FIRST_PROCESS = "HEADTOHEAD_FIRST_PROCESS"
+"""The environment variable that tells the processes that Lightning starts which process they belong to."""
 _peers: list[Owner] = []
 _ending = threading.Event()
 
@@ -105,6 +112,30 @@ def _stop_lightning_from_killing() -> None:
         if thread.name == "child-process-observer":
             kill = vars(thread).setdefault("kill_all", thread._terminate_all)  # type: ignore[attr-defined]
             vars(thread)["_terminate_all"] = lambda kill=kill: _ending.wait(_TIME_TO_END) or kill()
+
+
+def _end_with_the_first_process() -> None:
+    """Have the processes that Lightning starts on a machine end where the one that started them dies. Before they have
+    met, nothing else would: each would wait half an hour for the store of a process that is gone."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        os.environ[_FIRST_PROCESS] = json.dumps(asdict(Owner.this_process()))
+    elif _FIRST_PROCESS in os.environ:
+        first = Owner(**json.loads(os.environ[_FIRST_PROCESS]))
+        _watch(first)
+
+
+@cache
+def _watch(first: Owner) -> None:
+    threading.Thread(target=_end_after, args=(first,), name="first-process-observer", daemon=True).start()
+
+
+def _end_after(first: Owner) -> None:
+    while first.is_alive() is not False:
+        time.sleep(_PATIENCE / 2)
+    if _peers:  # they have met: the next exchange notices the lost connection and says more
+        time.sleep(_TIME_TO_END)
+    _log.error("the run's first process (pid %d) died: resume the run", first.pid)
+    os._exit(1)
 
 
 def _dead() -> list[int]:
