@@ -43,6 +43,9 @@ os.environ["XDG_CONFIG_HOME"] = str(Path(gettempdir()) / f"headtohead-settings-{
 # torch finds what it compiled for another kind of processor too, and cannot compile the rest of it for this one.
 COMPILED_FOR = os.environ.get("ATEN_CPU_CAPABILITY", "this-processor")
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / f"headtohead-inductor-{COMPILED_FOR}"))
+# One thread a process, as the Makefile has it: several that wait for each other are a hundred times slower where the
+# processors have other work too.
+torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
 # Where there is no CUDA, torch.manual_seed keeps each seed for it with a text of the whole stack, a millisecond a time.
 if not torch.cuda.is_available():
     setattr(torch, "manual_seed", torch.default_generator.manual_seed)  # noqa: B010

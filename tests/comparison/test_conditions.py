@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from headtohead.comparison.conditions import (
     unlike_conditions,
 )
 from headtohead.comparison.contrasts import ComparisonSpec
+from headtohead.config.compose.choices import choice_names, groups
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
 from headtohead.records.record import CheckpointSelection, Comparability, Environment, RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
+from headtohead.studies.definition.read_study_file import read_study
 
 OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -129,6 +133,56 @@ def test_what_an_override_brings_about_is_part_of_the_arm() -> None:
     assert named(change, {"a": [], "b": ["precision=bf16-mixed"]}) == []
     assert named(change, {"a": [], "b": ["model/norm=rms_norm"]}) == ["precision.name", "comparability.precision"]
     assert named(change, {"a": [], "b": ["+experiment=other"]}) == ["comparability.precision"]
+
+
+def composed_difference(base: Sequence[str], arm: Sequence[str], baseline: Sequence[str] = ()) -> list[str]:
+    """Return what is named beside the overrides that make two arms, whose configurations are composed."""
+    overrides = {"b": arm, "a": baseline}
+    composed = {name: compose_checked("train", [*base, *own]) for name, own in overrides.items()}
+    both = {name: [replace(record(name, 0), config=dict(config))] for name, config in composed.items()}
+    return sentences_on(unlike_conditions(both, [("b", "a")], overrides))
+
+
+def contrasts_of_unlike_keys(name: str) -> Iterator[tuple[str, str]]:
+    """Yield those contrasts of a shipped study whose arms set other fields than those of a contrast before."""
+    study, seen = read_study(name), set()
+    for pair in study.contrasts:
+        keys = tuple(frozenset(override.partition("=")[0] for override in study.arms[arm]) for arm in pair)
+        starts = [override for arm in pair for override in study.arms[arm] if override.startswith("init_from=")]
+        if keys not in seen and not starts:
+            seen.add(keys)
+            yield pair
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"), [(name, pair) for name in choice_names("study") for pair in contrasts_of_unlike_keys(name)]
+)
+def test_arms_of_shipped_studies_differ_in_what_makes_them_alone(name: str, pair: tuple[str, str]) -> None:
+    study = read_study(name)
+    assert composed_difference(study.base, *(study.arms[arm] for arm in pair)) == []
+
+
+SETS_OTHER_FIELDS = (
+    *([f"model/size={name}"] for name in choice_names("model/size")),
+    ["model.pattern=[mamba2,softmax_attention]"],
+    ["+model/mixer@model.mixers.own=mamba2", "model.pattern=[own]"],
+    ["trainer.max_epochs=2"],
+    ["trainer.batch_tokens=4096"],
+)
+
+
+@pytest.mark.parametrize("arm", SETS_OTHER_FIELDS, ids="".join)
+def test_fields_that_an_override_sets_beside_its_own_are_part_of_the_arm(arm: list[str]) -> None:
+    base = ["task=causal_lm", "data=grammar_lm", "data.num_train=300", "model=decoder_only", "model/position=learned"]
+    assert composed_difference(base, arm) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [group for group in groups() if group not in ("study", "launcher", "experiment")])
+def test_every_choice_sets_its_own_fields_or_what_follows_is_known(group: str) -> None:
+    for choice in choice_names(group):
+        with suppress(ConfigurationError):  # it does not go with this experiment
+            assert composed_difference(["experiment=copy"], [f"{group}={choice}"]) == [], choice
 
 
 def test_another_class_is_named_and_not_what_it_was_built_with() -> None:

@@ -27,6 +27,13 @@ _FOLLOWING = {
     "config.data": ("data.", "comparability."),
     "config.task": ("comparability.",),
     "config.precision": ("comparability.precision",),
+    "config.model.pattern": ("config.model.mixers",),
+    "config.model.size": (
+        *(f"config.model.{name}" for name in ("d_model", "num_layers", "num_heads")),
+        *(f"config.model.feedforward.{name}" for name in ("multiple", "two_thirds")),
+    ),
+    "config.trainer.max_epochs": ("config.trainer.max_steps",),
+    "config.trainer.batch_tokens": ("config.data.batch_size", "config.trainer.accumulate"),
     "config.trainer.train_rows": ("data.train_rows",),
     "config.trainer.validation_batches": ("comparability.evaluation", "data.validation_texts"),
     "config.trainer.threads": ("environment.device.threads",),
