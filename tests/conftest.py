@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ import torch
 
 import shape_checks
 from faulty_disk import UnsyncedDisk
-from headtohead.files import disk_operations
+from headtohead.files import disk_operations, leases
 from process_law import noted_processes
 from shape_hook import hooked_modules
 from strict_probe import PROBE, refuse_warnings
@@ -96,9 +97,19 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
+    _let_torch_log_through_one_logger()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
+
+
+def _let_torch_log_through_one_logger() -> None:
+    """pytest hands its handlers, six times around every test, to each logger that keeps its messages to itself: torch
+    has fifty of them, which took a thirtieth of the time of all tests."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("torch.") and name != "torch.__trace" and isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = True
 
 
 def pytest_unconfigure() -> None:
@@ -141,6 +152,13 @@ def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
         sys.modules["wandb"].teardown()  # the next test that needs W&B's service starts one, and says so
     marked = any(request.node.get_closest_marker(name) for name in ("process", "gpu"))
     assert marked or not started, f"mark this test `process`: it starts {', '.join(sorted(set(started)))}"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def leaves_no_lease() -> Iterator[None]:
+    """Runs that tests write by hand are held by this process, which would beat for hundreds of them to the end."""
+    yield
+    leases._HELD.clear()
 
 
 @pytest.fixture(autouse=True)

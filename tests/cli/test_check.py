@@ -122,6 +122,7 @@ def test_what_no_law_is_about_is_refused(
     assert message.replace("PACKAGE", my_package) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_class_of_ones_own_is_an_arm_of_a_study(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
     choice, question = Path("conf/model/mixer/mine.yaml"), Path("conf/study/mine.yaml")
     for file in (choice, question):

@@ -15,7 +15,7 @@ CHOICES = sorted(
     for path in CONF.glob("*/*.yaml")
     if path.parent.name not in {"cross", "size"} and not path.stem.startswith("_")
 )
-TEXT = ["model/size=tiny", "data=copy"]
+TEXT = ["model/size=tiny", "data=copy", "data.length=4", "data.num_train=100"]
 IMAGES = ["model=vision_transformer", "model/size=tiny", "data=digits", "task=image_classification"]
 UNDEFINED = {"mixer=linformer", "mixer=mlp_mixer"}
 """Choices that a decoder cannot have, since they look ahead."""

@@ -51,8 +51,8 @@ def composed(*overrides: str) -> dict[str, Any]:
     return compose_checked("train", [*SMALL, *overrides])
 
 
-QUICK = ("plain", "mixers recomputed", "spans", "in 16 bits, recomputed")
-"""The cases that show every way of saving and every number of sides between them; the others are slow."""
+QUICK = ("plain", "mixers recomputed")
+"""The cases that show both ways of saving; the others are slow."""
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,7 @@ def test_the_command_lists_devices_and_wants_some(capsys: pytest.CaptureFixture[
     assert "the cheapest that fits" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_of_a_study_has_as_many_devices_as_make_it_cheapest() -> None:
     small, alone = cheapest_plan(composed(), "h100x8", price=2.0), plan(composed(), "h100", price=2.0)
     assert small.devices == 1 and small.best == alone.best, "messages would cost more than they save"
@@ -246,6 +247,7 @@ def test_a_run_of_a_study_has_as_many_devices_as_make_it_cheapest() -> None:
     assert wide.best.price == pytest.approx(2.0 * wide.device_hours)
 
 
+@pytest.mark.slow
 def test_a_study_is_planned_on_devices_by_both_commands(capsys: pytest.CaptureFixture[str]) -> None:
     devices = ["--on", "l4x2", "--price", "1", "--json"]
     assert main(["study", "norms_small", "--plan", *devices]) == 0

@@ -100,6 +100,7 @@ def test_claims_in_a_database_pass_the_same(tmp_path: Path, postgres: str) -> No
         check_once_each(plan, simulate(plan, 5, make_claims=make_claims))
 
 
+@pytest.mark.slow
 def test_the_files_that_a_worker_opens_do_not_grow_with_their_number(tmp_path: Path) -> None:
     opened = []
     for number in (16, 48):

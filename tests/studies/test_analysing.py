@@ -121,6 +121,7 @@ def test_effects_say_where_arms_press_against_the_best_there_is(tmp_path: Path) 
     assert any("are close to the best value" in remark for remark in findings.effects.remarks)
 
 
+@pytest.mark.slow
 def test_the_command_of_a_run_names_the_folder_of_its_files_and_the_threads_it_had(tmp_path: Path) -> None:
     plan, report = finished_study(tmp_path)
     spec = plan.family[0]

@@ -92,7 +92,12 @@ def comparison(path: Path, **options: Any) -> Comparison:
     return result
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+MANY_ARMS = ("mixers_2026", "mixers_2026_small")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY_ARMS else []) for name in SHIPPED]
+)
 def test_a_study_has_one_answer_whoever_is_asked(name: str, tmp_path: Path) -> None:
     plan, report = judged(name, tmp_path)
     assert report.verdicts and not any(verdict.exploratory for verdict in report.verdicts)

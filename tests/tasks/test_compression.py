@@ -43,6 +43,7 @@ def test_logits_know_a_row_by_its_last_real_vector_alone() -> None:
     torch.testing.assert_close(head(features, valid)[1:, :3], short)
 
 
+@pytest.mark.slow
 def test_a_small_model_learns_to_write_few_rows_again() -> None:
     """Four rows of four symbols: 1.0 from 150 steps on, with any seed of the data that was tried; chance is 0.25."""
     torch.manual_seed(0)

@@ -58,6 +58,10 @@ def write_photos(folder: Path) -> None:
             Image.fromarray(np.full((20, 20, 3), (red, 10 * number, 0), np.uint8)).save(path)
 
 
+LARGE = ("vit_s16_imagenet", "bert_base_wikipedia")
+"""Recipes of which even a reduced step takes seconds."""
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small repository of the schema of each recipe's data."""
@@ -73,7 +77,9 @@ def test_every_recipe_is_here() -> None:
     }
 
 
-@pytest.mark.parametrize("recipe", REDUCED)
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in REDUCED]
+)
 def test_a_recipe_trains_a_step(recipe: str, data: Path, tmp_path: Path) -> None:
     record = h2h.train({**reduced(recipe, data), "output_dir": str(tmp_path)})
     assert record.status == "finished" and record.progress.step == 1

@@ -18,7 +18,7 @@ from headtohead.config.compose.by_hydra import (
     groups_by_hydra,
     state_of,
 )
-from headtohead.config.compose.choices import check_chosen, config_folders, groups
+from headtohead.config.compose.choices import STUDY, check_chosen, config_folders, groups
 from headtohead.config.compose.overrides import check_digits, named_mixers, prepare
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import (
@@ -65,7 +65,9 @@ class Composer:
         if root not in roots:
             raise ConfigurationError(unknown(f"{root} is not a root configuration", root, roots))
         self._state = lru_cache(maxsize=None)(lambda choices: state_of(self._folders, choices))
-        self._prepared_choice = lru_cache(maxsize=None)(lambda override: prepare([override], config_dir)[0])
+        self._prepared_choice = lru_cache(maxsize=None)(
+            lambda override: prepare([override], config_dir, self._groups)[0]
+        )
         self._chosen = lru_cache(maxsize=None)(self._choose)
         self._container = lru_cache(maxsize=None)(self._compose_groups)
         self._replaced = lru_cache(maxsize=None)(self._look_for_replaced)
@@ -91,7 +93,7 @@ class Composer:
 
     def _prepared(self, overrides: Sequence[str]) -> list[str]:
         if named_mixers(overrides, self._config_dir):
-            return prepare(overrides, self._config_dir)
+            return prepare(overrides, self._config_dir, self._groups)
         return [self._prepared_one(override) for override in overrides]
 
     def _prepared_one(self, override: str) -> str:
@@ -103,11 +105,11 @@ class Composer:
         return f"++{match['key']}={match['value']}"
 
     def _is_field(self, key: str) -> bool:
-        return key.partition(".")[0] != _OF_HYDRA and key.replace(".", "/") not in self._groups
+        return key.partition(".")[0] != _OF_HYDRA and key.replace(".", "/") not in (*self._groups, STUDY)
 
     @cached_property
     def _groups(self) -> frozenset[str]:
-        return frozenset((*groups(self._config_dir), "study"))
+        return frozenset(groups(self._config_dir))
 
     def _choose(self, choices: tuple[str, ...]) -> _Chosen | None:
         """Return the composition of these choices; None where only Hydra can tell, or refuses."""

@@ -7,7 +7,7 @@ unknown key, and so that a field of a constructor can be set that its YAML does 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -27,9 +27,12 @@ _PLAIN = re.compile(r"[\w.-]+")
 _ENDLESS = re.compile(r"\d{400,}")
 
 
-def prepare(overrides: Sequence[str], config_dir: str | Path | None = None) -> list[str]:
-    """The overrides as Hydra shall read them; refuses what no file on disk can answer."""
-    known = set(groups(config_dir))
+def prepare(
+    overrides: Sequence[str], config_dir: str | Path | None = None, known: Collection[str] | None = None
+) -> list[str]:
+    """The overrides as Hydra shall read them; refuses what no file on disk can answer. `known` are the groups, for
+    whoever has looked for them before."""
+    known = frozenset(groups(config_dir)) if known is None else known
     complete = [*named_mixers(overrides, config_dir), *overrides]
     return [_prepare_one(override, known, config_dir) for override in complete]
 
@@ -49,7 +52,7 @@ def check_digits(override: str) -> None:
         )
 
 
-def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) -> str:
+def _prepare_one(override: str, known: Collection[str], config_dir: str | Path | None) -> str:
     match = _OVERRIDE.fullmatch(override.strip())
     if match is None:
         raise ConfigurationError(f"{override!r} is not an override: write field=value or group=choice, without spaces")
@@ -124,7 +127,7 @@ def _instead_of(key: str) -> str:
     return f"{key} has no effect, since Hydra only composes here: {instead}"
 
 
-def _refuse_group(group: str, known: set[str]) -> None:
+def _refuse_group(group: str, known: Collection[str]) -> None:
     by_leaf = {name.rpartition("/")[2]: name for name in known}
     guess = by_leaf.get(nearest(group.rpartition("/")[2], by_leaf) or "")
     hint = f"did you mean {guess}?" if guess else f"the groups are {one_of(known)}"

@@ -8,7 +8,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
@@ -102,8 +102,10 @@ class CachedSource(DataSource):
         return {**self.__dict__, "_content": None, "_splits": {}}
 
 
+@cache
 def code_digest(source: type[CachedSource]) -> str:
-    """Return the digest of this package's code and the class's own, so that no content of older code is used."""
+    """Return the digest of this package's code and the class's own, so that no content of older code is used. It is
+    that of the code which this process runs, whatever is written to the files later."""
     modules = [sys.modules[part.__module__] for part in source.__mro__ if issubclass(part, CachedSource)]
     own = [Path(file) for module in modules if (file := getattr(module, "__file__", None))]
     hashed = hashlib.sha256()
