@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -62,12 +62,14 @@ class TaskCase:
     family: str
     spec: DataSpec
     rows: Callable[[int], Batch]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Choices of the small model that are others than usual."""
 
     def task(self) -> Task:
         return self.make().bind(self.spec)
 
     def model(self) -> Architecture:
-        changes: dict[str, Any] = {"head": self.make().head}
+        changes: dict[str, Any] = {"head": self.make().head, **self.changes}
         if self.family != "vision_transformer":
             task = self.task()
             changes |= {"head": task.head, "max_length": None, "vocab_size": task.spec.vocab_size}

@@ -93,7 +93,8 @@ def _trace(curve: LoggedCurve, style: ArmStyle, alone: bool) -> dict[str, Any]:
 
 def _form(lines: Sequence[_Line], name: str, axis: str, scale: str) -> dict[str, Any]:
     data = [{**trace, "x": f"@{number}.{axis}", "y": f"@{number}.values"} for number, trace in lines]
-    across = {"title": {"text": _TITLES[axis]}, "type": scale}
+    from_start = {"rangemode": "tozero"} if scale == "linear" else {}
+    across = {"title": {"text": _TITLES[axis]}, "type": scale, **from_start}
     return {"data": data, "layout": {"height": 460, "xaxis": across, "yaxis": {"title": {"text": metric_words(name)}}}}
 
 
