@@ -98,7 +98,11 @@ class WarmCommand:
 
     def started(self) -> list[psutil.Process]:
         """Return the running commands that it started."""
-        return [command for nursery in psutil.Process(self.pid).children() for command in nursery.children()]
+        commands = []
+        for nursery in psutil.Process(self.pid).children():
+            with suppress(psutil.NoSuchProcess):  # a program that looks at the machine, and is done
+                commands += nursery.children()
+        return commands
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:

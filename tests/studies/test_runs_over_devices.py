@@ -14,7 +14,7 @@ import yaml
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder, scan
 from studies.small_studies import TINY, WRITTEN
-from waiting import PATIENCE, until
+from waiting import PATIENCE, is_gone, until
 from warm_commands import WarmCommand
 
 pytestmark = [
@@ -82,13 +82,6 @@ def has_numbers(folder: Path) -> bool:
     """Return whether a run of two processes has logged a training step."""
     wide = [record for record in records(folder).values() if record.environment.device.get("count") == 2]
     return any(record.path is not None and RunFolder(record.path).metrics() for record in wide)
-
-
-def is_gone(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.mark.parametrize("victim", [0, 1], ids=["first", "second"])

@@ -14,7 +14,7 @@ from headtohead.training.run import train
 from headtohead.training.run_outcome import outcome_of
 from training.programs import HEADER, records_of
 from training.runs import make_model, parts
-from waiting import until
+from waiting import is_gone, until
 from warm_commands import WarmCommand
 
 KILLED = """
@@ -28,10 +28,11 @@ tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, data=data)
 """
 
 NOT_YET_MET = """
-import time
+import os, time
 from headtohead.training.parallel.process_group import is_main_process
 
 if not is_main_process():
+    (folder / "second").write_text(str(os.getpid()))
     time.sleep(3)
 train(parts(folder, make_model=still, strategy="ddp", devices=2))
 """
@@ -75,7 +76,7 @@ def test_a_second_process_ends_where_the_first_is_killed_before_they_have_met(tm
     script = tmp_path / "program.py"
     script.write_text(HEADER + NOT_YET_MET, encoding="utf-8")
     first = WarmCommand([tmp_path], program=script, output=tmp_path / "said")
-    (second,) = until(first.started)
+    second = psutil.Process(int(until(lambda: (tmp_path / "second").exists() and (tmp_path / "second").read_text())))
     first.kill()
-    until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: is_gone(second))
     assert "first process" in until((tmp_path / "said").read_text)
