@@ -93,6 +93,7 @@ def comparison(path: Path, **options: Any) -> Comparison:
 
 
 MANY_ARMS = ("mixers_2026", "mixers_2026_small")
+"""Studies of dozens of arms, which take seconds; the others ask the same."""
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class Composer:
         return f"++{match['key']}={match['value']}"
 
     def _is_field(self, key: str) -> bool:
-        return key.partition(".")[0] != _OF_HYDRA and key.replace(".", "/") not in (*self._groups, STUDY)
+        return key.partition(".")[0] != _OF_HYDRA and key != STUDY and key.replace(".", "/") not in self._groups
 
     @cached_property
     def _groups(self) -> frozenset[str]:

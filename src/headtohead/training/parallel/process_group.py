@@ -80,6 +80,7 @@ _FIRST_PROCESS = "HEADTOHEAD_FIRST_PROCESS"
 """The environment variable that tells the processes that Lightning starts which process they belong to."""
 _peers: list[Owner] = []
 _ending = threading.Event()
+_in_run = threading.Event()
 
 
 def register_process(store: Any, rank: int, size: int) -> None:
@@ -130,7 +131,8 @@ def _watch(first: Owner) -> None:
 
 
 def _end_after(first: Owner) -> None:
-    while first.is_alive() is not False:
+    """End this process once the first is gone and a run is on; what a program does beside its runs is its own."""
+    while first.is_alive() is not False or not _in_run.is_set():
         time.sleep(_PATIENCE / 2)
     if _peers:  # they have met: the next exchange notices the lost connection and says more
         time.sleep(_TIME_TO_END)
@@ -219,8 +221,10 @@ def largest(values: Sequence[float], device: torch.device) -> list[float]:
 def own_process_group() -> Iterator[None]:
     """The processes part when a run ends, so that a later run of one device is not taken for one of several."""
     joined_before = is_distributed()
+    _in_run.set()
     try:
         yield
     finally:
+        _in_run.clear()
         if is_distributed() and not joined_before:
             dist.destroy_process_group()
