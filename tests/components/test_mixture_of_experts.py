@@ -11,6 +11,7 @@ from torch import Tensor
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
+from headtohead.components.shared_experts import BiasedRouting, SharedExperts
 
 
 def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
@@ -30,7 +31,7 @@ def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("renormalise", [True, False])
 @pytest.mark.parametrize("gated", [True, False])
-@pytest.mark.parametrize(("num_experts", "experts_per_token"), [(1, 1), (4, 1), (5, 3)])
+@pytest.mark.parametrize(("num_experts", "experts_per_token"), [(1, 1), (4, 2), (5, 3)])
 def test_tokens_sorted_by_expert_give_what_the_loop_gives(
     num_experts: int, experts_per_token: int, gated: bool, renormalise: bool
 ) -> None:
@@ -54,7 +55,9 @@ def test_tokens_sorted_by_expert_give_what_the_loop_gives(
 
 def test_capacity_drops_the_latest_tokens_in_training_and_none_in_evaluation() -> None:
     torch.manual_seed(0)
-    layer = MixtureOfExperts(4, routing=Routing(num_experts=2, experts_per_token=1, capacity=1.0), bias=False).double()
+    layer = MixtureOfExperts(
+        4, routing=Routing(num_experts=2, experts_per_token=1, renormalise=False, capacity=1.0), bias=False
+    ).double()
     with torch.no_grad():
         layer.router.weight.zero_()
         layer.router.weight[0, 0] = 100.0  # whoever has a positive first number goes to expert 0
@@ -69,7 +72,9 @@ def test_capacity_drops_the_latest_tokens_in_training_and_none_in_evaluation() -
 
 def test_padding_takes_no_room_and_has_no_load() -> None:
     torch.manual_seed(0)
-    layer = MixtureOfExperts(4, routing=Routing(num_experts=2, experts_per_token=1, capacity=1.0)).double()
+    layer = MixtureOfExperts(
+        4, routing=Routing(num_experts=2, experts_per_token=1, renormalise=False, capacity=1.0)
+    ).double()
     x = torch.randn(1, 8, 4, dtype=torch.float64)
     valid = torch.arange(8)[None] < 4
     alone = layer(x[:, :4], Context())
@@ -100,7 +105,7 @@ def test_losses_are_their_formulas_and_handed_out_once() -> None:
 
 def test_equal_scores_give_the_smallest_balance_loss() -> None:
     layer = MixtureOfExperts(
-        4, routing=Routing(num_experts=4, experts_per_token=1, balance_weight=1.0, z_weight=0.0)
+        4, routing=Routing(num_experts=4, experts_per_token=1, renormalise=False, balance_weight=1.0, z_weight=0.0)
     ).double()
     with torch.no_grad():
         layer.router.weight.zero_()
@@ -124,6 +129,23 @@ def test_declared_costs_are_counted_costs(gated: bool) -> None:
     assert declared.parameters == sum(p.numel() for p in layer.parameters())
     one = sum(p.numel() for p in layer.experts[0].parameters())
     assert declared.active_parameters == declared.parameters - 2 * one
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+@pytest.mark.parametrize("experts_per_token", [1, 2])
+def test_the_task_teaches_the_router_of_all_experts_that_can_be_built(
+    experts_per_token: int, renormalise: bool
+) -> None:
+    torch.manual_seed(0)
+    if experts_per_token == 1 and renormalise:
+        with pytest.raises(ValueError, match="teaches the router nothing: set renormalise=false"):
+            Routing(num_experts=4, experts_per_token=1).check()
+        return
+    routing = Routing(num_experts=4, experts_per_token=experts_per_token, renormalise=renormalise)
+    biased = BiasedRouting(num_experts=4, experts_per_token=experts_per_token, renormalise=renormalise)
+    for layer in (MixtureOfExperts(8, routing=routing), SharedExperts(8, routing=biased)):
+        layer(torch.randn(2, 16, 8), Context()).square().sum().backward()
+        assert layer.router.weight.grad is not None and (layer.router.weight.grad.abs().sum(1) > 1e-6).all()
 
 
 def test_more_experts_per_token_than_there_are_is_refused() -> None:

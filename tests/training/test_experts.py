@@ -20,7 +20,11 @@ from training.runs import curve, losses, make_model, parts
 
 
 def model(**options: Any) -> partial:
-    experts = partial(MixtureOfExperts, routing=Routing(num_experts=4, experts_per_token=1, **options), multiple=1.0)
+    experts = partial(
+        MixtureOfExperts,
+        routing=Routing(num_experts=4, experts_per_token=1, renormalise=False, **options),
+        multiple=1.0,
+    )
     return partial(make_model, feedforward=experts, dropout=0.0)
 
 

@@ -33,14 +33,14 @@ OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)
 
 
 class CausalLanguageModelling(TokenPrediction):
-    """Rows of L + 1 tokens are read as L inputs and L targets; rows that bring their own targets, the answers, stay as
-    they are. For these `exact_match` is the share with every answer right, `last_accuracy` that with the last one
-    right."""
+    """Rows of L + 1 tokens are read as L inputs and L targets; labelled texts are read without their labels. Rows that
+    bring their own targets, the answers, stay as they are: for these `exact_match` is the share with every answer
+    right, `last_accuracy` that with the last one right."""
 
     head: ClassVar[HeadName] = "language_model"
     counted_by: ClassVar[tuple[str, ...]] = (_ALL, _LAST)
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "external")
-    data_kinds: ClassVar[tuple[str, ...]] = ("language",)
+    data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
     metrics: ClassVar[tuple[Metric, ...]] = (
         LOSS,
         PERPLEXITY,
@@ -76,12 +76,17 @@ class CausalLanguageModelling(TokenPrediction):
                 "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
                 "loss, token_accuracy, exact_match or last_accuracy."
             )
+        if self.monitor == BITS_PER_BYTE.name and spec.kind == "labelled_text":
+            raise UsageError(
+                "task.monitor=bits_per_byte needs the bytes of each row, which labelled texts do not count: choose "
+                "loss, perplexity or token_accuracy."
+            )
         self.has_answers = spec.num_scored is not None
         return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
-        if batch.targets is not None:
+        if batch.targets is not None and self.spec.kind == "language":
             return batch
         if batch.tokens is None:
             raise UsageError("task=causal_lm reads tokens, and this data has none: choose data of kind language.")
