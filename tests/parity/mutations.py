@@ -46,7 +46,10 @@ _TEXTS: Mapping[str, tuple[Any, ...]] = {
     "image_size": ([12, 12], [12, 8]),
     "attention_window": ([4, 4], [4, 8], 6),
     "time_step_limit": ([0.0, 0.1], [0.0, "inf"]),
-    "layer_types": (["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"]),
+    "layer_types": (["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"],
+                    ["conv"] * 2, ["full_attention", "conv"]),
+    "full_attn_idxs": ([], [1]),
+    "block_ffn_dim_multiplier": (1.7,),
     "rope_parameters": (
         {"rope_type": "default", "rope_theta": 500.0}, {"rope_type": "linear", "factor": 3.0}, {"factor": 3.0},
         {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}, {"rope_theta": -3.0},

@@ -51,6 +51,10 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
                   "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
     "Qwen3, odd width, head_dim apart, biases": ("qwen3", {**LAYERS, **APART, "attention_bias": True}),
+    "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
+        "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
+                 "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,
+                 "tie_word_embeddings": False, "full_attn_idxs": [1]}),
     "GPT-NeoX, odd width, without biases of attention, eps": (
         "gpt_neox", {**LAYERS, "hidden_size": 33, "num_attention_heads": 3, "attention_bias": False,
                      "layer_norm_eps": 1e-2, "hidden_act": "relu",

@@ -20,6 +20,7 @@ from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
 from headtohead.pretrained.hub_checkpoint import Checkpoint
+from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
@@ -40,6 +41,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MixtralFamily(),
     Qwen2Family(),
     Qwen3Family(),
+    Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),
     BloomFamily(),

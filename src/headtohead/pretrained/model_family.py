@@ -68,13 +68,13 @@ Accepted = Mapping[str, tuple[Any, ...]]
 """Fields with the values that we can express."""
 
 _COUNTS = frozenset({
-    "attention_hidden_size", "block_size", "conv_kernel", "d_ff", "d_kv", "d_model", "decoder_attention_heads",
-    "decoder_ffn_dim", "decoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers", "expand",
-    "head_dim", "hidden_size", "intermediate_size", "max_position_embeddings", "n_embd", "n_groups", "n_head",
-    "n_heads", "n_inner", "n_layer", "n_layers", "n_positions", "num_attention_heads", "num_channels",
-    "num_decoder_layers", "num_experts_per_tok", "num_heads", "num_hidden_layers", "num_key_value_heads", "num_layers",
-    "num_local_experts", "relative_attention_max_distance", "relative_attention_num_buckets", "rotary_dim",
-    "sliding_window", "state_size", "vocab_size", "window_size", "embed_dim",
+    "attention_hidden_size", "block_multiple_of", "block_size", "conv_kernel", "conv_L_cache", "d_ff", "d_kv",
+    "d_model", "decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "embed_dim", "encoder_attention_heads",
+    "encoder_ffn_dim", "encoder_layers", "expand", "head_dim", "hidden_size", "intermediate_size",
+    "max_position_embeddings", "n_embd", "n_groups", "n_head", "n_heads", "n_inner", "n_layer", "n_layers",
+    "n_positions", "num_attention_heads", "num_channels", "num_decoder_layers", "num_experts_per_tok", "num_heads",
+    "num_hidden_layers", "num_key_value_heads", "num_layers", "num_local_experts", "relative_attention_max_distance",
+    "relative_attention_num_buckets", "rotary_dim", "sliding_window", "state_size", "vocab_size", "window_size",
 })  # fmt: skip
 """Fields that hold a whole number above 0, or null where a family knows what that means."""
 

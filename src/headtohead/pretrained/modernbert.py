@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
+from headtohead.pretrained.layer_patterns import listed_kinds, mixer_paths, pattern_override
 from headtohead.pretrained.model_description import (
     Describable,
     Model,
@@ -83,7 +84,7 @@ class ModernBertFamily(ModelFamily):
         local_base = bases[_WINDOW] if _WINDOW in kinds else "null"
         return [
             "model=modernbert",
-            f"model.pattern=[{','.join(_MIXERS[kind] for kind in _period(kinds))}]",
+            pattern_override(kinds, _MIXERS),
             f"model.mixers.softmax_attention.bias={attention}",
             f"model.mixers.sliding_window.bias={attention}",
             f"model.mixers.sliding_window.window={_each_side(hub)}",
@@ -139,7 +140,7 @@ class ModernBertFamily(ModelFamily):
         return {"decoder.weight": table} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Model) -> dict[str, object]:
-        paths = _mixer_paths(model)
+        paths = mixer_paths(model)
         check_describable(model, self.model_type, _words(model, paths))
         windows = {described(model, f"{path}.window") for path in paths} - {None}
         biases = {described(model, f"{path}.bias") for path in paths}
@@ -183,13 +184,7 @@ def layer_kinds(hub: Hub) -> list[str]:
     if hub["layer_types"] is None:
         every = hub["global_attn_every_n_layers"]
         return [_WINDOW if layer % every else _EVERYTHING for layer in range(hub["num_hidden_layers"])]
-    kinds = list(hub["layer_types"])
-    if len(kinds) != hub["num_hidden_layers"] or not set(kinds) <= _MIXERS.keys():
-        raise InexpressibleError(
-            f"its config.json has layer_types={kinds}, which must be {' or '.join(_MIXERS)} for each of its "
-            f"{hub['num_hidden_layers']} layers: correct it"
-        )
-    return kinds
+    return listed_kinds(hub, _MIXERS)
 
 
 def _each_side(hub: Hub) -> int:
@@ -198,13 +193,6 @@ def _each_side(hub: Hub) -> int:
     if type(both) is not int or both < 2:
         raise InexpressibleError(f"its config.json has local_attention={both}, which must be at least 2: correct it")
     return both // 2
-
-
-def _period(kinds: Sequence[str]) -> Sequence[str]:
-    """Return the shortest beginning that repeated gives them all."""
-    whole = range(1, len(kinds) + 1)
-    length = next(n for n in whole if all(kind == kinds[layer % n] for layer, kind in enumerate(kinds)))
-    return kinds[:length]
 
 
 def _base(hub: Hub, kind: str) -> float:
@@ -219,13 +207,6 @@ def _base(hub: Hub, kind: str) -> float:
 
 def _kinds(bias: bool) -> tuple[str, ...]:
     return ("weight", "bias") if bias else ("weight",)
-
-
-def _mixer_paths(model: Model) -> list[str]:
-    """Return where each layer's mixer stands in the configuration."""
-    pattern = model.get("pattern") or ()
-    paths = [f"mixers.{name}" for name in pattern] or ["mixer"]
-    return [paths[layer % len(paths)] for layer in range(model["num_layers"])]
 
 
 def _words(model: Model, paths: Sequence[str]) -> Describable:
