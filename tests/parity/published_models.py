@@ -75,6 +75,12 @@ MODELS: dict[str, PublishedModel] = {
     "mpt": PublishedModel("Mpt", {**_COMMON, "d_model": 24, "n_layers": 2, "n_heads": 3}, old=_CAUSAL),
     "bert": PublishedModel("Bert", _LLAMA, **_MASKED, **_ENCODER),
     "roberta": PublishedModel("Roberta", _LLAMA, **_MASKED, **_ENCODER),
+    "distilbert": PublishedModel(
+        "DistilBert", {**_COMMON, "dim": 24, "hidden_dim": 40, "n_layers": 2, "n_heads": 3,
+                       "max_position_embeddings": TABLE}, **_MASKED,
+        old={"sinusoidal_pos_embds": True, "tie_weights_": True, "hidden_size": 12, "num_hidden_layers": 1},
+    ),
+    "electra": PublishedModel("Electra", {**_LLAMA, "embedding_size": 24}, **_MASKED, **_ENCODER),
     "modernbert": PublishedModel(
         "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
         old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,

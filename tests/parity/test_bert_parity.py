@@ -16,6 +16,16 @@ from transformers import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
+    DistilBertConfig,
+    DistilBertForMaskedLM,
+    DistilBertForQuestionAnswering,
+    DistilBertForSequenceClassification,
+    DistilBertForTokenClassification,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForQuestionAnswering,
+    ElectraForSequenceClassification,
+    ElectraForTokenClassification,
     RobertaConfig,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
@@ -25,6 +35,8 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
+from headtohead.pretrained.distilbert import DistilBertFamily
+from headtohead.pretrained.electra import ElectraFamily
 from headtohead.pretrained.model_family import ModelFamily
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows
@@ -106,3 +118,40 @@ def test_roberta_restores_hidden_tokens_as_its_reference_does() -> None:
 
 def test_roberta_classifies_sequences_as_its_reference_does() -> None:
     check("RoBERTa, classification", roberta(RobertaForSequenceClassification, "classifier"))
+
+
+HEADS: dict[HeadName, tuple[str, type[nn.Module], type[nn.Module]]] = {
+    "masked_language_model": ("masked LM", DistilBertForMaskedLM, ElectraForMaskedLM),
+    "classifier": ("classification", DistilBertForSequenceClassification, ElectraForSequenceClassification),
+    "tagger": ("tagging", DistilBertForTokenClassification, ElectraForTokenClassification),
+    "span": ("spans", DistilBertForQuestionAnswering, ElectraForQuestionAnswering),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_distilbert_equals_its_reference_with_every_head(head: HeadName) -> None:
+    names = {"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
+             "intermediate_size": "hidden_dim"}  # fmt: skip
+    sizes = {names.get(name, name): value for name, value in SIZES.items()}
+    config = DistilBertConfig(**(sizes | _labels(head)), max_position_embeddings=LENGTH + 2)
+    case = _with_head(pairs(DistilBertFamily(), HEADS[head][1], config, head))
+    theirs = {name: tensor for name, tensor in case.theirs.items() if name != "token_type_ids"}
+    check(f"DistilBERT, {HEADS[head][0]}", replace(case, theirs=theirs))
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_electra_equals_its_reference_with_every_head(head: HeadName) -> None:
+    config = ElectraConfig(**(SIZES | _labels(head)), embedding_size=24, max_position_embeddings=LENGTH + 2)
+    check(f"ELECTRA, {HEADS[head][0]}", _with_head(pairs(ElectraFamily(), HEADS[head][2], config, head)))
+
+
+def _labels(head: HeadName) -> dict[str, int]:
+    return {"num_labels": 2} if head == "span" else {}
+
+
+def _with_head(case: Case) -> Case:
+    """Answers are compared where one may lie."""
+    if case.head != "span":
+        return case
+    scored = case.ours["valid"] & (case.ours["token_types"] == 1)
+    return replace(case, scored=scored, logits_of=spans, overrides=())

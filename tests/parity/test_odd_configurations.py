@@ -69,6 +69,12 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "bert", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
     "RoBERTa, three segment types, odd heads and widths": (
         "roberta", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-3}),
+    "DistilBERT, odd heads and widths, ReLU": (
+        "distilbert", {**COMMON, "dim": 35, "n_heads": 5, "n_layers": 3, "hidden_dim": 17, "activation": "relu",
+                       "max_position_embeddings": LENGTH + 3}),
+    "ELECTRA, three segment types, odd heads and widths, ReLU": (
+        "electra", {**LAYERS, **FIVE_HEADS, "embedding_size": 35, "type_vocab_size": 3, "layer_norm_eps": 1e-2,
+                    "hidden_act": "relu"}),
     "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
         "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
                        "hidden_activation": "relu", "attention_bias": True}),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.pooling import PoolerName
 from headtohead.pretrained.model_description import (
     Describable,
     Model,
@@ -57,6 +58,7 @@ class BertLike(ModelFamily):
         "add_cross_attention": (False,),
     }
 
+    pooler: ClassVar[PoolerName] = "tanh"
     more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The layers that a descendant adds to a block, each with a weight and a bias."""
 
@@ -72,7 +74,7 @@ class BertLike(ModelFamily):
 
     def heading(self, hub: Hub) -> list[str]:
         """Return the overrides for the heads besides their linear maps."""
-        return [f"model.head_activation={our_activation(hub['hidden_act'])}", "model.pooler=tanh"]
+        return [f"model.head_activation={our_activation(hub['hidden_act'])}", f"model.pooler={self.pooler}"]
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         width = hub["hidden_size"]
@@ -144,7 +146,7 @@ class BertLike(ModelFamily):
             "head_bias": (True,),
             "tie_weights": (True,),
             "pooling": ("cls",),
-            "pooler": ("tanh",),
+            "pooler": (self.pooler,),
             "head_activation": (activation,),
         }
 
@@ -212,7 +214,7 @@ class RobertaLike(BertLike):
     def heading(self, hub: Hub) -> list[str]:
         """Return the overrides for the heads: the masked head has an exact GELU whatever the layers have."""
         del hub
-        return ["model.head_activation=gelu", "model.pooler=tanh"]
+        return ["model.head_activation=gelu", f"model.pooler={self.pooler}"]
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         return {**super().hub_config(model), "pad_token_id": self.defaults["pad_token_id"]}

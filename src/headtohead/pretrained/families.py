@@ -16,6 +16,8 @@ from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.convnext import ConvNextFamily
+from headtohead.pretrained.distilbert import DistilBertFamily
+from headtohead.pretrained.electra import ElectraFamily
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
@@ -48,6 +50,8 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MptFamily(),
     BertFamily(),
     RobertaFamily(),
+    DistilBertFamily(),
+    ElectraFamily(),
     ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),

@@ -1,0 +1,94 @@
+"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT with half the layers, and without sentence types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.head_names import HeadName
+from headtohead.pretrained.bert_like import BertLike
+from headtohead.pretrained.model_description import Model
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
+
+_LAYER = (
+    ("mixer.query", "attention.q_lin"),
+    ("mixer.key", "attention.k_lin"),
+    ("mixer.value", "attention.v_lin"),
+    ("mixer.output", "attention.out_lin"),
+    ("wiring.norms.0", "sa_layer_norm"),
+    ("feedforward.up", "ffn.lin1"),
+    ("feedforward.down", "ffn.lin2"),
+    ("wiring.norms.1", "output_layer_norm"),
+)
+_FIELDS = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "hidden_dim": "intermediate_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
+"""Its names of fields, and BERT's."""
+
+
+class DistilBertFamily(BertLike):
+    """Norms have one epsilon, and the layer between pooling and classes a ReLU."""
+
+    model_type = "distilbert"
+    architectures: ClassVar[Architectures] = {
+        "DistilBertForMaskedLM": "masked_language_model",
+        "DistilBertForSequenceClassification": "classifier",
+        "DistilBertForTokenClassification": "tagger",
+        "DistilBertForQuestionAnswering": "span",
+        "DistilBertForMultipleChoice": None,
+        "DistilBertModel": None,
+    }
+    prefix = "distilbert."
+    heads = ("vocab_", "pre_classifier.", "classifier.", "qa_outputs.")
+    synonyms = _FIELDS
+    accepts: ClassVar[Accepted] = {"tie_word_embeddings": (True,)}
+    pooler = "relu"
+
+    def complete(self, config: Mapping[str, Any]) -> Hub:
+        """Complete the configuration with what is no field of it."""
+        return {**super().complete(config), "type_vocab_size": 0, "layer_norm_eps": 1e-12}
+
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
+        there = f"{self.prefix}embeddings"
+        yield Renamed("embedding.weight", f"{there}.word_embeddings.weight")
+        yield Renamed("stack.positions.0.table.weight", f"{there}.position_embeddings.weight")
+        yield from renamed("stack.embedding_norm", f"{there}.LayerNorm")
+        for layer in range(hub["num_hidden_layers"]):
+            for our_name, their_name in _LAYER:
+                yield from renamed(
+                    f"stack.blocks.{layer}.{our_name}", f"{self.prefix}transformer.layer.{layer}.{their_name}"
+                )
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
+        del hub
+        if head == "masked_language_model":
+            yield from renamed("head.dense", "vocab_transform")
+            yield from renamed("head.norm", "vocab_layer_norm")
+            yield Renamed("head.bias", "vocab_projector.bias")
+        elif head == "classifier":
+            yield from renamed("head.pooler.dense", "pre_classifier")
+            yield from renamed("head.linear", "classifier")
+        elif head == "tagger":
+            yield from renamed("head.linear", "classifier")
+        elif head == "span":
+            yield from renamed("head.linear", "qa_outputs")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {"vocab_projector.weight": f"{self.prefix}embeddings.word_embeddings.weight"}
+
+    def words(self, model: Model) -> Mapping[str, Any]:
+        return {**super().words(model), "num_segments": (0, None), "norm.eps": (1e-12,)}
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        config = super().hub_config(model)
+        del config["type_vocab_size"], config["layer_norm_eps"]
+        theirs = {ours: name for name, ours in _FIELDS.items()}
+        return {theirs.get(name, name): value for name, value in config.items()}

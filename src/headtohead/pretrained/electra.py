@@ -1,0 +1,71 @@
+"""ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555): BERT that was trained to find replaced tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.head_names import HeadName
+from headtohead.pretrained.bert_like import BertLike
+from headtohead.pretrained.model_description import Describable, Model
+from headtohead.pretrained.model_family import Architectures, Hub, InexpressibleError
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
+
+
+class ElectraFamily(BertLike):
+    """The generator restores tokens; the discriminator is an encoder for other heads, its own left out. Its embeddings
+    are as wide as its layers, as in the published base and large ones."""
+
+    model_type = "electra"
+    architectures: ClassVar[Architectures] = {
+        "ElectraForMaskedLM": "masked_language_model",
+        "ElectraForSequenceClassification": "classifier",
+        "ElectraForTokenClassification": "tagger",
+        "ElectraForQuestionAnswering": "span",
+        "ElectraForPreTraining": None,
+        "ElectraForMultipleChoice": None,
+        "ElectraForCausalLM": None,
+        "ElectraModel": None,
+    }
+    prefix = "electra."
+    heads = ("generator_predictions.", "generator_lm_head.", "discriminator_predictions.", "classifier.", "qa_outputs.")
+    defaults: ClassVar[Hub] = {**BertLike.defaults, "embedding_size": 128}
+    pooler = "gelu"
+
+    def complete(self, config: Mapping[str, Any]) -> Hub:
+        hub = super().complete(config)
+        if hub["embedding_size"] != hub["hidden_size"]:
+            raise InexpressibleError(
+                f"its config.json has embedding_size={hub['embedding_size']} and hidden_size={hub['hidden_size']}, and "
+                "ours are the same: choose a base or large checkpoint"
+            )
+        return hub
+
+    def heading(self, hub: Hub) -> list[str]:
+        """Return the overrides for the heads, which have an exact GELU whatever the layers have."""
+        del hub
+        return ["model.head_activation=gelu", f"model.pooler={self.pooler}"]
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
+        del hub
+        if head == "masked_language_model":
+            yield from renamed("head.dense", "generator_predictions.dense")
+            yield from renamed("head.norm", "generator_predictions.LayerNorm")
+            yield Renamed("head.bias", "generator_lm_head.bias")
+        elif head == "classifier":
+            yield from renamed("head.pooler.dense", "classifier.dense")
+            yield from renamed("head.linear", "classifier.out_proj")
+        elif head == "tagger":
+            yield from renamed("head.linear", "classifier")
+        elif head == "span":
+            yield from renamed("head.linear", "qa_outputs")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {"generator_lm_head.weight": f"{self.prefix}embeddings.word_embeddings.weight"}
+
+    def words(self, model: Model) -> Describable:
+        return {**super().words(model), "head_activation": ("gelu",)}
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        return {**super().hub_config(model), "embedding_size": model["d_model"]}
