@@ -18,6 +18,10 @@ from transformers import (
     BertForTokenClassification,
     BigBirdForMaskedLM,
     ConvNextForImageClassification,
+    DistilBertForMaskedLM,
+    DistilBertForSequenceClassification,
+    ElectraForMaskedLM,
+    ElectraForSequenceClassification,
     LongformerForSequenceClassification,
     ModernBertForMaskedLM,
     RobertaForMaskedLM,
@@ -37,6 +41,8 @@ from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.checkpoint_writer import write_checkpoint
 from headtohead.pretrained.convnext import ConvNextFamily
+from headtohead.pretrained.distilbert import DistilBertFamily
+from headtohead.pretrained.electra import ElectraFamily
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
@@ -52,6 +58,8 @@ from parity.token_rows import LENGTH, pair_rows
 WIDE = ("model.d_model=24", "model.num_layers=2", "model.num_heads=3", "model.vocab_size=37", "model.max_length=16")
 POST = ("model/residual=post", "model.embedding_norm=true", "model.norm.eps=1e-12", "model.feedforward.multiple=1.5")
 BERT = ("model=encoder_only", *WIDE, *POST, "model.pooler=tanh", "model.num_classes=3")
+ONE_KIND = (*BERT, "model.num_segments=0", "model.pooler=relu")
+GELU = (*BERT, "model.pooler=gelu")
 SEQ2SEQ = ("task=seq2seq", "data=reverse", "model=encoder_decoder", *WIDE, "model.max_target_length=16")
 T5_PARTS = (
     "model/position=t5_bias", "model/norm=rms_norm", "model.scale_embedding=false", "model.feedforward.bias=false",
@@ -109,6 +117,12 @@ MODELS = {
     "BERT, tagging": Exported(BertFamily(), "tagger", BertForTokenClassification, BERT),
     "RoBERTa, masked LM": Exported(RobertaFamily(), "masked_language_model", RobertaForMaskedLM, BERT),
     "RoBERTa, classification": Exported(RobertaFamily(), "classifier", RobertaForSequenceClassification, BERT),
+    "DistilBERT, masked LM": Exported(DistilBertFamily(), "masked_language_model", DistilBertForMaskedLM, ONE_KIND),
+    "DistilBERT, classification": Exported(
+        DistilBertFamily(), "classifier", DistilBertForSequenceClassification, ONE_KIND
+    ),
+    "ELECTRA, masked LM": Exported(ElectraFamily(), "masked_language_model", ElectraForMaskedLM, GELU),
+    "ELECTRA, classification": Exported(ElectraFamily(), "classifier", ElectraForSequenceClassification, GELU),
     "ModernBERT, masked LM": Exported(ModernBertFamily(), "masked_language_model", ModernBertForMaskedLM, MODERN),
     "ModernBERT, biases, windows first": Exported(
         ModernBertFamily(),
@@ -158,7 +172,8 @@ def inputs(exported: Exported) -> tuple[Mapping[str, Tensor], Mapping[str, Tenso
         return {"pixel_values": images}, {"images": images}
     theirs, ours = pair_rows()
     if exported.head != "language_model":
-        return theirs, ours
+        one_kind = "model.num_segments=0" in exported.overrides
+        return {name: tensor for name, tensor in theirs.items() if not (one_kind and name == "token_type_ids")}, ours
     source = {name: tensor for name, tensor in theirs.items() if name != "token_type_ids"}
     target = theirs["input_ids"].flip(1)[:, : LENGTH - 3]
     own = {"tokens": ours["tokens"], "valid": ours["valid"], "decoder_tokens": target}
