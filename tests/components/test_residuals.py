@@ -46,6 +46,11 @@ def sandwich(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: lis
     return x + n[3](g(n[1](x)))
 
 
+def reordered(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    x = x + n[0](f(x))
+    return x + n[1](g(x))
+
+
 def parallel(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
     return x + f(n[0](x)) + g(n[0](x))
 
@@ -98,7 +103,7 @@ def hyper_connections(wiring: HyperConnections, x: Tensor, f: Callable, g: Calla
     return torch.cat(streams, -1)
 
 
-ALL = (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm, none, sphere, hyper_connections)
+ALL = (pre, post, sandwich, reordered, parallel, rezero, layer_scale, deepnorm, none, sphere, hyper_connections)
 EQUATIONS: dict[str, Callable[..., Tensor]] = {f.__name__: f for f in ALL}
 
 

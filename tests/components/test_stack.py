@@ -139,8 +139,8 @@ def test_drop_path_grows_linearly_with_depth() -> None:
 
 @pytest.mark.parametrize(
     ("residual", "has_norm"),
-    [("pre", True), ("sandwich", True), ("parallel", True), ("layer_scale", True), ("post", False), ("rezero", False),
-     ("deepnorm", False)],
+    [("pre", True), ("sandwich", True), ("reordered", True), ("parallel", True), ("layer_scale", True),
+     ("post", False), ("rezero", False), ("deepnorm", False)],
 )  # fmt: skip
 def test_a_final_norm_is_there_where_the_stream_leaves_unnormed(residual: str, has_norm: bool) -> None:
     assert (stack(residual=residual).final_norm is not None) == has_norm

@@ -18,13 +18,19 @@ VARIANTS: dict[str, list[dict]] = {
     "softmax_attention": [
         {"num_kv_heads": 2, "bias": False},
         {"num_kv_heads": 1, "qk_norm": True, "scale": 0.1},
+        {"num_kv_heads": 2, "qk_norm": True, "qk_norm_over": "all"},
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
     "forgetting_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
-    "differential_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True, "subtracted": 0.3}],
+    "differential_attention": [
+        {"num_kv_heads": 2, "head_width": 6, "qk_norm": True, "qk_norm_over": "all", "subtracted": 0.3}
+    ],
     "gated_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
     "sink_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
-    "sliding_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
+    "sliding_window": [
+        {"window": 3},
+        {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True, "qk_norm_over": "all"},
+    ],
     "longformer": [{"window": 3, "num_global": 2}],
     "bigbird": [{"block_size": 2, "num_random": 1}],
     "strided": [{"window": 2, "stride": 3, "dilation": 2}],

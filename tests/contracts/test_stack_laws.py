@@ -125,7 +125,8 @@ def excepted(law: Law, combination: Combination) -> bool:
     _, local, _, _, residual, feedforward = combination.choices
     if law is equivalence_laws.autocast:
         return feedforward in OPTIONS
-    shared = (local, residual) == ("token_shift", "parallel") or (combination.cross, residual) == ("luong", "sandwich")
+    normed = combination.cross == "luong" and residual in ("sandwich", "reordered")
+    shared = (local, residual) == ("token_shift", "parallel") or normed
     return law is cost_laws.declared_activations and shared
 
 

@@ -144,7 +144,10 @@ SIZES = [
 STACKS = [
     *(f"model/position={name}" for name in ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "shaw")),
     *(f"model/norm={name}" for name in ("rms_norm", "batch_norm", "adaptive")),
-    *(f"model/residual={name}" for name in ("post", "sandwich", "parallel", "rezero", "layer_scale", "deepnorm")),
+    *(
+        f"model/residual={name}"
+        for name in ("post", "sandwich", "reordered", "parallel", "rezero", "layer_scale", "deepnorm")
+    ),
     *(f"model/initialisation={name}" for name in ("gpt2", "xavier", "t5")),
 ]
 STEPS = [

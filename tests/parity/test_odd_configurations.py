@@ -51,6 +51,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
                   "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
     "Qwen3, odd width, head_dim apart, biases": ("qwen3", {**LAYERS, **APART, "attention_bias": True}),
+    "OLMo 2, multi-query, biases of attention, tied, eps": (
+        "olmo2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "rms_norm_eps": 1e-2,
+                  "attention_bias": True, "tie_word_embeddings": True}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,

@@ -39,6 +39,8 @@ FORMS = {
                 "model.feedforward.activation=silu", "model.tie_weights=false"],
     "qwen2": [*LLAMA, "model.mixer.bias=true", "model.mixer.output_bias=false"],
     "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
+    "olmo2": [*LLAMA, "model/residual=reordered", "model.mixer.qk_norm=true", "model.mixer.qk_norm_over=all",
+              "model.mixer.num_kv_heads=2"],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],
     "gpt_neox": [*PARALLEL, "model.residual.shared_norm=false", "model.position.fraction=0.5"],

@@ -40,8 +40,8 @@ class Routing(FieldGroup):
     z_weight: NotNegative = 0.001
 
     def check(self) -> None:
-        """Raise UsageError where a token has more experts than there are, an expert has no room, or the task's loss does
-        not reach the router."""
+        """Raise UsageError where a token has more experts than there are, an expert has no room, or the router gets no
+        gradient of the task."""
         if not 1 <= self.experts_per_token <= self.num_experts:
             raise UsageError(
                 f"experts_per_token={self.experts_per_token} must be between 1 and num_experts={self.num_experts}: "

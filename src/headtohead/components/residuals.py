@@ -174,6 +174,21 @@ class Sandwich(NormedResidual):
         return x
 
 
+class Reordered(NormedResidual):
+    """x + norm(f(x)): the norm behind the sublayer and before the sum, as in OLMo 2 (2024,
+    https://arxiv.org/abs/2501.00656)."""
+
+    no_mup_rule = ""
+    needs_final_norm = True
+
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
+    ) -> Float[Tensor, "B L D"]:
+        for norm, sublayer in zip(norms, sublayers, strict=True):
+            x = x + self.drop(norm(sublayer(x)))
+        return x
+
+
 class Parallel(NormedResidual):
     """x + f(norm(x)) + g(norm(x)): all sublayers read the same stream through one norm, as in GPT-J and PaLM
     (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311); without `shared_norm` each has its own (GPT-NeoX)."""

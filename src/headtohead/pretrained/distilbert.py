@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT with half the layers, and without sentence types."""
+"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT of half the layers, without sentence types."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DistilBertFamily(BertLike):
     pooler = "relu"
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
-        """Complete the configuration with what is no field of it."""
+        """Complete the configuration with what all its models share."""
         return {**super().complete(config), "type_vocab_size": 0, "layer_norm_eps": 1e-12}
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:

@@ -30,6 +30,7 @@ from headtohead.pretrained.mistral import MistralFamily, MixtralFamily
 from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
+from headtohead.pretrained.olmo2 import Olmo2Family
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
 from headtohead.pretrained.swin import SwinFamily
@@ -43,6 +44,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MixtralFamily(),
     Qwen2Family(),
     Qwen3Family(),
+    Olmo2Family(),
     Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),

@@ -50,6 +50,7 @@ class LlamaFamily(ModelFamily):
     accepts: ClassVar[Accepted] = {"pretraining_tp": (1,), "is_causal": (True,)}
     default_base: ClassVar[float] = 10000.0
     feedforward_choice: ClassVar[str] = "swiglu"
+    residual: ClassVar[str] = "pre"
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "norm": "RmsNorm",
@@ -65,7 +66,7 @@ class LlamaFamily(ModelFamily):
         return [
             "model=decoder_only",
             "model/norm=rms_norm",
-            "model/residual=pre",
+            f"model/residual={self.residual}",
             f"model/feedforward={self.feedforward_choice}",
             *self.mixer_overrides(hub),
             *rotary_overrides(hub, base=self.default_base, width=of_head),
@@ -105,10 +106,14 @@ class LlamaFamily(ModelFamily):
         """Yield the weights of one layer."""
         yield Renamed(f"{ours}.wiring.norms.0.scale.weight", f"{theirs}.input_layernorm.weight")
         yield Renamed(f"{ours}.wiring.norms.1.scale.weight", f"{theirs}.post_attention_layernorm.weight")
+        yield from self.attention(hub, ours, theirs)
+        yield from self.feedforward(hub, ours, theirs)
+
+    def attention(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        """Yield the weights of a layer's projections."""
         for name in ("query", "key", "value", "output"):
             kinds = ("weight", "bias") if name in self.biased(hub) else ("weight",)
             yield from renamed(f"{ours}.mixer.{name}", f"{theirs}.self_attn.{name[0]}_proj", kinds)
-        yield from self.feedforward(hub, ours, theirs)
 
     def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
         """Yield the weights of a layer's feed-forward."""

@@ -123,6 +123,5 @@ class DifferentialAttention(SoftmaxAttention):
             takes = groups == heads or takes_groups(query.device, query.bytes_per_element, has_bias=has_bias)
             keys_and_values = 3 * groups * self.head_width if takes else 4 * inner
             saved, of_four_bytes = after + n * (3 * inner + keys_and_values), of_four_bytes + 2 * n * heads
-        if self.query_norm is not None:
-            saved, of_four_bytes = saved + n * (heads + groups) * self.head_width, of_four_bytes + n * (heads + groups)
-        return saved * query.bytes_per_element + 4 * of_four_bytes
+        normed, divisors = self.saved_by_norms(n)
+        return (saved + normed) * query.bytes_per_element + 4 * (of_four_bytes + divisors)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -114,6 +114,10 @@ class KeyValueState(State):
         return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
 
 
+NormedHeads = Literal["head", "all"]
+"""The channels that a norm of queries or keys takes together: those of one head, or of all heads."""
+
+
 @dataclass(frozen=True)
 class AttentionHeads(FieldGroup):
     """The heads of softmax attention: how many share keys and values, and how they are projected, normalised and
@@ -125,11 +129,27 @@ class AttentionHeads(FieldGroup):
     output_bias: bool | None = None
     qk_norm: bool = False
     qk_norm_eps: Positive = 1e-6
+    qk_norm_over: NormedHeads = "head"
     scale: Positive | None = None
 
-    def norm(self, width: int) -> RmsScale | None:
+    def norm(self, num_heads: int, width: int) -> RmsScale | None:
         """Return the norm of queries, or of keys, where they have one."""
-        return RmsScale(width, eps=self.qk_norm_eps) if self.qk_norm else None
+        if self.qk_norm_over not in get_args(NormedHeads):
+            raise UsageError(
+                f"qk_norm_over={self.qk_norm_over} is unknown: choose one of {', '.join(get_args(NormedHeads))}"
+            )
+        if not self.qk_norm:
+            return None
+        over_all = self.qk_norm_over == "all"
+        return (RmsOverHeads if over_all else RmsScale)(num_heads * width if over_all else width, eps=self.qk_norm_eps)
+
+
+class RmsOverHeads(RmsScale):
+    """x / rms(x) * weight over all heads of a token together, as OLMo 2 norms queries and keys
+    (https://arxiv.org/abs/2501.00656)."""
+
+    def forward(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L K"]:
+        return split_heads(super().forward(merge_heads(x)), x.shape[-1])
 
 
 class SoftmaxAttention(Mixer, HasAttentionMaps):
@@ -166,7 +186,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=heads.bias)
         self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=heads.bias)
         self.output = ResidualLinear(num_heads * width, d_model, bias=output_bias)
-        self.query_norm, self.key_norm = heads.norm(width), heads.norm(width)
+        self.query_norm, self.key_norm = (heads.norm(number, width) for number in (num_heads, self.num_kv_heads))
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
         """Return the kernel of scaled_dot_product_attention."""
@@ -342,6 +362,13 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
             saved, of_four_bytes = 2 * queries * wide, queries * heads
             saved += (n * inner if channels else 0) + (query.biased_heads * n * (n + keys) if keys else 0)
         saved += n * self.d_model + 2 * (n + keys) * shared
-        if self.query_norm is not None:
-            saved, of_four_bytes = saved + n * (heads + groups) * self.head_width, of_four_bytes + n * (heads + groups)
-        return saved * query.bytes_per_element + 4 * of_four_bytes
+        normed, divisors = self.saved_by_norms(n)
+        return (saved + normed) * query.bytes_per_element + 4 * (of_four_bytes + divisors)
+
+    def saved_by_norms(self, length: int) -> tuple[int, int]:
+        """Return what the norms of queries and keys save of a row: elements of their inputs, and divisors of four
+        bytes."""
+        if self.query_norm is None:
+            return 0, 0
+        heads = self.num_heads + self.num_kv_heads
+        return length * heads * self.head_width, length * (2 if isinstance(self.query_norm, RmsOverHeads) else heads)

@@ -196,10 +196,9 @@ class SparseAttention(SoftmaxAttention):
     def costs(self, query: CostQuery) -> Costs:
         n, d = query.length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
-        normed = self.query_norm is not None
         saved, of_four_bytes = self.saved_elements(query)
-        saved += n * d + (n * (inner + kv) if normed else 0)
-        of_four_bytes += n * (self.num_heads + self.num_kv_heads) if normed else 0
+        normed, divisors = self.saved_by_norms(n)
+        saved, of_four_bytes = saved + n * d + normed, of_four_bytes + divisors
         return Costs.of(
             self,
             forward_flops=2 * n * d * (2 * inner + 2 * kv) + 4 * self.num_pairs(n) * inner,
