@@ -60,6 +60,10 @@ MODELS: dict[str, PublishedModel] = {
     "qwen2": PublishedModel("Qwen2", _GROUPED, old={**_ROTARY, "attention_bias": False}),
     "qwen3": PublishedModel("Qwen3", {**_GROUPED, "head_dim": 12}, old=_ROTARY),
     "olmo2": PublishedModel("Olmo2", _GROUPED, old={**_ROTARY, "head_dim": 12, "mlp_bias": True}),
+    "diffllama": PublishedModel(
+        "DiffLlama", {**_LLAMA, "num_attention_heads": 4, "num_key_value_heads": 2},
+        old={**_ROTARY, "mlp_bias": True, "head_dim": 12},
+    ),
     "lfm2": PublishedModel(
         "Lfm2", {**_GROUPED, "layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
         old={**_ROTARY, "full_attn_idxs": [0], "tie_embedding": False, "block_ff_dim": 24, "layer_types": None,

@@ -54,6 +54,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "OLMo 2, multi-query, biases of attention, tied, eps": (
         "olmo2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "rms_norm_eps": 1e-2,
                   "attention_bias": True, "tie_word_embeddings": True}),
+    "DiffLlama, head_dim apart, biases of attention, tied, eps": (
+        "diffllama", {**LAYERS, "hidden_size": 21, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 10,
+                      "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": True}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,

@@ -23,6 +23,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.config.build import fitted, make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.data.row_formats.text_source import TextSource
+from headtohead.pretrained.diffllama import subtracted
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
 from headtohead.pretrained.model_family import InexpressibleError
@@ -41,6 +42,13 @@ FORMS = {
     "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
     "olmo2": [*LLAMA, "model/residual=reordered", "model.mixer.qk_norm=true", "model.mixer.qk_norm_over=all",
               "model.mixer.num_kv_heads=2"],
+    "diffllama": [
+        *LLAMA[:2], "model.feedforward.bias=false", "model.pattern=[layer_0,layer_1]",
+        *(f"+model/mixer@model.mixers.layer_{layer}=differential_attention" for layer in (0, 1)),
+        *(f"model.mixers.layer_{layer}.bias=false" for layer in (0, 1)),
+        *(f"model.mixers.layer_{layer}.subtracted={subtracted(layer)}" for layer in (0, 1)),
+        *(f"model.mixers.layer_{layer}.norm_eps=${{model.norm.eps}}" for layer in (0, 1)),
+    ],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],
     "gpt_neox": [*PARALLEL, "model.residual.shared_norm=false", "model.position.fraction=0.5"],

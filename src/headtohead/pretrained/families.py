@@ -16,6 +16,7 @@ from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.convnext import ConvNextFamily
+from headtohead.pretrained.diffllama import DiffLlamaFamily
 from headtohead.pretrained.distilbert import DistilBertFamily
 from headtohead.pretrained.electra import ElectraFamily
 from headtohead.pretrained.gpt2 import Gpt2Family
@@ -45,6 +46,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Qwen2Family(),
     Qwen3Family(),
     Olmo2Family(),
+    DiffLlamaFamily(),
     Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import Hub, InexpressibleError
@@ -31,3 +32,10 @@ def mixer_paths(model: Model) -> list[str]:
     pattern = model.get("pattern") or ()
     paths = [f"mixers.{name}" for name in pattern] or ["mixer"]
     return [paths[layer % len(paths)] for layer in range(model["num_layers"])]
+
+
+def mixer_node(model: Model, path: str) -> Mapping[str, Any]:
+    """Return the configuration of the mixer at one of these paths."""
+    slot, _, name = path.partition(".")
+    node: Mapping[str, Any] = model[slot][name] if name else model[slot]
+    return node

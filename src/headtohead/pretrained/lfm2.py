@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.layer_patterns import listed_kinds, mixer_paths, pattern_override
+from headtohead.pretrained.layer_patterns import listed_kinds, mixer_node, mixer_paths, pattern_override
 from headtohead.pretrained.model_description import Describable, Model, check_describable, described
 from headtohead.pretrained.model_family import (
     Accepted,
@@ -190,7 +190,7 @@ _MIXER_PIECES = {_ATTENTION: _attention_pieces, _CONVOLUTION: _convolution_piece
 
 def _only(model: Model, paths: list[str]) -> Mapping[str, Any]:
     """Return the configuration of the mixers at these paths, which must agree; nothing where there are none."""
-    nodes = [model["mixers"][path.removeprefix("mixers.")] if "." in path else model[path] for path in paths]
+    nodes = [mixer_node(model, path) for path in paths]
     if any(node != nodes[0] for node in nodes):
         raise InexpressibleError(
             f"the mixers {', '.join(paths)} differ in their fields, and lfm2 has one setting for all of a kind: give "

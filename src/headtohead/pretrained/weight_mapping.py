@@ -124,6 +124,31 @@ class OffsetRows(OneToOneMapping):
 
 
 @dataclass(frozen=True)
+class StackedVectors(WeightMapping):
+    """One weight of ours, whose first axes count vectors of theirs."""
+
+    our_name: str
+    their_names: tuple[str, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        return (self.our_name,)
+
+    @property
+    def theirs(self) -> tuple[str, ...]:
+        return self.their_names
+
+    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
+        vectors = torch.stack([theirs[name] for name in self.their_names])
+        return {self.our_name: vectors.unflatten(0, self.axes)}
+
+    def give(self, ours: Mapping[str, Tensor]) -> Weights:
+        vectors = ours[self.our_name].flatten(0, len(self.axes) - 1)
+        return dict(zip(self.their_names, vectors.unbind(0), strict=True))
+
+
+@dataclass(frozen=True)
 class FusedWeights(WeightMapping):
     """Several weights of ours as one of theirs."""
 
