@@ -196,7 +196,7 @@ def _compared(
     for piece in pieces:
         if any(name in case.constants for name in piece.theirs):
             continue
-        for name, wished in piece.take({name: gradients[name] for name in piece.theirs}).items():
+        for name, wished in piece.take_gradients({name: gradients[name] for name in piece.theirs}).items():
             gradient = own[name]
             assert gradient is not None, name
             worst = max(worst, float((gradient - wished).abs().max() / wished.abs().max().clamp(min=1.0)))

@@ -64,6 +64,12 @@ MODELS: dict[str, PublishedModel] = {
         "DiffLlama", {**_LLAMA, "num_attention_heads": 4, "num_key_value_heads": 2},
         old={**_ROTARY, "mlp_bias": True, "head_dim": 12},
     ),
+    "gemma3_text": PublishedModel(
+        "Gemma3", {**_GROUPED, "head_dim": 8, "query_pre_attn_scalar": 12, "sliding_window": 5,
+                   "layer_types": ["sliding_attention", "full_attention"]},
+        old={**_ROTARY, "rope_local_base_freq": 7.0, "sliding_window_pattern": 2, "layer_types": None,
+             "rope_parameters": None},
+    ),
     "lfm2": PublishedModel(
         "Lfm2", {**_GROUPED, "layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
         old={**_ROTARY, "full_attn_idxs": [0], "tie_embedding": False, "block_ff_dim": 24, "layer_types": None,
@@ -149,7 +155,12 @@ def reference_class(model: PublishedModel) -> Any:
 
 def reference_config(model: PublishedModel) -> Any:
     """Return its small configuration."""
-    return getattr(transformers, f"{model.reference}Config")(**model.config)
+    return config_class(model)(**model.config)
+
+
+def config_class(model: PublishedModel) -> Any:
+    """Return the class of its configuration."""
+    return getattr(transformers, "Gemma3TextConfig" if model.reference == "Gemma3" else f"{model.reference}Config")
 
 
 def rows(model: PublishedModel) -> Iterator[tuple[Inputs, Inputs, Tensor]]:

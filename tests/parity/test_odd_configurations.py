@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from torch import Tensor
 from transformers.models.bloom import modeling_bloom
 
@@ -15,7 +14,7 @@ from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.model_family import ModelFamily
 from parity.experts_in_memory import InMemory
 from parity.parity import Case, check
-from parity.published_models import MODELS, PublishedModel, reference_class
+from parity.published_models import MODELS, PublishedModel, config_class, reference_class
 from parity.test_decoder_parity import exact_gelu
 from parity.test_encoder_decoder_parity import both_sides, untied
 from parity.test_swin_parity import name_on_disk as swin_name_on_disk
@@ -57,6 +56,12 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "DiffLlama, head_dim apart, biases of attention, tied, eps": (
         "diffllama", {**LAYERS, "hidden_size": 21, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 10,
                       "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": True}),
+    "Gemma 3, biases of attention, untied, windows of 3 tokens, eps": (
+        "gemma3_text", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
+                        "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False,
+                        "sliding_window": 3, "layer_types": ["sliding_attention", "sliding_attention",
+                                                             "full_attention"],
+                        "query_pre_attn_scalar": 7}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,
@@ -158,7 +163,7 @@ def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
     kind, fields = ODD[name]
     model, family = MODELS[kind], family_of(kind)
     fields = {key: value for key, value in fields.items() if kind not in NO_EAGER or key not in EAGER}
-    config = getattr(transformers, f"{model.reference}Config")(**fields)
+    config = config_class(model)(**fields)
     theirs, ours, scored = rows(model, fields.get("num_channels", 3), fields.get("type_vocab_size", 1))
     case = Case(
         family, untied if kind == "t5" else reference_class(model), config, theirs, ours, head=model.head,

@@ -19,6 +19,7 @@ from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.diffllama import DiffLlamaFamily
 from headtohead.pretrained.distilbert import DistilBertFamily
 from headtohead.pretrained.electra import ElectraFamily
+from headtohead.pretrained.gemma3 import Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
@@ -47,6 +48,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Qwen3Family(),
     Olmo2Family(),
     DiffLlamaFamily(),
+    Gemma3Family(),
     Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),

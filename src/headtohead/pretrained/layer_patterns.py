@@ -7,6 +7,7 @@ from typing import Any
 
 from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import Hub, InexpressibleError
+from headtohead.pretrained.rotary_config import rotary_kind
 
 
 def listed_kinds(hub: Hub, mixers: Mapping[str, str]) -> list[str]:
@@ -39,3 +40,26 @@ def mixer_node(model: Model, path: str) -> Mapping[str, Any]:
     slot, _, name = path.partition(".")
     node: Mapping[str, Any] = model[slot][name] if name else model[slot]
     return node
+
+
+def shared_fields(model: Model, paths: Sequence[str], form: str) -> dict[str, Any]:
+    """Return the fields of the mixers at these paths, which must agree where several have one."""
+    fields: dict[str, Any] = {}
+    for path in dict.fromkeys(paths):
+        for field, value in mixer_node(model, path).items():
+            if field != "_target_" and fields.setdefault(field, value) != value:
+                raise InexpressibleError(
+                    f"the mixers of model.pattern have {field}={fields[field]} and {field}={value}, and {form} has one "
+                    "for all: give all the same"
+                )
+    return fields
+
+
+def base_of_layers(hub: Hub, kind: str, default: float) -> float:
+    """Return the base of the rotary positions of these layers, as `rope_parameters` has it by their kind."""
+    rope = {"rope_theta": default, **((hub["rope_parameters"] or {}).get(kind) or {})}
+    if rotary_kind(rope) != "default":
+        raise InexpressibleError(
+            f"its rotary scaling {rotary_kind(rope)} is not supported in this family: choose a checkpoint without one"
+        )
+    return float(rope["rope_theta"])

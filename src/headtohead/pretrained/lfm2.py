@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.layer_patterns import listed_kinds, mixer_node, mixer_paths, pattern_override
+from headtohead.pretrained.layer_patterns import listed_kinds, mixer_paths, pattern_override, shared_fields
 from headtohead.pretrained.model_description import Describable, Model, check_describable, described
 from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
-    InexpressibleError,
     ModelFamily,
     feedforward_width,
     flag,
@@ -121,8 +120,10 @@ class Lfm2Family(ModelFamily):
         paths = mixer_paths(model)
         check_describable(model, self.model_type, _words(model, paths))
         kinds = {path: _CLASSES[described(model, path)] for path in paths}
-        attention = _only(model, [path for path, kind in kinds.items() if kind == _ATTENTION])
-        convolution = _only(model, [path for path, kind in kinds.items() if kind == _CONVOLUTION])
+        attention = shared_fields(model, [path for path, kind in kinds.items() if kind == _ATTENTION], self.model_type)
+        convolution = shared_fields(
+            model, [path for path, kind in kinds.items() if kind == _CONVOLUTION], self.model_type
+        )
         heads = model["num_heads"]
         return {
             "model_type": self.model_type,
@@ -186,17 +187,6 @@ def _convolution_pieces(hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapp
 
 
 _MIXER_PIECES = {_ATTENTION: _attention_pieces, _CONVOLUTION: _convolution_pieces}
-
-
-def _only(model: Model, paths: list[str]) -> Mapping[str, Any]:
-    """Return the configuration of the mixers at these paths, which must agree; nothing where there are none."""
-    nodes = [mixer_node(model, path) for path in paths]
-    if any(node != nodes[0] for node in nodes):
-        raise InexpressibleError(
-            f"the mixers {', '.join(paths)} differ in their fields, and lfm2 has one setting for all of a kind: give "
-            "all the same"
-        )
-    return nodes[0] if nodes else {}
 
 
 def _words(model: Model, paths: list[str]) -> Describable:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.layer_patterns import listed_kinds, mixer_paths, pattern_override
+from headtohead.pretrained.layer_patterns import base_of_layers, listed_kinds, mixer_paths, pattern_override
 from headtohead.pretrained.model_description import (
     Describable,
     Model,
@@ -26,7 +26,6 @@ from headtohead.pretrained.model_family import (
     our_activation,
     their_activation,
 )
-from headtohead.pretrained.rotary_config import rotary_kind
 from headtohead.pretrained.weight_mapping import FusedInBlocks, Renamed, WeightMapping, renamed
 
 _EVERYTHING, _WINDOW = "full_attention", "sliding_attention"
@@ -79,7 +78,10 @@ class ModernBertFamily(ModelFamily):
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         del head
         width, kinds = hub["hidden_size"], layer_kinds(hub)
-        bases = {kind: _base(hub, kind) for kind in _MIXERS}
+        bases = {
+            kind: base_of_layers(hub, kind, hub[field])
+            for kind, field in ((_EVERYTHING, "global_rope_theta"), (_WINDOW, "local_rope_theta"))
+        }
         attention, norm = flag(hub["attention_bias"]), hub["norm_eps"]
         local_base = bases[_WINDOW] if _WINDOW in kinds else "null"
         return [
@@ -193,16 +195,6 @@ def _each_side(hub: Hub) -> int:
     if type(both) is not int or both < 2:
         raise InexpressibleError(f"its config.json has local_attention={both}, which must be at least 2: correct it")
     return both // 2
-
-
-def _base(hub: Hub, kind: str) -> float:
-    default = hub["global_rope_theta" if kind == _EVERYTHING else "local_rope_theta"]
-    rope = {"rope_theta": default, **((hub["rope_parameters"] or {}).get(kind) or {})}
-    if rotary_kind(rope) != "default":
-        raise InexpressibleError(
-            f"its rotary scaling {rotary_kind(rope)} is not supported in this family: choose a checkpoint without one"
-        )
-    return float(rope["rope_theta"])
 
 
 def _kinds(bias: bool) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ Weights = dict[str, Tensor]
 class WeightMapping(ABC):
     """Some of our weights, and those of a checkpoint that hold the same numbers in another order.
 
-    `give` undoes `take`. Both only move numbers, so that they map gradients as they map weights.
+    `give` undoes `take`. Most only move numbers, so that they map gradients as they map weights.
     """
 
     @property
@@ -38,6 +38,10 @@ class WeightMapping(ABC):
     @abstractmethod
     def give(self, ours: Mapping[str, Tensor]) -> Weights:
         """Return their weights from ours."""
+
+    def take_gradients(self, theirs: Mapping[str, Tensor]) -> Weights:
+        """Return the gradients of our weights from those of theirs."""
+        return self.take(theirs)
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,19 @@ class Renamed(OneToOneMapping):
 
     def to_theirs(self, tensor: Tensor) -> Tensor:
         return tensor
+
+
+class OneAbove(OneToOneMapping):
+    """A gain that a file holds as its difference from 1."""
+
+    def to_ours(self, tensor: Tensor) -> Tensor:
+        return tensor + 1
+
+    def to_theirs(self, tensor: Tensor) -> Tensor:
+        return tensor - 1
+
+    def take_gradients(self, theirs: Mapping[str, Tensor]) -> Weights:
+        return {self.our_name: theirs[self.their_name]}
 
 
 def renamed(ours: str, theirs: str, kinds: Sequence[str] = ("weight", "bias")) -> Iterator[WeightMapping]:
