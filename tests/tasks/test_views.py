@@ -10,9 +10,11 @@ import torch
 
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
+from headtohead.errors import UsageError
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
-from small_batches import LANGUAGE, language_batch
+from headtohead.tasks.multi_token_prediction import MultiTokenPrediction
+from small_batches import LANGUAGE, NEXT, language_batch, sentence_pair_batch
 from small_models import exact_model, small_model
 
 
@@ -43,6 +45,20 @@ class TestCausalView:
         tokens, targets = torch.tensor([[7, 8, 9]]), torch.tensor([[IGNORED, IGNORED, 4]])
         batch = Batch(rows=torch.arange(1), tokens=tokens, targets=targets)
         assert CausalLanguageModelling().view(batch, seed=0, epoch=0) is batch
+
+    @pytest.mark.parametrize("task", [CausalLanguageModelling, MultiTokenPrediction])
+    def test_a_labelled_text_is_read_as_the_text_without_its_label(self, task: type[CausalLanguageModelling]) -> None:
+        labelled = sentence_pair_batch()
+        text = replace(labelled, targets=None)
+        seen = task().bind(replace(NEXT, num_classes=None)).view(labelled, seed=0, epoch=0)
+        usual = task().bind(LANGUAGE).view(text, seed=0, epoch=0)
+        assert labelled.targets is not None and labelled.targets.ndim == 1
+        for name in ("tokens", "targets", "valid", "token_types"):
+            assert torch.equal(getattr(seen, name), getattr(usual, name)), name
+
+    def test_labelled_texts_have_no_bits_per_byte_to_be_judged_by(self) -> None:
+        with pytest.raises(UsageError, match="labelled texts do not count: choose loss"):
+            CausalLanguageModelling(monitor="bits_per_byte").bind(NEXT)
 
     def test_bits_per_byte_divide_the_loss_by_the_text_behind_the_targets(self) -> None:
         task, model = CausalLanguageModelling().bind(LANGUAGE), exact_model("decoder_only").eval()

@@ -65,6 +65,8 @@ class CausalLanguageModelling(TokenPrediction):
         self._blind_rows: dict[str, float] = {}
         self.has_answers = False
         """Whether the data determines which targets count."""
+        self.has_labels = False
+        """Whether the targets of rows are labels of whole texts, which are left out here."""
 
     def bind(self, spec: DataSpec) -> Task:
         if self.monitor in OF_ANSWERS and spec.num_scored is None:
@@ -76,7 +78,8 @@ class CausalLanguageModelling(TokenPrediction):
                 "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
                 "loss, token_accuracy, exact_match or last_accuracy."
             )
-        if self.monitor == BITS_PER_BYTE.name and spec.kind == "labelled_text":
+        self.has_labels = spec.kind == "labelled_text"
+        if self.monitor == BITS_PER_BYTE.name and self.has_labels:
             raise UsageError(
                 "task.monitor=bits_per_byte needs the bytes of each row, which labelled texts do not count: choose "
                 "loss, perplexity or token_accuracy."
@@ -86,7 +89,7 @@ class CausalLanguageModelling(TokenPrediction):
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
-        if batch.targets is not None and self.spec.kind == "language":
+        if batch.targets is not None and not self.has_labels:
             return batch
         if batch.tokens is None:
             raise UsageError("task=causal_lm reads tokens, and this data has none: choose data of kind language.")
