@@ -128,6 +128,14 @@ def test_each_recorded_condition_that_differs_is_named(path: str, value: Any) ->
         assert named(change, {"a": [], "b": [f"{path.removeprefix('config.')}=another"]}) == []
 
 
+@pytest.mark.parametrize("field", ["data", "tokenizer", "evaluation", "texts"])
+def test_a_hash_is_named_by_what_it_stands_for(field: str) -> None:
+    changed = runs({f"comparability.{field}": "0aff4502a5a72a70"})
+    (sentence,) = sentences_on(unlike_conditions(changed, [("b", "a")]))
+    assert "0aff4502" not in sentence and "comparability" not in sentence
+    assert sentence.startswith("b and a differ in these conditions: the ")
+
+
 def test_what_an_override_brings_about_is_part_of_the_arm() -> None:
     change = {"config.precision.name": "bf16-mixed", "comparability.precision": "bf16-mixed"}
     assert named(change, {"a": [], "b": ["precision=bf16-mixed"]}) == []

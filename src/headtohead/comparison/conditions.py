@@ -131,9 +131,22 @@ def sentences_on(unlike: Iterable[UnlikeConditions]) -> list[str]:
         groups.setdefault((one.baseline, one.conditions, one.arm_is_known), []).append(one.arm)
     return [
         f"{', '.join(arms)} and {baseline} differ in {'more than what makes them' if known else 'these conditions'}: "
-        + ", ".join(f"{condition.name} ({condition.arm} against {condition.baseline})" for condition in conditions)
+        + ", ".join(map(_in_words, conditions))
         for (baseline, conditions, known), arms in groups.items()
     ]
+
+
+_HASHES = {
+    "comparability.data": "the data as it was cut into rows",
+    "comparability.tokenizer": "the tokenizer",
+    "comparability.evaluation": "the rows of the evaluation",
+    "comparability.texts": "the texts of the evaluation",
+}
+"""What the hashes of a record stand for, which nobody reads."""
+
+
+def _in_words(condition: Condition) -> str:
+    return _HASHES.get(condition.name) or f"{condition.name} ({condition.arm} against {condition.baseline})"
 
 
 def _by_seed(records: Iterable[RunRecord]) -> dict[int, RunRecord]:

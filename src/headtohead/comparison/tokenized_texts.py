@@ -67,7 +67,10 @@ def instead(records: Sequence[RunRecord]) -> str:
 def tokenizers_sentence(records: Sequence[RunRecord]) -> str:
     """Describe how each tokenizer reads the test texts."""
     by_tokenizer = {record.comparability.tokenizer: record for record in records}
-    return f"read by different tokenizers: {'; '.join(sorted(map(_reading, by_tokenizer.values())))}"
+    readings = sorted(map(_reading, by_tokenizer.values()))
+    if len(set(readings)) == 1:
+        return f"read by different tokenizers, each {readings[0]}"
+    return f"read by different tokenizers: {'; '.join(readings)}"
 
 
 def read_in_part(records: Sequence[RunRecord]) -> str:

@@ -93,6 +93,12 @@ def test_arms_keep_a_look_of_their_own_however_many_there_are(findings: Comparis
     assert next(iter(looks)) == "arm3", "the baseline comes first"
 
 
+def test_an_arm_looks_alike_in_whatever_order_arms_are_listed(findings: ComparisonResults) -> None:
+    arms = tuple(replace(findings.arms[0], name=name) for name in ("post", "none", "pre", "rms"))
+    looks = [styles_of(replace(findings, arms=order, baseline="pre")) for order in (arms, arms[::-1])]
+    assert looks[0] == looks[1]
+
+
 def test_many_verdicts_are_lines_of_a_table_and_what_makes_all_exploratory_is_told_once(tmp_path: Path) -> None:
     result = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(10)}, num_seeds=3, steps=4, maps=False)
     unregistered = [replace(v, exploratory=True, reasons=("nothing was registered",)) for v in result.verdicts]

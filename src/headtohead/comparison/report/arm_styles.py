@@ -24,9 +24,10 @@ class ArmStyle:
 
 
 def styles_of(results: ComparisonResults) -> dict[str, ArmStyle]:
-    """Return the styles by arm, the baseline first: each has the colour of its name."""
+    """Return the styles by arm, the baseline's first: each has the colour of its name, and dash and marker by the order
+    of names, so that a study and a comparison of its runs look alike."""
     slots = colour_slots(arm.name for arm in results.arms)
-    others = [arm.name for arm in results.arms if arm.name != results.baseline]
+    others = sorted(arm.name for arm in results.arms if arm.name != results.baseline)
     ordered = [name for name in (results.baseline, *others) if name in slots]
     many = len(ordered) > NUM_COLOURS  # whose colours repeat: dashes and markers then go by the slot, too
     return {name: _style(slots[name], slots[name] if many else index) for index, name in enumerate(ordered)}
