@@ -27,7 +27,10 @@ SHAPES: dict[str, list[tuple[int, int]]] = {
 }
 """The shapes by name, where the second of two rows is padded."""
 TEXTS = [kind for kind, model in MODELS.items() if model.asks != "images"]
-FROM_THE_ROWS_START = {"gpt2": "position_ids", "bert": "position_ids", "big_bird": "position_ids", "bart": None}
+FROM_THE_ROWS_START = {
+    **dict.fromkeys(("gpt2", "bert", "distilbert", "electra", "big_bird"), "position_ids"),
+    "bart": None,
+}
 """Families whose reference counts places from the row's first token, padding or not, and what tells it otherwise."""
 OWN_WAY = {
     "rwkv": "reads padding as text",

@@ -21,7 +21,7 @@ from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe.attention_probe import Attention, attention_data, attention_of
 from headtohead.finished_runs.probe.position_encodings import fresh_model
 from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
-from headtohead.interpretability.layer_words import layer_words
+from headtohead.interpretability.layer_words import head_words, layer_words
 from headtohead.interpretability.montage import scale_of
 from headtohead.interpretability.receptive_field import RequestedMaps
 
@@ -133,7 +133,7 @@ class ProbedAttention(Result, Attention):
         panels = figure.subplots(1, len(weights), squeeze=False)[0]
         for head, (axes, own) in enumerate(zip(panels, weights, strict=True)):
             axes.imshow(own.float().cpu().numpy(), vmin=scale.low, vmax=scale.high)
-            axes.set_title(f"{layer_words(pair.trained.name)}, head {head}", fontsize=9)
+            axes.set_title(f"{layer_words(pair.trained.name)}, {head_words(head)}", fontsize=9)
             axes.set_xticks(range(len(pair.keys[0])), pair.keys[0], rotation=90, fontsize=7)
             axes.set_yticks(range(len(pair.queries[0])), pair.queries[0], fontsize=7)
         return figure

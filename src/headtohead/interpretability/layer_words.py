@@ -1,4 +1,4 @@
-"""The name of a layer as people say it: `stack.0.mixer` is layer 1."""
+"""The name of a layer and of a head as people say them: `stack.0.mixer` is layer 1, and its first head is head 1."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def layer_words(name: str) -> str:
     layer = f"{'' if side in _PLAIN else f'{side} '}layer {int(number) + 1}"
     parts = [_SUFFIXES.get(part, part.replace("_", " ")) for part in suffix.split(".") if part and part not in _PLAIN]
     return ", ".join([layer, *parts])
+
+
+def head_words(index: int) -> str:
+    """Return the words for a head by its index."""
+    return f"head {index + 1}"

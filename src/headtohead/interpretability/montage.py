@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from headtohead.interpretability.colour_table import largest_usual, values_to_colours
-from headtohead.interpretability.layer_words import layer_words
+from headtohead.interpretability.layer_words import head_words, layer_words
 from headtohead.interpretability.picture_text import INK, PAPER, Labels, font, side_strip, text_width, top_strip
 from headtohead.interpretability.recorded_attention import AttentionMaps
 
@@ -119,7 +119,7 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
         _fill(page, _colours(maps, sample, head, scale), y, x, cell)
         if sides:
             _label(page, sides[sample], tops[sample], y, x)
-        text = f"head {head}" if samples == 1 else f"sample {sample}, head {head}"
+        text = head_words(head) if samples == 1 else f"sample {sample}, {head_words(head)}"
         captions.append((x, y - layout.above - _ABOVE_TILE, text))
     return _lettered(page, heading, captions, scale)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from browser import CHROMIUM, Browser
@@ -174,8 +177,33 @@ def test_every_figure_leaves_as_svg_and_its_data_as_csv(browser: Browser, file: 
     number = browser.run("document.querySelectorAll('.files button').length")
     until(lambda: browser.run("saved.length") == number, otherwise="a file is missing")
     for name, text in browser.run("saved"):
-        assert text.startswith("<svg" if name.endswith(".svg") else "trace,x,y,"), name
+        table = "layer,arm,map,query,key," if name.startswith("maps") else "trace,x,y,"
+        assert text.startswith("<svg" if name.endswith(".svg") else table), name
         assert text.count("\n") > 1 or name.endswith(".svg")
+
+
+def test_the_numbers_of_a_map_leave_as_they_were_drawn(
+    browser: Browser, file: Path, findings: ComparisonResults
+) -> None:
+    """To a shade of the scale; pairs that causality forbids are left out."""
+    opened(browser, file)
+    browser.run(CAUGHT)
+    browser.run("document.querySelectorAll('figure.maps')[0].querySelector('[data-file=csv]').click()")
+    until(lambda: browser.run("saved.length") == 1, otherwise="the table does not come")
+    rows = list(csv.DictReader(io.StringIO(browser.run("saved[0][1]"))))
+    arm = next(arm for arm in findings.arms if arm.name == rows[0]["arm"])
+    run = next(run for run in arm.runs if run.record is not None and run.record.path is not None)
+    assert run.record is not None and run.record.path is not None
+    archive = sorted((run.record.path / "attention").glob("step_*"))[-1] / "stack.0.mixer.npz"
+    with np.load(archive) as content:
+        weights = content["weights"][0]
+    own = [row for row in rows if row["arm"] == arm.name and row["layer"] == "layer 1"]
+    heads = sorted({row["map"] for row in own})
+    assert heads[0] == "head 1" and len(own) == len(heads) * sum(range(1, weights.shape[-1] + 1))
+    largest = max(float(row["weight"]) for row in rows if row["layer"] == "layer 1")
+    for row in own:
+        exact = float(weights[int(row["map"].split()[1]) - 1, int(row["query"]) - 1, int(row["key"]) - 1])
+        assert abs(min(exact, largest) - float(row["weight"])) <= largest / 254 + 1e-4
 
 
 def test_the_table_of_arms_fits_a_window_of_1280(browser: Browser, file: Path) -> None:

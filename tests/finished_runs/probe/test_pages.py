@@ -115,10 +115,10 @@ def test_keys_and_clicks_switch_head_layer_and_mask(
     run: FinishedRun, attention: Attention, folder: Path, browser: Browser
 ) -> None:
     browser.open(write_attention(run, attention, folder / "keys")[-1])
-    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 0"
+    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 1"
     browser.key("ArrowRight")
     browser.key("ArrowDown")
-    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 2, head 1"
+    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 2, head 2"
     _hover(browser, row=3, column=8)
     assert browser.run("document.getElementById('weight').textContent") == "hidden"
     browser.key("m")
@@ -130,7 +130,7 @@ def test_keys_and_clicks_switch_head_layer_and_mask(
     browser.key("ArrowLeft", shift=True)
     assert "key 7" in browser.run("document.querySelector('.pair').innerText")
     browser.click("[data-layer='0'][data-head='1']")
-    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 1"
+    assert browser.run("document.querySelector('h2').textContent") == "self-attention, layer 1, head 2"
     assert (
         browser.run("document.querySelector('[data-layer=\"0\"][data-head=\"1\"]').getAttribute('aria-pressed')")
         == "true"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -134,8 +135,7 @@ class HtmlRenderer:
             )
         controls = f'<div class="controls">{"".join(rows)}</div>' if rows else ""
         caption = self._caption("figure", figure.caption)
-        files = '<button type="button" data-file="svg">SVG</button><button type="button" data-file="csv">CSV</button>'
-        plot = f'<div class="plot" data-figure="{number}"></div><div class="files">{files}</div>'
+        plot = f'<div class="plot" data-figure="{number}"></div>{_FILES}'
         return f'<figure class="chart">{controls}{plot}<figcaption>{caption}</figcaption></figure>'
 
     def _pictures(self, grid: PictureGrid) -> str:
@@ -151,7 +151,7 @@ class HtmlRenderer:
             (sum(1 if isinstance(cell, str) else len(cell) for cell in cells) for _, cells in grid.rows), default=1
         )
         wide = min(max(_NARROWEST, _ALL_TILES // max(1, across)), _WIDEST)
-        return f'<figure class="maps" style="--tile:{wide}px">{box}<figcaption>{caption}</figcaption></figure>'
+        return f'<figure class="maps" style="--tile:{wide}px">{box}{_FILES}<figcaption>{caption}</figcaption></figure>'
 
     def _answer(self, verdict: Verdict, reach: float, judged_by: str) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'
@@ -173,6 +173,10 @@ class HtmlRenderer:
         return f"<b>{kind.capitalize()} {self._numbers[kind]}.</b> <strong>{opening}</strong> {_prose(rest)}".rstrip()
 
 
+_FILES = (
+    '<div class="files"><button type="button" data-file="svg">SVG</button>'
+    '<button type="button" data-file="csv">CSV</button></div>'
+)
 _EXPLORATORY = '<span class="chip">exploratory</span>'
 
 
@@ -214,8 +218,18 @@ def _tile(picture: Picture) -> str:
     data = base64.b64encode(picture.png).decode()
     if picture.rows:
         return f"<div>{_named_picture(picture, data)}<span>{escape(picture.below)}</span></div>"
-    image = f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" title="{escape(picture.alt)}">'
+    alt = escape(picture.alt)
+    image = f'<img src="data:image/png;base64,{data}" alt="{alt}" title="{alt}"{_scale(picture)}>'
     return f"<div>{image}<span>{escape(picture.below)}</span></div>"
+
+
+def _scale(picture: Picture) -> str:
+    """Return the attributes from which the page makes a table of the picture's numbers."""
+    if picture.scale is None:
+        return ""
+    ends = ' data-low="{:.9g}" data-high="{:.9g}"'.format(*picture.scale)
+    tokens = f' data-tokens="{escape(json.dumps([picture.rows, picture.columns]))}"' if picture.rows else ""
+    return ends + tokens
 
 
 _CELL, _LABELS, _LETTERS = 11, 62, 9
@@ -236,7 +250,7 @@ def _named_picture(picture: Picture, data: str) -> str:
     )
     image = (
         f'<image x="{_LABELS}" y="{_LABELS}" width="{wide}" height="{high}" preserveAspectRatio="none" '
-        f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>'
+        f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"{_scale(picture)}/>'
     )
     size = f'viewBox="0 0 {_LABELS + wide} {_LABELS + high}" width="{_LABELS + wide}"'
     return (

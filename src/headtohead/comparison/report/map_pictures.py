@@ -80,15 +80,19 @@ def shared_scale(maps: Iterable[HeatMap]) -> MapScale:
     return MapScale(-high if is_signed else 0.0, high, clipped)
 
 
+def shades(*, signed: bool) -> np.ndarray:
+    """Return the colours of a map from the low end of its scale to the high one, red, green and blue."""
+    return values_to_colours(np.linspace(0, 1, _SHADES + 1), low=0.0, high=1.0, signed=signed).astype(np.uint8)
+
+
 def picture_of(one: HeatMap, scale: MapScale) -> bytes:
     """Return a PNG with a palette."""
     forbidden = np.isnan(one.weights)
     share = np.clip((np.where(forbidden, scale.low, one.weights) - scale.low) / (scale.high - scale.low), 0.0, 1.0)
     dots = np.where(forbidden, _NOTHING, 1 + np.rint(share * _SHADES)).astype(np.uint8)
     image = Image.fromarray(dots, mode="P")
-    shades = values_to_colours(np.linspace(0, 1, _SHADES + 1), low=0.0, high=1.0, signed=scale.low < 0)
-    palette = np.vstack([np.zeros((1, 3), np.uint8), shades])
-    image.putpalette(palette.astype(np.uint8).tobytes())
+    palette = np.vstack([np.zeros((1, 3), np.uint8), shades(signed=scale.low < 0)])
+    image.putpalette(palette.tobytes())
     content = io.BytesIO()
     image.save(content, "PNG", transparency=_NOTHING, optimize=True)
     return content.getvalue()

@@ -14,6 +14,7 @@ from typing import Any
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
 from headtohead.comparison.report.html_renderer import HtmlRenderer
+from headtohead.comparison.report.map_pictures import shades
 from headtohead.comparison.report.section_parts import Section
 
 
@@ -54,11 +55,17 @@ def page_of(
             "heading": escape(heading),
             "hypothesis": _hypothesis(hypothesis),
             "body": body,
-            "content": as_script({"figures": renderer.figures}),
+            "content": as_script({"figures": renderer.figures, "shades": _shades()}),
             "plotly": plotly,
             "script": scripts["script"],
         },
     )
+
+
+def _shades() -> dict[str, list[str]]:
+    """Return the colours of maps from the low end of a scale to the high one, by which the page reads its pictures."""
+    by_kind = {"sequential": shades(signed=False), "diverging": shades(signed=True)}
+    return {kind: ["{:02x}{:02x}{:02x}".format(*colour) for colour in colours] for kind, colours in by_kind.items()}
 
 
 def _hypothesis(text: str | None) -> str:

@@ -108,6 +108,8 @@ class Picture:
     rows: Sequence[str] = ()
     """The names of its rows, drawn at its left; columns stand above it."""
     columns: Sequence[str] = ()
+    scale: tuple[float, float] | None = None
+    """The values of its first and last shade, from which the page makes a table of its numbers."""
 
 
 @dataclass(frozen=True)

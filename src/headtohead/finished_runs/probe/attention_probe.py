@@ -16,6 +16,7 @@ from headtohead.data.augmentation.images.colour_operations import PixelScale
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.probe_input import ProbeInput
 from headtohead.interpretability.head_statistics import Statistics, head_statistics
+from headtohead.interpretability.layer_words import layer_words
 from headtohead.interpretability.picture_text import Labels, axis_labels
 from headtohead.interpretability.receptive_field import RequestedMaps, all_maps
 from headtohead.interpretability.recorded_attention import AttentionMaps, attention_maps
@@ -171,12 +172,14 @@ def show_attention(attention: Attention) -> Table:
         title_justify="left",
         header_style="bold",
     )
-    table.add_column("map", no_wrap=True)
+    table.add_column("layer", no_wrap=True)
     for name in ("head", *(_COLUMNS[column] for column in columns)):
         table.add_column(name, justify="right", no_wrap=True)
     for name, own in statistics.items():
         for head in range(len(own["entropy"])):
-            table.add_row("" if head else name, str(head), *(_figure(own, column, head) for column in columns))
+            table.add_row(
+                "" if head else layer_words(name), str(head + 1), *(_figure(own, column, head) for column in columns)
+            )
         table.add_section()
     return table
 

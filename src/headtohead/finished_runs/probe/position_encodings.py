@@ -17,6 +17,7 @@ from headtohead.components.stack import Stack
 from headtohead.config.build import build_model
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
+from headtohead.interpretability.layer_words import head_words
 from headtohead.training.loop.seeds import seeds_of
 
 LONGEST = 256
@@ -162,14 +163,14 @@ def _turned(name: str, encoding: str, cosines: Float[Tensor, "L R"], sines: Floa
 
 
 def _biases(name: str, encoding: str, bias: Float[Tensor, "H L M"], *, causal: bool) -> PositionEncoding:
-    heads = tuple(f"head {head}" for head in range(len(bias)))
+    heads = tuple(map(head_words, range(len(bias))))
     return PositionEncoding(
         name,
         encoding,
         "biases scores",
         f"{len(bias)} head{'' if len(bias) == 1 else 's'}, from {bias.min():.3g} to {bias.max() + 0.0:.3g}",
         tuple(
-            Panel(f"Bias on the scores of head {head}", own, "query", "key", causal=causal)
+            Panel(f"Bias on the scores of {head_words(head)}", own, "query", "key", causal=causal)
             for head, own in enumerate(bias)
         ),
         (_by_distance("Bias on scores, over the key's distance", bias, heads, causal=causal),),

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from headtohead.components.component import Grid
 from headtohead.files.atomic_write import replace_bytes
+from headtohead.interpretability.layer_words import head_words
 from headtohead.interpretability.picture_text import INK, PAPER, font
 from headtohead.interpretability.recorded_attention import AttentionMaps
 
@@ -79,7 +80,9 @@ def over_images(maps: AttentionMaps, images: Tensor) -> np.ndarray:
     draw.text((_GAP, 3), f"{maps.name}: where {of} look{'s' if leading else ''}", fill=INK, font=font(12))
     step = picture.shape[1] // (1 + seen.shape[1])
     for index in range(1 + seen.shape[1]):
-        draw.text((_GAP + index * step, _LINE + 3), f"head {index - 1}" if index else "image", fill=INK, font=font(11))
+        draw.text(
+            (_GAP + index * step, _LINE + 3), head_words(index - 1) if index else "image", fill=INK, font=font(11)
+        )
     return np.asarray(drawn)
 
 

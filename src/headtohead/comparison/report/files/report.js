@@ -1,6 +1,6 @@
 
 "use strict";
-const { figures } = JSON.parse(document.getElementById("content").textContent);
+const { figures, shades } = JSON.parse(document.getElementById("content").textContent);
 const root = document.documentElement;
 const NARROW = 620;
 const PRINTED = 680;
@@ -133,6 +133,10 @@ function csv(node) {
       rows.push([plain(trace.name), ...names.map((name) => (typeof of(name) === "string" ? plain(of(name)) : of(name))), ...["x", "y"].flatMap((axis) => ["low", "high"].map((end) => error(trace, axis, index, end)))]);
     }
   }
+  return table(rows);
+}
+
+function table(rows) {
   const cell = (value) => {
     const text = String(value ?? ""), safe = typeof value === "string" && /^[=+@\t\r]|^-(?!\d)/.test(text) ? `'${text}` : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -150,6 +154,84 @@ for (const { node } of plots) {
     }
   });
 }
+
+/* --- files of maps ------------------------------------------------------------------------------------------------- */
+
+const address = (image) => image.getAttribute("src") ?? image.getAttribute("href");
+const maps = (figure) => [...figure.querySelectorAll("[data-low]")];
+
+/** The numbers of a map row by row, to a shade of its scale; nothing where a query may not look. */
+async function weights(image) {
+  const [low, high] = [Number(image.dataset.low), Number(image.dataset.high)];
+  const places = new Map((low < 0 ? shades.diverging : shades.sequential).map((shade, index) => [shade, index]));
+  const picture = new Image();
+  picture.src = address(image);
+  await picture.decode();
+  const { naturalWidth: width, naturalHeight: height } = picture;
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  const context = canvas.getContext("2d");
+  context.drawImage(picture, 0, 0);
+  const dots = context.getImageData(0, 0, width, height).data;
+  const value = (index) => {
+    if (dots[4 * index + 3] === 0) return null;
+    const shade = [0, 1, 2].map((part) => dots[4 * index + part].toString(16).padStart(2, "0")).join("");
+    return Number((low + ((high - low) * places.get(shade)) / (shades.sequential.length - 1)).toPrecision(4));
+  };
+  return Array.from({ length: height }, (_, row) => Array.from({ length: width }, (_, column) => value(row * width + column)));
+}
+
+async function csvOfMaps(figure) {
+  const rows = [["layer", "arm", "map", "query", "key", "query_token", "key_token", "weight"]];
+  const arms = [...figure.querySelectorAll("thead th")].map((node) => node.textContent);
+  for (const image of maps(figure)) {
+    const cell = image.closest("td"), layer = cell.parentElement.querySelector("th").textContent.split(":")[0];
+    const tile = image.closest(".tiles > div"), names = JSON.parse(image.dataset.tokens ?? "[[], []]");
+    (await weights(image)).forEach((row, query) => row.forEach((weight, key) => {
+      if (weight !== null) rows.push([layer, arms[cell.cellIndex - 1], tile.querySelector("span").textContent, query + 1, key + 1, names[0][query], names[1][key], weight]);
+    }));
+  }
+  return table(rows);
+}
+
+/** The grid as it stands on the page: pictures, and words line by line. */
+function svgOfMaps(figure) {
+  const box = figure.querySelector("table"), { x, y, width, height } = box.getBoundingClientRect();
+  const svg = (name, attributes, text = "") => {
+    const node = Object.assign(document.createElementNS("http://www.w3.org/2000/svg", name), { textContent: text });
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, typeof value === "number" ? value.toFixed(1) : value);
+    return node;
+  };
+  const drawn = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height });
+  const within = (rect) => ({ x: rect.x - x, y: rect.y - y, width: rect.width, height: rect.height });
+  for (const image of figure.querySelectorAll("img, image")) {
+    drawn.append(svg("image", { ...within(image.getBoundingClientRect()), href: address(image), preserveAspectRatio: "none", style: "image-rendering:pixelated" }));
+  }
+  for (const text of figure.querySelectorAll("table svg.named text")) {
+    const { a, b, c, d, e, f } = text.getScreenCTM();
+    const copy = svg("text", { transform: `matrix(${a} ${b} ${c} ${d} ${e - x} ${f - y})`, fill: colour("--ink"), "font-size": "9px", "font-family": "monospace" }, text.textContent);
+    for (const name of ["x", "y", "text-anchor"]) if (text.hasAttribute(name)) copy.setAttribute(name, text.getAttribute(name));
+    drawn.append(copy);
+  }
+  const words = document.createTreeWalker(box, NodeFilter.SHOW_TEXT, (node) => (node.parentElement.closest("svg") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT));
+  while (words.nextNode()) {
+    const { fontSize, fontFamily, color } = getComputedStyle(words.currentNode.parentElement), range = document.createRange();
+    for (const { 0: word, index } of words.currentNode.textContent.matchAll(/\S+/g)) {
+      range.setStart(words.currentNode, index);
+      range.setEnd(words.currentNode, index + word.length);
+      const at = within(range.getBoundingClientRect());
+      drawn.append(svg("text", { x: at.x, y: at.y + 0.8 * at.height, fill: color, "font-size": fontSize, "font-family": fontFamily }, word));
+    }
+  }
+  return new XMLSerializer().serializeToString(drawn);
+}
+
+document.querySelectorAll("figure.maps").forEach((figure, index) => {
+  figure.querySelector(".files").addEventListener("click", async (event) => {
+    const name = `maps-${index + 1}`;
+    if (event.target.dataset.file === "csv") save(`${name}.csv`, await csvOfMaps(figure), "text/csv");
+    else if (event.target.dataset.file === "svg") save(`${name}.svg`, svgOfMaps(figure), "image/svg+xml");
+  });
+});
 
 /* --- theme, window, print ----------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
@@ -18,7 +19,7 @@ from headtohead.comparison.report.section_parts import (
     SectionPart,
 )
 from headtohead.files.safe_read import DamagedFile
-from headtohead.interpretability.layer_words import layer_words
+from headtohead.interpretability.layer_words import head_words, layer_words
 
 _HEADS = 4
 """The most heads that are shown of each layer."""
@@ -134,22 +135,25 @@ def _read(folder: Path, layer: str) -> Sequence[HeatMap] | str:
 
 
 def _pictures(maps: Sequence[HeatMap], scales: Mapping[str, MapScale]) -> list[Picture]:
-    return [Picture(picture_of(one, scales[one.measure]), _which(one), _which(one)) for one in maps]
+    return [_picture(one, scales[one.measure]) for one in maps]
 
 
 def _starts(maps: Sequence[HeatMap], scales: Mapping[str, MapScale]) -> list[Picture]:
     """Return the first tokens of each map, by name, in the colours of the whole maps."""
-    starts = [one.start(_NAMED) for one in maps]
-    return [
-        Picture(picture_of(one, scales[one.measure]), _which(one), _which(one), one.queries, one.keys) for one in starts
-    ]
+    starts = [(one.start(_NAMED), scales[one.measure]) for one in maps]
+    return [replace(_picture(one, scale), rows=one.queries, columns=one.keys) for one, scale in starts]
+
+
+def _picture(one: HeatMap, scale: MapScale) -> Picture:
+    return Picture(picture_of(one, scale), _which(one), _which(one), scale=(scale.low, scale.high))
 
 
 def _which(one: HeatMap) -> str:
     """Name the layer and head of a map; receptive fields have no heads."""
     if one.measure == "receptive field":
         return one.measure
-    return f"head {one.head}" if one.measure == "attention" else f"{one.measure}, head {one.head}"
+    head = head_words(one.head)
+    return head if one.measure == "attention" else f"{one.measure}, {head}"
 
 
 def _why_none(findings: ComparisonResults) -> str | None:

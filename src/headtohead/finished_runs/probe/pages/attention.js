@@ -69,7 +69,7 @@ const sampleSelect = el(
 function showControls() {
   kindChoice.show(state.kind);
   layerChoice.show(state.layer, kind().layers.map((one) => one.label));
-  headChoice.show(state.head, Array.from({ length: layer().heads }, (_, i) => String(i)));
+  headChoice.show(state.head, Array.from({ length: layer().heads }, (_, i) => String(i + 1)));
   const how = (masked) => (masked === kind().causal ? " (as trained)" : "");
   maskChoice.show(state.masked ? 0 : 1, kind().can_change ? [`on${how(true)}`, `off${how(false)}`] : []);
   comparedChoice.show(state.compared);
@@ -95,7 +95,7 @@ const mapNote = el("span", { class: "note" });
 function showMap() {
   const { rows, columns } = mapsOf();
   const scale = scaleOf(headOf(), mapsOf());
-  const name = `${kind().name}, layer ${layer().label}, head ${state.head}`;
+  const name = `${kind().name}, layer ${layer().label}, head ${state.head + 1}`;
   mapTitle.textContent = name;
   const change = state.masked ? "with a causal mask, as it was not trained" : "without its causal mask, as it was not trained";
   mapNote.textContent = {
@@ -249,7 +249,7 @@ function tile(layerNumber, headNumber, of, largest) {
       type: "button", class: "tile", "aria-pressed": String(current), "data-layer": layerNumber, "data-head": headNumber,
       onclick: () => change({ layer: layerNumber, head: headNumber }),
     },
-    el("strong", {}, `Layer ${layer(layerNumber).label}, head ${headNumber}`),
+    el("strong", {}, `Layer ${layer(layerNumber).label}, head ${headNumber + 1}`),
     small,
     meter("entropy", of.statistics.entropy[headNumber], largest.entropy),
     meter("distance", of.statistics.distance[headNumber], largest.distance),
