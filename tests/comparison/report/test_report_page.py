@@ -185,14 +185,15 @@ def test_every_figure_leaves_as_svg_and_its_data_as_csv(browser: Browser, file: 
 def test_the_numbers_of_a_map_leave_as_they_were_drawn(
     browser: Browser, file: Path, findings: ComparisonResults
 ) -> None:
-    """To a shade of the scale; pairs that causality forbids are left out."""
+    """To a shade of the scale, where some neighbours look alike; pairs that causality forbids are left out."""
     opened(browser, file)
     browser.run(CAUGHT)
     browser.run("document.querySelectorAll('figure.maps')[0].querySelector('[data-file=csv]').click()")
     until(lambda: browser.run("saved.length") == 1, otherwise="the table does not come")
     rows = list(csv.DictReader(io.StringIO(browser.run("saved[0][1]"))))
     arm = next(arm for arm in findings.arms if arm.name == rows[0]["arm"])
-    run = next(run for run in arm.runs if run.record is not None and run.record.path is not None)
+    seed = browser.run("Number(document.querySelector('figure.maps figcaption').textContent.match(/seed (\\d+)/)[1])")
+    run = next(run for run in arm.runs if run.seed == seed)
     assert run.record is not None and run.record.path is not None
     archive = sorted((run.record.path / "attention").glob("step_*"))[-1] / "stack.0.mixer.npz"
     with np.load(archive) as content:
@@ -203,7 +204,7 @@ def test_the_numbers_of_a_map_leave_as_they_were_drawn(
     largest = max(float(row["weight"]) for row in rows if row["layer"] == "layer 1")
     for row in own:
         exact = float(weights[int(row["map"].split()[1]) - 1, int(row["query"]) - 1, int(row["key"]) - 1])
-        assert abs(min(exact, largest) - float(row["weight"])) <= largest / 254 + 1e-4
+        assert abs(min(exact, largest) - float(row["weight"])) <= 1.6 * largest / 254
 
 
 def test_the_table_of_arms_fits_a_window_of_1280(browser: Browser, file: Path) -> None:

@@ -19,7 +19,7 @@ from headtohead.comparison.report.arm_styles import styles_of
 from headtohead.comparison.report.html_renderer import HtmlRenderer
 from headtohead.comparison.report.map_pictures import HeatMap, picture_of, shared_scale
 from headtohead.comparison.report.plotly_figures import plain_figure
-from headtohead.comparison.report.section_parts import Picture, PictureGrid, ReportFigure, figure
+from headtohead.comparison.report.section_parts import Picture, PictureGrid, ReportFigure, Stacked, figure
 from headtohead.comparison.report.sections import SECTIONS
 from headtohead.comparison.report.sections.attention_maps import section as maps
 from headtohead.comparison.report.sections.curves import curves_of, mean_of
@@ -125,7 +125,7 @@ def test_maps_of_the_arms_stand_side_by_side_layer_by_layer(findings: Comparison
     assert shown is not None
     grid = shown.parts[0]
     assert isinstance(grid, PictureGrid)
-    assert [heading.partition(":")[0] for heading, _ in grid.rows] == ["layer 1", "layer 2"]
+    assert [heading.text for heading, _ in grid.rows] == ["layer 1", "layer 2"]
     first = grid.rows[0][1][0]
     assert not isinstance(first, str)
     picture = Image.open(io.BytesIO(first[0].png)).convert("RGBA")
@@ -146,8 +146,8 @@ def test_maps_that_are_compared_share_one_scale_that_no_first_row_sets() -> None
 
 def test_the_first_tokens_of_a_map_are_named() -> None:
     one = HeatMap(0, "attention", np.eye(4), ("a", "<b>", "c", "d"), ("a", "<b>", "c", "d")).start(2)
-    tile = Picture(picture_of(one, shared_scale([one])), "head 0", "head 0", one.queries, one.keys)
-    text = HtmlRenderer({}).part(PictureGrid(["arm"], [("layer 1", [[tile]])], "Maps."))
+    tile = Picture(picture_of(one, shared_scale([one])), "head 1", "head 1", one.queries, one.keys)
+    text = HtmlRenderer({}).part(PictureGrid(["arm"], [(Stacked("layer 1", "0 to 1"), [[tile]])], "Maps."))
     assert text.count("&lt;b&gt;") == 2 and ">c<" not in text
 
 

@@ -143,7 +143,7 @@ class HtmlRenderer:
         rows = []
         for heading, cells in grid.rows:
             tiles = "".join(f"<td>{_tiles(cell)}</td>" for cell in cells)
-            rows.append(f'<tr><th scope="row">{escape(heading)}</th>{tiles}</tr>')
+            rows.append(f'<tr><th scope="row">{self._cell(heading)}</th>{tiles}</tr>')
         inner = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         box = f'<div class="scroll" tabindex="0" role="region" aria-label="pictures">{inner}</div>'
         caption = self._caption("figure", grid.caption)

@@ -30,7 +30,7 @@ class MapScale:
 
     @property
     def words(self) -> str:
-        return f"{self.low:.2g} to {'≥ ' if self.clipped else ''}{self.high:.2g}"
+        return f"{self.low:.2g} to {'≥\u00a0' if self.clipped else ''}{self.high:.2g}"
 
 
 @dataclass(frozen=True)

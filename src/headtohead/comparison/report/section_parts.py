@@ -45,7 +45,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Stacked:
-    """A number, and in smaller letters below it what belongs to it: its interval."""
+    """A number or a name, and in smaller letters below it what belongs to it: its interval, its scale."""
 
     text: str
     below: str
@@ -117,7 +117,7 @@ class PictureGrid:
     """Pictures in rows and columns under headings; a missing one is None, or the reason in words."""
 
     columns: Sequence[ArmName | str]
-    rows: Sequence[tuple[str, Sequence[Sequence[Picture] | str]]]
+    rows: Sequence[tuple[Stacked, Sequence[Sequence[Picture] | str]]]
     """Heading and cells."""
     caption: str
 

@@ -184,7 +184,7 @@ async function csvOfMaps(figure) {
   const rows = [["layer", "arm", "map", "query", "key", "query_token", "key_token", "weight"]];
   const arms = [...figure.querySelectorAll("thead th")].map((node) => node.textContent);
   for (const image of maps(figure)) {
-    const cell = image.closest("td"), layer = cell.parentElement.querySelector("th").textContent.split(":")[0];
+    const cell = image.closest("td"), layer = cell.parentElement.querySelector("th").firstChild.textContent;
     const tile = image.closest(".tiles > div"), names = JSON.parse(image.dataset.tokens ?? "[[], []]");
     (await weights(image)).forEach((row, query) => row.forEach((weight, key) => {
       if (weight !== null) rows.push([layer, arms[cell.cellIndex - 1], tile.querySelector("span").textContent, query + 1, key + 1, names[0][query], names[1][key], weight]);

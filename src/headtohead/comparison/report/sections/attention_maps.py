@@ -17,6 +17,7 @@ from headtohead.comparison.report.section_parts import (
     ReportText,
     Section,
     SectionPart,
+    Stacked,
 )
 from headtohead.files.safe_read import DamagedFile
 from headtohead.interpretability.layer_words import head_words, layer_words
@@ -29,7 +30,7 @@ _BY_GRADIENTS = ".receptive_field"
 _NAMED = 20
 """Tokens that are named along the sides of a map."""
 _KEY = "A weight above the upper end is as bright as it."
-_Row = tuple[str, list[Sequence[Picture] | str]]
+_Row = tuple[Stacked, list[Sequence[Picture] | str]]
 _BUDGET = 3_000_000
 """Bytes of all pictures together."""
 
@@ -102,7 +103,7 @@ def _rows(displayed: Mapping[str, Path], layers: Sequence[str]) -> tuple[list[_R
         if spent > _BUDGET:
             lost = ", ".join(map(layer_words, layers[index:]))
             return whole, starts, [f"The maps of {lost} are not shown: they would make this file too large."]
-        heading = f"{layer_words(layer)}: {'; '.join(_scale_words(scales))}"
+        heading = Stacked(layer_words(layer), "; ".join(_scale_words(scales)))
         whole.append((heading, cells))
         if any(not isinstance(one, str) and one[0].queries for one in read):
             starts.append((heading, [one if isinstance(one, str) else _starts(one, scales) for one in read]))
