@@ -30,7 +30,8 @@ class MapScale:
 
     @property
     def words(self) -> str:
-        return f"{self.low:.2g} to {'≥\u00a0' if self.clipped else ''}{self.high:.2g}"
+        bound = "≥\u00a0" if self.clipped else ""
+        return f"{self.low:.2g} to {bound}{self.high:.2g}"
 
 
 @dataclass(frozen=True)
