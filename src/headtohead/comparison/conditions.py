@@ -142,7 +142,7 @@ _HASHES = {
     "comparability.evaluation": "the rows of the evaluation",
     "comparability.texts": "the texts of the evaluation",
 }
-"""What the hashes of a record stand for, which nobody reads."""
+"""Words for hashes of a record, which nobody reads."""
 
 
 def _in_words(condition: Condition) -> str:

@@ -17,7 +17,7 @@ _MIXER = "model.mixer."
 
 
 class DiffLlamaFamily(LlamaFamily):
-    """What a layer subtracts at the start grows with its depth, so that each layer is a mixer of its own here."""
+    """Each layer is a mixer of its own here, since the share that it subtracts at the start grows with its depth."""
 
     model_type = "diffllama"
     architectures: ClassVar[Architectures] = {

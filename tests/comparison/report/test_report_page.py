@@ -185,7 +185,7 @@ def test_every_figure_leaves_as_svg_and_its_data_as_csv(browser: Browser, file: 
 def test_the_numbers_of_a_map_leave_as_they_were_drawn(
     browser: Browser, file: Path, findings: ComparisonResults
 ) -> None:
-    """To a shade of the scale, where some neighbours look alike; pairs that causality forbids are left out."""
+    """Numbers are exact to a shade of the scale, where some neighbours look alike; forbidden pairs are left out."""
     opened(browser, file)
     browser.run(CAUGHT)
     browser.run("document.querySelectorAll('figure.maps')[0].querySelector('[data-file=csv]').click()")
