@@ -159,6 +159,25 @@ def test_trials_start_from_a_foundation_of_their_own_seed(tmp_path: Path) -> Non
     assert all(run.config["optimizer"]["lr"] == 0.01 for run in plan.family)
 
 
+def test_each_seed_of_a_trial_starts_from_the_foundation_of_that_seed(tmp_path: Path) -> None:
+    tuning = {"search": "grid", "trials": 2, "seeds": 2, "space": {"optimizer.lr": [0.1, 0.01]}}
+    planned = planner(tmp_path, seeds=1, tuning=tuning)
+    estimated = estimate(planned.plan(), timer=lambda configs: dict.fromkeys(configs, 1.0))
+    assert {arm.arm: arm.runs for arm in estimated.arms} == {"reader": 3, "scratch": 5, "pretrained": 5}
+    for _ in range(4):
+        for run in (plan := planned.plan()).runs:
+            if record_of(plan.run_folder(run)) is None:
+                lucky = run.seed == 1000 and run.config["optimizer"]["lr"] == 0.1
+                loss = 0.0 if lucky else run.config["optimizer"]["lr"]
+                end(plan, run, metrics={"validation": {"loss": loss}, "test": {"loss": loss}})
+    plan = planned.plan()
+    assert not plan.is_open and plan.num_runs == len(plan.runs) == 13
+    begun = {run.name: run.config["init_from"] for run in plan.of_arm("pretrained") if run.trial is not None}
+    folders = {run.seed: f"run:{plan.run_folder(run)}" for run in plan.of_arm("reader")}
+    assert begun == {f"pretrained-t{number}": folders[1000 + number % 2] for number in range(4)}
+    assert all(run.config["optimizer"]["lr"] == 0.01 for run in plan.family), "the mean decides, not the lucky seed"
+
+
 def test_shares_of_runs_need_one_folder_for_foundations(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--shard is refused, since arms start from runs"):
         shard_of(planner(tmp_path).plan(), 1, 2)

@@ -15,13 +15,14 @@ import pytest
 from headtohead.comparison.analyses.trials import Setting, Trial, ValueRange, trial_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.value_kinds import MismatchError
+from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.search.tuning import Tuning, for_arm, misfits
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.tuning_field import TUNING
 from headtohead.studies.planning.registration import RegisteredDesign
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
-from headtohead.studies.planning.study_progress import proposals, summary_of, winner
+from headtohead.studies.planning.study_progress import progress_of, proposals, summary_of, winner
 from studies.small_studies import TINY, small_study, write_run
 
 SPACE = {"optimizer.lr": {"low": "1e-4", "high": 1e-2}, "model.dropout": [0.0, 0.1, 0.2]}
@@ -144,7 +145,7 @@ def test_what_is_best_on_the_test_data_does_not_win() -> None:
             id=str(number), status="finished", metrics={"validation": {"loss": validation}, "test": {"loss": test}}
         )
         assert tuning.metric is not None
-        tried.append(trial_of(number, setting, record, tuning.metric))
+        tried.append(trial_of(number, setting, [record], tuning.metric))
     won = winner(tuning, tried)
     assert won is not None
     assert (won.number, won.value) == (1, 0.5)
@@ -159,10 +160,53 @@ def test_what_diverged_ranks_below_the_worst_that_finished_whatever_its_last_val
     ]
     settings = proposals(tuning, [])
     tried = [
-        trial_of(i, setting, r, "validation/loss") for i, (setting, r) in enumerate(zip(settings, records, strict=True))
+        trial_of(i, setting, [record], "validation/loss")
+        for i, (setting, record) in enumerate(zip(settings, records, strict=True))
     ]
     assert winner(tuning, tried) == tried[1]
     assert winner(tuning, [tried[0], tried[2]]) is None
+
+
+def test_a_setting_counts_by_the_mean_of_its_seeds_and_not_by_a_lucky_one() -> None:
+    tuning = tuning_of(search="grid", trials=3, seeds=3)
+    values = [(2.0, 2.0, 2.0), (0.1, 5.0, 5.0), (0.1, 0.2, None)]
+    tried = []
+    for number, (setting, own) in enumerate(zip(proposals(tuning, []), values, strict=True)):
+        records = [
+            RunRecord(id="", status="finished" if value else "diverged", metrics={"validation": {"loss": value or 0.0}})
+            for value in own
+        ]
+        tried.append(trial_of(number, setting, records, "validation/loss"))
+    assert [trial.status for trial in tried] == ["finished", "finished", "diverged"]
+    assert tried[1].value == pytest.approx(10.1 / 3) and tried[2].value is None
+    assert winner(tuning, tried) == tried[0]
+
+
+def test_the_runs_of_a_trial_have_its_setting_and_seeds_of_their_own() -> None:
+    tuning = tuning_of(search="grid", trials=3, seeds=2, seed=50)
+    made: list[tuple[int, tuple[str, ...], int]] = []
+
+    def run_of(number: int, setting: Setting, seed: int) -> RunSpec:
+        made.append((number, setting.overrides, seed))
+        return RunSpec("a", seed, setting.overrides, {}, f"{number}", "s", number)
+
+    def ended(run: RunSpec) -> RunRecord | None:
+        return RunRecord(id=run.id, status="finished", metrics={"validation": {"loss": 1.0}})
+
+    progress = progress_of(tuning, run_of, ended)
+    assert [(number, seed) for number, _, seed in made] == [(0, 50), (1, 51), (2, 50), (3, 51), (4, 50), (5, 51)]
+    assert [setting for _, setting, _ in made][::2] == [setting for _, setting, _ in made][1::2]
+    assert progress.over and len(progress.tried) == 3 and len(progress.runs) == 6
+    half = progress_of(tuning, run_of, lambda run: ended(run) if run.seed == 50 else None)
+    assert not half.over and not half.tried and len(half.runs) == 6
+
+
+@pytest.mark.parametrize(("seed", "seeds", "fits"), [(1000, 3, True), (6, 1, False), (0, 6, False), (3, 3, False)])
+def test_no_seed_of_a_trial_is_one_of_the_study(seed: int, seeds: int, fits: bool) -> None:
+    tuning = tuning_of(search="grid", trials=3, seed=seed, seeds=seeds)
+    sentences = list(misfits(tuning, seeds=(5, 6), offsets=(), metric="test/loss"))
+    assert bool(sentences) != fits
+    assert all("set tuning.seed=7" in sentence for sentence in sentences)
 
 
 def test_of_equals_the_first_wins_and_larger_may_be_better() -> None:

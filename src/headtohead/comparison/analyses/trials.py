@@ -80,23 +80,30 @@ class Trial:
     """The trial's number, from 0."""
     setting: Setting
     status: str
-    """That of the record."""
+    """That of the record; of several runs, that of the first which did not finish."""
     value: float | None = None
-    """The value on validation; None unless it finished with a number."""
+    """The mean over its runs of the value on validation; None unless all finished with a number."""
     flops: float = 0.0
     """The FLOPs that it cost."""
 
 
-def trial_of(number: int, setting: Setting, record: RunRecord, metric: str) -> Trial:
-    """Build a trial from the record of its run."""
+def trial_of(number: int, setting: Setting, records: Sequence[RunRecord], metric: str) -> Trial:
+    """Build a trial from the records of its runs, one for each of its seeds."""
+    values = [_value_of(record, metric) for record in records]
+    known = [value for value in values if value is not None]
+    mean = math.fsum(known) / len(known) if len(known) == len(values) else None
+    status = next((record.status for record in records if record.status != "finished"), "finished")
+    return Trial(number, setting, status, mean, sum(record.progress.flops for record in records))
+
+
+def _value_of(record: RunRecord, metric: str) -> float | None:
     stage, _, name = metric.partition("/")
     assert stage == "validation", "settings are chosen on validation data, never on test data"
     known = record.metrics.get(stage, {})
     if record.status == "finished" and name not in known:
         raise NotComparable(f"trial {record.id} has no {metric}: choose among {', '.join(sorted(known)) or 'none'}")
     value = known.get(name) if record.status == "finished" else None
-    finite = value if value is not None and math.isfinite(value) else None
-    return Trial(number, setting, record.status, finite, record.progress.flops)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def best_of(trials: Sequence[Trial], *, larger_is_better: bool) -> Trial | None:

@@ -27,13 +27,20 @@ class TuningDesign:
     """The metric on validation that chooses."""
     direction: Literal["min", "max"]
     seed: int
-    """The seed of every trial; the runs that are compared have others."""
+    """The first seed of every trial; the runs that are compared have others."""
     steps: int | None = None
     """The steps of one trial; None means as many as the runs that are compared."""
+    seeds: int = 1
+    """The runs of one trial, from the first seed on; a setting counts by their mean."""
 
     @property
     def larger_is_better(self) -> bool:
         return self.direction == "max"
+
+
+def seeds_in_words(first: int, number: int) -> str:
+    """Return the words for the seeds of each trial."""
+    return f"seed {first}" if number == 1 else f"seeds {first} to {first + number - 1} each, by their mean"
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,8 @@ class TuningSummary:
         over = "the same space" if alike else "a space of the same width around its own learning rate"
         length = "" if design.steps is None else f" of {design.steps} steps"
         return (
-            f"Each arm received {design.trials} trials{length}, {SEARCHES[design.search]} over {over}, with seed "
-            f"{design.seed}; the best by {design.metric} was run again on other seeds."
+            f"Each arm received {design.trials} trials{length}, {SEARCHES[design.search]} over {over}, with "
+            f"{seeds_in_words(design.seed, design.seeds)}; the best by {design.metric} was run again on other seeds."
         )
 
     @property

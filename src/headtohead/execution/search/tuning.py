@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from headtohead.comparison.analyses.trials import Space
-from headtohead.comparison.analyses.tuning_summary import SEARCHES
+from headtohead.comparison.analyses.tuning_summary import SEARCHES, seeds_in_words
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.search.search_space import around, between
@@ -26,12 +26,19 @@ class Tuning:
     space: Space = field(default_factory=dict)
     """The space by field; empty means learning rates around the arm's own."""
     seed: int = 1000
-    """The seed of every trial, and of the search; none of the study's own."""
+    """The first seed of every trial, and that of the search; none of the study's own."""
     metric: str | None = None
     """The metric on validation; None means the study's metric there."""
     direction: Literal["min", "max"] | None = None
     steps: int | None = None
     """The steps of one trial; None means those of the arm's runs."""
+    seeds: int = 1
+    """The runs of one trial, whose seeds follow the first; a setting counts by their mean."""
+
+    @property
+    def every_seed(self) -> range:
+        """Return the seeds of a trial's runs."""
+        return range(self.seed, self.seed + self.seeds)
 
     @property
     def words(self) -> str:
@@ -40,7 +47,7 @@ class Tuning:
         length = "" if self.steps is None else f" of {self.steps} steps"
         return (
             f"{self.trials} trials{length} for each arm, {SEARCHES[self.search]} over "
-            f"{over or 'learning rates around its own'}, with seed {self.seed}"
+            f"{over or 'learning rates around its own'}, with {seeds_in_words(self.seed, self.seeds)}"
         )
 
     @property
@@ -63,11 +70,11 @@ def misfits(tuning: Tuning, *, seeds: Collection[int], offsets: Collection[int],
     """Sentences about what does not fit the study's seeds, what is added to them in some arms, and its metric."""
     added = {0, *offsets}
     used = {seed + offset for seed in seeds for offset in added}
-    if used & {tuning.seed + offset for offset in added}:
+    if used & {seed + offset for seed in tuning.every_seed for offset in added}:
         free = max(used) - min(added) + 1
         yield (
-            f"tuning.seed={tuning.seed} is a seed of the study's own runs, which would then be "
-            f"tuned on themselves: set tuning.seed={free}"
+            f"tuning.seed={tuning.seed} {'is' if tuning.seeds == 1 else 'and those after it reach'} a seed of the "
+            f"study's own runs, which would then be tuned on themselves: set tuning.seed={free}"
         )
     own = (tuning.metric or metric).partition("/")[2]
     if tuning.direction is None and own != metric.partition("/")[2] and own_metric(own) is None:

@@ -47,6 +47,7 @@ _KINDS: dict[str, Kind] = {
     "trials": WholeNumber(),
     "space": TextKind(),
     "seed": WholeNumber(),
+    "seeds": WholeNumber(),
     "metric": TextKind(),
     "direction": OneOf(("min", "max")),
     "steps": WholeNumber(),
@@ -86,6 +87,8 @@ TUNING: Kind = TuningKind()
 def _checked(tuning: Tuning) -> Tuning:
     if tuning.trials < _FEWEST:
         raise MismatchError(f"a mapping with trials: {_FEWEST} or more")
+    if tuning.seeds < 1:
+        raise MismatchError("a mapping with seeds: 1 or more")
     if tuning.seed < 0 or (tuning.steps is not None and tuning.steps < 1):
         raise MismatchError("a mapping with seed from 0 on, and steps from 1 on")
     if tuning.metric is not None and not tuning.metric.startswith("validation/"):

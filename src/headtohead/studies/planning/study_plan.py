@@ -90,13 +90,14 @@ class StudyPlan:
         return self.rounds.seeds[arm] if self.rounds is not None and decided else len(self.study.seeds)
 
     def num_runs_of(self, arm: str, most_seeds: int | None = None) -> int:
-        """Return the number of runs of one arm without its trials, or of a foundation, which has one more for the
-        trials that start from it; over at most `most_seeds` seeds."""
+        """Return the number of runs of one arm without its trials, or of a foundation, which has those more that trials
+        start from; over at most `most_seeds` seeds."""
         is_arm = arm in self.study.arms
         starting = [arm] if is_arm else [one for one in self.study.arms if foundation_of(self.study, one) == arm]
         seeds = max(self.num_seeds(one) for one in starting)
         seeds = seeds if most_seeds is None else min(seeds, most_seeds)
-        return seeds * len(self.study.shares) if is_arm else seeds + bool(self.tunings)
+        of_trials = max((progress.tuning.seeds for progress in self.tunings.values()), default=0)
+        return seeds * len(self.study.shares) if is_arm else seeds + of_trials
 
     @property
     def stops(self) -> Mapping[Pair, SeedStop]:
@@ -104,8 +105,11 @@ class StudyPlan:
         return {} if self.rounds is None else self.rounds.stops
 
     def num_trials(self, arm: str) -> int:
-        """Return the number of trials of an arm's tuning, including those not known yet."""
-        return self.tunings[arm].tuning.trials if arm in self.tunings else 0
+        """Return the number of runs of an arm's tuning, including those not known yet."""
+        if arm not in self.tunings:
+            return 0
+        tuning = self.tunings[arm].tuning
+        return tuning.trials * tuning.seeds
 
     def run_folder(self, run: RunSpec) -> Path:
         return self.folder / "runs" / run.id
@@ -154,7 +158,7 @@ class StudyPlanner:
             refuse_unmet(study, matching)
             self._matching = matching
         drafts = {arm: self._study_runs.of(arm, study.seeds[0], self._requested(arm)).config for arm in study.arms}
-        seeds = (study.tuning.seed, *study.seeds) if isinstance(study.tuning, Tuning) else study.seeds
+        seeds = (*study.tuning.every_seed, *study.seeds) if isinstance(study.tuning, Tuning) else study.seeds
         foundation_runs = {
             (name, seed): self._study_runs.foundation(name, seed) for seed in seeds for name in used(study)
         }
@@ -212,22 +216,22 @@ class StudyPlanner:
         return () if self._matching is None else self._matching.arm(arm).overrides
 
     def _tuned(self, arm: str, draft: Mapping[str, Any], foundation_runs: FoundationRuns) -> TuningProgress:
-        """Trials wait for the foundation of their own seed."""
+        """Trials wait for the foundations of their own seeds."""
         study = self.study
         assert isinstance(study.tuning, Tuning), "a sentence is not a tuning"
         try:
             tuning = for_arm(study.tuning, metric=study.metric, direction=study.direction, config=draft)
         except ConfigurationError as error:
             raise ConfigurationError(f"study {study.name}, arm {arm}: {error}") from None
-        below = self._below(arm, tuning.seed, foundation_runs)
-        if not self._may_start(below):
+        below = {seed: self._below(arm, seed, foundation_runs) for seed in tuning.every_seed}
+        if not all(map(self._may_start, below.values())):
             return TuningProgress(tuning, (), (), over=False)
         shorter = () if tuning.steps is None else shortened(draft, tuning.steps)
         overrides = (*self._requested(arm), *shorter, "trainer.keep_checkpoints=none", "trainer.num_samples=0")
 
-        def run_of(number: int, setting: Setting) -> RunSpec:
+        def run_of(number: int, setting: Setting, seed: int) -> RunSpec:
             return self._study_runs.of(
-                arm, tuning.seed, (*overrides, *setting.overrides), trial=number, start=self._start(below)
+                arm, seed, (*overrides, *setting.overrides), trial=number, start=self._start(below[seed])
             )
 
         return progress_of(tuning, run_of, lambda run: ended_record(self.folder / "runs" / run.id))

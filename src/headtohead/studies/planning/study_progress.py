@@ -45,26 +45,30 @@ class TuningProgress:
 
 
 def progress_of(
-    tuning: Tuning, run_of: Callable[[int, Setting], RunSpec], ended: Callable[[RunSpec], RunRecord | None]
+    tuning: Tuning, run_of: Callable[[int, Setting, int], RunSpec], ended: Callable[[RunSpec], RunRecord | None]
 ) -> TuningProgress:
     """Batch after batch, from the first: a batch is proposed once all before it have ended, however they did.
 
-    `ended` gives the record of a run that is done, None for any other.
+    `run_of` makes the run with a number, of a setting and a seed: a trial has one for each of its seeds. `ended` gives
+    the record of a run that is done, None for any other.
     """
     runs: list[RunSpec] = []
     tried: list[Trial] = []
     while settings := proposals(tuning, tried):
         batch = [(len(tried) + index, setting) for index, setting in enumerate(settings)]
-        made = [run_of(number, setting) for number, setting in batch]
-        runs += made
-        records = [ended(run) for run in made]
-        if any(record is None for record in records):
+        made = [
+            [run_of(number * tuning.seeds + index, setting, seed) for index, seed in enumerate(tuning.every_seed)]
+            for number, setting in batch
+        ]
+        runs += [run for one_trial in made for run in one_trial]
+        records = [[ended(run) for run in one_trial] for one_trial in made]
+        known = [[record for record in one_trial if record is not None] for one_trial in records]
+        if any(len(one_trial) < tuning.seeds for one_trial in known):
             return TuningProgress(tuning, tuple(runs), tuple(tried), over=False)
         assert tuning.metric is not None, "for_arm says by what"
         tried += [
-            trial_of(number, setting, record, tuning.metric)
-            for (number, setting), record in zip(batch, records, strict=True)
-            if record is not None
+            trial_of(number, setting, one_trial, tuning.metric)
+            for (number, setting), one_trial in zip(batch, known, strict=True)
         ]
     return TuningProgress(tuning, tuple(runs), tuple(tried), over=True)
 
@@ -81,7 +85,9 @@ def summary_of(tunings: Mapping[str, TuningProgress]) -> TuningSummary | None:
 def _design(tuning: Tuning) -> TuningDesign:
     """All but the space is that of every arm."""
     assert tuning.metric and tuning.direction, "for_arm says by what, and what is better"
-    return TuningDesign(tuning.search, tuning.trials, tuning.metric, tuning.direction, tuning.seed, tuning.steps)
+    return TuningDesign(
+        tuning.search, tuning.trials, tuning.metric, tuning.direction, tuning.seed, tuning.steps, tuning.seeds
+    )
 
 
 def proposals(tuning: Tuning, tried: Sequence[Trial]) -> list[Setting]:
