@@ -64,6 +64,27 @@ def test_arms_of_ones_own_are_compared_on_named_data() -> None:
     assert content["baseline"] == "layer" and content["seeds"] == 4 and content["metric"] == "test/accuracy"
 
 
+@pytest.mark.parametrize("fault", ["model/norm=my_norm", "model.norm.epz=1e-3", "trainer.max_steps=0.5"])
+def test_a_study_whose_arm_cannot_be_is_refused_and_leaves_no_file(fault: str) -> None:
+    words = ["data=sentence_grammar", "task=classification", *SMALL]
+    with pytest.raises(ValueError, match=fault.partition("=")[0].rpartition(".")[2]):
+        write_new_study("norms", None, words, arms={"layer": [], "mine": [fault]})
+    assert not Path("norms.yaml").exists(), "the same command with the fault corrected must not ask for --force"
+
+
+def test_the_command_that_is_shown_next_has_the_folder_of_own_choices(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "conf" / "model" / "norm").mkdir(parents=True)
+    own = tmp_path / "conf" / "model" / "norm" / "my_norm.yaml"
+    own.write_text("_target_: headtohead.components.norms.RmsNorm\n_partial_: true\neps: 1e-3\n")
+    words = ["data=sentence_grammar", "task=classification", *SMALL, "--config-dir", str(tmp_path / "conf")]
+    assert main(["study", "new", "norms", *words, "--arm", "layer=", "--arm", "mine=model/norm=my_norm"]) == 0
+    shown = capsys.readouterr().out.splitlines()[-1]
+    assert shown == f"h2h study norms.yaml --config-dir {tmp_path / 'conf'}"
+    assert main([*shown.split()[1:], "--plan"]) == 0
+
+
 def test_what_cannot_be_started_is_refused_with_what_to_give() -> None:
     with pytest.raises(ValueError, match="there are no data"):
         write_new_study("mine")

@@ -16,7 +16,8 @@ from headtohead.diagnostics.data_description.description import describe
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study, power_words
-from headtohead.studies.definition.read_study_file import read_study, study_from
+from headtohead.studies.definition.read_study_file import study_from
+from headtohead.studies.definition.study import Study
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.study_plan import StudyPlanner
@@ -62,14 +63,13 @@ def write_new_study(
     request = ContestRequest(start, dict(arms or {}), seeds, config_dir)
     made = new_study(name, request, task=task, data=data, rows=rows)
     made = replace(made, fields={**made.fields, **own})
-    study_from(name, dict(made.fields))
-    seen = (
+    study = study_from(name, dict(made.fields))
+    about = (
         f"{task} on {rows:,} rows for training, {len(source.split('validation')):,} for validation and "
         f"{len(source.split('test')):,} for the test; {_chance(source, task)}",
         power_words(seeds),
+        _minutes(study, config_dir),
     )
-    replace_text(file, made.text(seen))
-    about = (*seen, _minutes(file, config_dir))
     replace_text(file, made.text(about))
     return WrittenFile(file, about)
 
@@ -114,8 +114,8 @@ def _chance(source: DataSource, task: str) -> str:
     return "what a guess scores is not known before the first run"
 
 
-def _minutes(file: Path, config_dir: str | Path | None) -> str:
+def _minutes(study: Study, config_dir: str | Path | None) -> str:
     """Time the steps of each arm and return how long the whole takes here, one run after the other."""
-    plan = StudyPlanner(read_study(str(file), (), config_dir), config_dir).plan()
+    plan = StudyPlanner(study, config_dir).plan()
     estimated = estimate(plan)
     return f"{plan.num_runs} runs, about {duration(estimated.seconds)} on this machine, one after the other"

@@ -45,7 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     for sentence in written.about:
         say(sentence)
     note(f"wrote {os.path.relpath(written.file)}; look at it, then")
-    out(f"h2h study {shlex.quote(str(written.file))}")
+    own = [] if options.config_dir is None else ["--config-dir", options.config_dir]
+    out(shlex.join(["h2h", "study", str(written.file), *own]))
     return 0
 
 
