@@ -12,6 +12,9 @@ from PIL import Image
 from from_fields import from_fields
 from headtohead.data.data_source import SPLIT_NAMES, DataError
 from headtohead.data.sources.image_folder import ImageFolder
+from headtohead.errors import UsageError
+from headtohead.tasks.classification import ImageClassification
+from headtohead.tasks.masked_image import MaskedImageModelling
 
 
 def written(folder: Path, *, number: int = 20, brightness: int = 0, mode: str = "RGB", ending: str = "png") -> None:
@@ -111,12 +114,23 @@ def test_class_that_training_does_not_have_is_named(tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path / 'test' / 'bird'} is a class that the train images do not have (cat, dog)")
 
 
-@pytest.mark.parametrize("folders", [[], ["cat"], ["train/cat", "test/cat"]])
-def test_folder_without_two_classes_is_refused(tmp_path: Path, folders: list[str]) -> None:
-    for folder in folders:
-        written(tmp_path / folder)
+def test_folder_without_images_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
     message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
-    assert f"data.path={tmp_path} must hold a folder of images" in message and "at least two classes" in message
+    assert f"data.path={tmp_path} must hold a folder of images" in message and "none is there" in message
+
+
+@pytest.mark.parametrize("folders", [["."], ["cat"], ["train/cat", "test/cat"], ["train", "test"]])
+def test_images_of_one_kind_are_read_and_not_told_apart(tmp_path: Path, folders: list[str]) -> None:
+    for folder in folders:
+        written(tmp_path / folder, number=30)
+    source = from_fields(ImageFolder, path=str(tmp_path))
+    spec = source.spec()
+    assert spec.num_classes == 1 and spec.class_names == ("cat" if "cat" in folders[0] else "image",)
+    assert sum(len(source.split(name)) for name in SPLIT_NAMES) == 30 * len(folders)
+    MaskedImageModelling(patch_size=4).bind(spec)
+    with pytest.raises(UsageError, match=r"the data has 1 class .* or choose task=masked_image_modeling"):
+        ImageClassification().bind(spec)
 
 
 def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_samples_show_text_or_row_truth_and_prediction() -> None:
 
 
 def test_data_without_classes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"1 classes \(good\): classification needs at least 2; give rows of another"):
+    with pytest.raises(ValueError, match=r"1 class \(good\): classification needs at least 2; give rows of another"):
         Classification().bind(DataSpec(kind="labelled_text", num_classes=1, class_names=("good",)))
 
 

@@ -56,6 +56,8 @@ class Classification(Task):
         "external",
     )
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
+    other_classes: ClassVar[str] = "give rows of another, or the column that holds the classes, data.label_column."
+    """The remedy where there is one class alone."""
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, *OF_CLASSES)
 
     row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -78,8 +80,8 @@ class Classification(Task):
         if spec.num_classes < 2:
             names = f" ({', '.join(spec.class_names)})" if spec.class_names else ""
             raise UsageError(
-                f"the data has {spec.num_classes} classes{names}: classification needs at least 2; give rows of "
-                "another, or the column that holds the classes, data.label_column."
+                f"the data has {spec.num_classes} {'class' if spec.num_classes == 1 else 'classes'}{names}: "
+                f"classification needs at least 2; {self.other_classes}"
             )
         self.scores = PerStage(lambda: MulticlassConfusionMatrix(spec.num_classes, validate_args=False))
         return super().bind(spec)
@@ -182,6 +184,7 @@ class ImageClassification(Classification):
         "external",
     )
     data_kinds: ClassVar[tuple[str, ...]] = ("images",)
+    other_classes = "give a folder of images for each, or choose task=masked_image_modeling, which needs none."
 
 
 def _of_each_class(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[tuple[Cell, ...]]:

@@ -1,8 +1,8 @@
-"""The user's images in folders named by their class."""
+"""The user's images: in folders named by their class, or all of one kind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +21,15 @@ from headtohead.data.sources.local_files import HeldOutShares, content_digest, e
 from headtohead.ranges import BatchSize, Seed
 
 _BRIGHTEST = 255
+NO_CLASS = "image"
+"""The name of what images are where no folder says it."""
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
 class ImageFolder(CachedSource):
-    """`path` holds a folder per class, or folders train, validation and test that do. A split without a folder of its
-    own gets its share of every class of the train images. Images are scaled and cut in the middle to a square, and
-    their values are from -1 to 1."""
+    """`path` holds a folder per class, or images alone where nothing is to be told apart; or folders train, validation
+    and test that do. A split without a folder of its own gets its share of every class of the train images. Images are
+    scaled and cut in the middle to a square, and their values are from -1 to 1."""
 
     name: ClassVar[str] = "image_folder"
     kind = "images"
@@ -59,10 +61,10 @@ class ImageFolder(CachedSource):
         if "train" not in by_split:
             by_split = {"train": root}
         files = {split: _by_class(folder) for split, folder in by_split.items()}
-        if len(files["train"]) < 2:
+        if not files["train"]:
             raise DataError(
-                f"data.path={root} must hold a folder of images ({', '.join(SUFFIXES)}) for each of at least two "
-                f"classes, and {', '.join(files['train']) or 'none'} is there: arrange it so, or correct the path."
+                f"data.path={root} must hold a folder of images ({', '.join(SUFFIXES)}) for each class, or images of "
+                "no class, and none is there: arrange it so, or correct the path."
             )
         for split, by_class in files.items():
             for unknown in sorted(by_class.keys() - files["train"].keys()):
@@ -71,7 +73,7 @@ class ImageFolder(CachedSource):
                     f"({', '.join(files['train'])}): correct its name, or give train images of it."
                 )
             if not by_class:
-                raise DataError(f"{by_split[split]} has no images in folders named by their class: give some.")
+                raise DataError(f"{by_split[split]} has no images: give some, in folders named by their class.")
         return files
 
     @property
@@ -138,10 +140,13 @@ class ImageFolder(CachedSource):
 
 
 def _by_class(folder: Path) -> dict[str, list[Path]]:
-    """Return the images below each folder, however deep; folders without any are not classes."""
-    by_name = {
-        each.name: sorted(file for file in each.rglob("*") if file.is_file() and file.suffix.lower() in SUFFIXES)
-        for each in sorted(folder.iterdir())
-        if each.is_dir()
-    }
-    return {name: files for name, files in by_name.items() if files}
+    """Return the images below each folder, however deep; folders without any are not classes. Where no folder has any,
+    the images beside them are of one class."""
+    by_name = {each.name: _images(each.rglob("*")) for each in sorted(folder.iterdir()) if each.is_dir()}
+    classes = {name: files for name, files in by_name.items() if files}
+    alone = {} if classes else {NO_CLASS: _images(folder.iterdir())}
+    return classes or {name: files for name, files in alone.items() if files}
+
+
+def _images(files: Iterable[Path]) -> list[Path]:
+    return sorted(file for file in files if file.is_file() and file.suffix.lower() in SUFFIXES)

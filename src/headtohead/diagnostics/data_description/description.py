@@ -52,7 +52,8 @@ class DataDescription:
 
     @property
     def task(self) -> str:
-        return USUAL_TASKS[self.kind]
+        """Return the task of the command that trains on it."""
+        return next(word.partition("=")[2] for word in self.overrides if word.startswith("task="))
 
     @property
     def chance(self) -> float | None:
@@ -169,9 +170,11 @@ def _described_images(path: Path) -> DataDescription:
     files = ImageFolder(path=str(path)).files
     rows: dict[str, int] = {split: sum(map(len, classes.values())) for split, classes in files.items()}
     classes = {name: len(own) for name, own in files["train"].items()}
-    return DataDescription(
-        str(path), "image_folder", "images", rows, _overrides("image_folder", path, "images"), classes=classes
-    )
+    if len(classes) == 1:  # nothing to tell apart
+        overrides = _overrides("image_folder", path, "images", task="masked_image_modeling")
+        return DataDescription(str(path), "image_folder", "images", rows, overrides)
+    overrides = _overrides("image_folder", path, "images")
+    return DataDescription(str(path), "image_folder", "images", rows, overrides, classes=classes)
 
 
 def _languages(path: Path) -> tuple[str, str] | None:
@@ -217,6 +220,8 @@ def _described_text(path: Path) -> DataDescription:
     )  # fmt: skip
 
 
-def _overrides(choice: str, path: Path, kind: DataKind, own: Sequence[str] = ()) -> tuple[str, ...]:
-    task = USUAL_TASKS[kind]
+def _overrides(
+    choice: str, path: Path, kind: DataKind, own: Sequence[str] = (), *, task: str | None = None
+) -> tuple[str, ...]:
+    task = task or USUAL_TASKS[kind]
     return (f"data={choice}", f"data.path={path}", *own, f"task={task}", f"model={model_for(task)}")
