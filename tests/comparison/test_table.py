@@ -16,6 +16,7 @@ from headtohead.comparison.tables.run_table import (
     TableLine,
     as_data,
     as_table,
+    count,
     line_of,
     lines_of,
     number,
@@ -184,3 +185,11 @@ def test_on_a_narrow_terminal_no_name_no_number_and_no_status_is_lost() -> None:
     assert "…" not in message and message.count("┏") == 2
     assert "finished" in message and "loss 2.100" in message and "12.3 k tokens/s" in message and "1.5 GiB" in message
     assert max(map(len, message.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.28e18, "1.28 E"), (1.28e15, "1.28 P"), (999.6e12, "1 P"), (1.28e12, "1.28 T"), (124e6, "124 M"), (12.0, "12")],
+)
+def test_counts_have_three_figures_however_large(value: float, text: str) -> None:
+    assert count(value) == text

@@ -80,7 +80,7 @@ def _gib(num_bytes: float) -> str:
 
 
 def _short(value: float) -> str:
-    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+    for size, unit in ((1e18, " E"), (1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:.3g}{unit}"
     return f"{value:.3g}"

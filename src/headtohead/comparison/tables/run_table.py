@@ -212,10 +212,10 @@ def chance_text(value: float | None) -> str | None:
 
 
 def count(value: float | None) -> str:
-    """Three figures and a unit: 124 M."""
+    """Three figures and a unit: 124 M, 1.28 P."""
     if value is None:
         return _UNKNOWN
-    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for limit, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * limit:
             return f"{value / limit:.3g} {unit}"
     return f"{value:.3g}"
