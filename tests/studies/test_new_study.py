@@ -12,7 +12,7 @@ from headtohead.cli import main
 from headtohead.config.compose.choices import choice_names
 from headtohead.config.compose.composition import compose_checked
 from headtohead.studies.definition.nearest_study import nearest_studies
-from headtohead.studies.definition.new_study import CONTESTS
+from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study
 from headtohead.studies.definition.read_study_file import read_study, study_from
 
 DATA = {
@@ -83,6 +83,24 @@ def test_the_command_that_is_shown_next_has_the_folder_of_own_choices(
     shown = capsys.readouterr().out.splitlines()[-1]
     assert shown == f"h2h study norms.yaml --config-dir {tmp_path / 'conf'}"
     assert main([*shown.split()[1:], "--plan"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "batch"),
+    [
+        (["data.context_length=8192"], ["data.batch_size=1"]),
+        (["data.context_length=1024"], ["data.batch_size=4"]),
+        (["data.context_length=64"], []),
+        (["data.context_length=8192", "data.batch_size=8"], ["data.batch_size=8"]),
+        (["data.context_length=8192", "trainer.batch_tokens=65536"], []),
+        ([], []),
+    ],
+)
+def test_batches_of_long_rows_have_as_many_tokens_as_usual(words: list[str], batch: list[str]) -> None:
+    made = new_study("long", ContestRequest(), task="causal_lm", data=["data=text", *words], rows=1000)
+    base = made.fields["base"]
+    assert isinstance(base, list)
+    assert [word for word in base if word.startswith("data.batch_size")] == batch
 
 
 def test_what_cannot_be_started_is_refused_with_what_to_give() -> None:

@@ -17,7 +17,7 @@ from headtohead.studies.definition.study import Study
 
 _WIDTH = 110
 _STEPS_MOST, _STEPS_LEAST, _EPOCHS = 2000, 200, 3
-_BATCH = 32
+_BATCH, _BATCH_TOKENS = 32, 4096
 _LEARNED, _ROTARY = (("model=encoder_only", f"model/position={name}") for name in ("learned", "rotary"))
 _UNTUNED = "none; all arms train at the harness's own learning rate"
 
@@ -113,8 +113,10 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     shipped = None if request.start is None else read_study(request.start, (), request.config_dir)
     arms, seeds = request.arms, request.seeds
     usual = CONTESTS[task]
-    steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // _BATCH // 100 * 100))
-    length = (f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 4}")
+    batch = _rows_of_a_batch(data)
+    steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // batch // 100 * 100))
+    fewer = () if batch == _BATCH else (f"data.batch_size={batch}",)
+    length = (*fewer, f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 4}")
     if not request.arms and shipped is None:  # each of the usual arms names its model
         data = [word for word in data if key_of(word) != "model"]
     base = [*data, *length, "probe=none", "trainer.num_samples=0", "trainer.keep_checkpoints=none"]
@@ -136,6 +138,15 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     if shipped is not None:
         fields |= _as_shipped(shipped, task, base, changed_arms=bool(arms))
     return NewStudy(name, fields, _comments(fields, seeds))
+
+
+def _rows_of_a_batch(data: Sequence[str]) -> int:
+    """Return as many rows as a batch usually has; where rows are long, fewer, so that it has as many tokens."""
+    given = {key_of(word): word.partition("=")[2] for word in data}
+    length = given.get("data.context_length", "")
+    if "data.batch_size" in given or "trainer.batch_tokens" in given or not length.isdigit():
+        return _BATCH
+    return max(1, min(_BATCH, _BATCH_TOKENS // max(1, int(length))))
 
 
 def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms: bool) -> dict[str, object]:
