@@ -115,6 +115,12 @@ MODELS: dict[str, PublishedModel] = {
                  "max_position_embeddings": TABLE, "decoder_start_token_id": 2, "forced_eos_token_id": None}, **_PAIRS,
         old={**_CAUSAL, "num_attention_heads": 2, "normalize_before": True},
     ),
+    "mbart": PublishedModel(
+        "MBart", {**_COMMON, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
+                  "decoder_attention_heads": 3, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40,
+                  "max_position_embeddings": TABLE, "decoder_start_token_id": 2, "forced_eos_token_id": None}, **_PAIRS,
+        old={**_CAUSAL, "num_attention_heads": 2, "normalize_before": True, "add_final_layer_norm": True},
+    ),
     "vit": PublishedModel(
         "ViT", {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
                 "image_size": 12, "patch_size": 4, "num_labels": 5},

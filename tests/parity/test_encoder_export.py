@@ -23,6 +23,7 @@ from transformers import (
     ElectraForMaskedLM,
     ElectraForSequenceClassification,
     LongformerForSequenceClassification,
+    MBartForConditionalGeneration,
     ModernBertForMaskedLM,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
@@ -36,7 +37,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.config.origins.to_published import write_hub
-from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.checkpoint_writer import write_checkpoint
@@ -155,6 +156,12 @@ MODELS = {
     ),
     "T5 v1.1": Exported(T5Family(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
     "BART": Exported(BartFamily(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
+    "mBART": Exported(
+        MbartFamily(),
+        "language_model",
+        MBartForConditionalGeneration,
+        (*SEQ2SEQ, *BART_PARTS, "model/residual=pre", "model.scale_embedding=true"),
+    ),
     "ViT": Exported(VitFamily(), "classifier", ViTForImageClassification, VIT),
     "Swin": Exported(SwinFamily(), "classifier", SwinForImageClassification, SWIN),
     "ConvNeXt": Exported(ConvNextFamily(), "classifier", ConvNextForImageClassification, CONVNEXT),

@@ -103,6 +103,11 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                  "decoder_attention_heads": 5, "encoder_ffn_dim": 17, "decoder_ffn_dim": 17,
                  "activation_function": "relu", "max_position_embeddings": LENGTH + 3, "decoder_start_token_id": 2,
                  "forced_eos_token_id": None}),
+    "mBART, one layer and three, odd heads and widths, embedding scaled": (
+        "mbart", {**COMMON, "d_model": 35, "encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 5,
+                  "decoder_attention_heads": 5, "encoder_ffn_dim": 17, "decoder_ffn_dim": 17, "scale_embedding": True,
+                  "activation_function": "relu", "max_position_embeddings": LENGTH + 3, "decoder_start_token_id": 2,
+                  "forced_eos_token_id": None}),
     "ViT, images of one channel, odd heads and widths, eps": (
         "vit", {**FIVE_HEADS, "num_hidden_layers": 3, "intermediate_size": 17, "image_size": 12, "patch_size": 4,
                 "num_channels": 1, "num_labels": 5, "layer_norm_eps": 1e-2, "hidden_act": "relu", **EAGER}),
@@ -168,7 +173,7 @@ def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
     case = Case(
         family, untied if kind == "t5" else reference_class(model), config, theirs, ours, head=model.head,
         scored=scored, overrides=model.task, idle=model.idle, on_disk=_names(kind, family),
-        constants=("final_logits_bias",) if kind == "bart" else (),
+        constants=("final_logits_bias",) if kind in ("bart", "mbart") else (),
     )  # fmt: skip
     check(name, case)
 

@@ -29,7 +29,7 @@ SHAPES: dict[str, list[tuple[int, int]]] = {
 TEXTS = [kind for kind, model in MODELS.items() if model.asks != "images"]
 FROM_THE_ROWS_START = {
     **dict.fromkeys(("gpt2", "bert", "distilbert", "electra", "big_bird"), "position_ids"),
-    "bart": None,
+    **dict.fromkeys(("bart", "mbart")),
 }
 """Families whose reference counts places from the row's first token, padding or not, and what tells it otherwise."""
 OWN_WAY = {

@@ -1,4 +1,4 @@
-"""BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461)."""
+"""BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461) and mBART (https://arxiv.org/abs/2001.08210)."""
 
 from __future__ import annotations
 
@@ -72,6 +72,8 @@ class BartFamily(EncoderDecoderFamily):
         "num_attention_heads": "encoder_attention_heads",
         "num_hidden_layers": "encoder_layers",
     }
+    residual: ClassVar[tuple[str, str]] = ("post", "Post")
+    """Its choice and its class."""
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
         hub = super().complete(config)
@@ -100,7 +102,7 @@ class BartFamily(EncoderDecoderFamily):
             "model/mixer=softmax_attention",
             "model/position=learned",
             "model/norm=layer_norm",
-            "model/residual=post",
+            f"model/residual={self.residual[0]}",
             "model/feedforward=gelu",
             f"model.d_model={width}",
             f"model.num_layers={hub['encoder_layers']}",
@@ -138,7 +140,7 @@ class BartFamily(EncoderDecoderFamily):
     def hub_config(self, model: Model) -> dict[str, Any]:
         words = {
             "": ("EncoderDecoder",),
-            **block_fields("Post"),
+            **block_fields(self.residual[1]),
             **attention_fields(model),
             **attention_fields(model, "cross"),
             **side_fields(*_SIDES),
@@ -166,6 +168,24 @@ class BartFamily(EncoderDecoderFamily):
             "scale_embedding": model["scale_embedding"],
             "is_encoder_decoder": True,
         }
+
+
+class MbartFamily(BartFamily):
+    """BART with norms before each sublayer, and one behind each side's last."""
+
+    model_type = "mbart"
+    architectures: ClassVar[Architectures] = {
+        "MBartForConditionalGeneration": "language_model",
+        "MBartForSequenceClassification": None,
+        "MBartForQuestionAnswering": None,
+        "MBartModel": None,
+    }
+    accepts: ClassVar[Accepted] = {"tie_word_embeddings": (True,), "is_causal": (True,)}
+    residual = ("pre", "Pre")
+
+    def side(self, hub: Hub, side: str, ours: str) -> Iterator[WeightMapping]:
+        yield from super().side(hub, side, ours)
+        yield from renamed(f"{ours}.final_norm", f"model.{side}.layer_norm")
 
 
 def _block(ours: str, theirs: str, side: str) -> Iterator[WeightMapping]:

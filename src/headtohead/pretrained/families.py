@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
@@ -63,6 +63,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     BigBirdFamily(),
     T5Family(),
     BartFamily(),
+    MbartFamily(),
     VitFamily(),
     ConvNextFamily(),
     SwinFamily(),
