@@ -142,9 +142,9 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
 
 def _rows_of_a_batch(data: Sequence[str]) -> int:
     """Return as many rows as a batch usually has; where rows are long, fewer, so that it has as many tokens."""
-    given = {key_of(word): word.partition("=")[2] for word in data}
-    length = given.get("data.context_length", "")
-    if "data.batch_size" in given or "trainer.batch_tokens" in given or not length.isdigit():
+    fields = {key_of(word): word.partition("=")[2] for word in data}
+    length = fields.get("data.context_length", "")
+    if "data.batch_size" in fields or "trainer.batch_tokens" in fields or not length.isdigit():
         return _BATCH
     return max(1, min(_BATCH, _BATCH_TOKENS // max(1, int(length))))
 
