@@ -63,7 +63,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *overrides: str) -> str:
             ["data.jsonl, line 1: its answer 'z' is not in its context"],
         ),
         ("data.conll", b"word\n", TAGS, ["data.conll, line 1 has one field"]),
-        ("images/a/1.png", b"no image", IMAGES, ["data.path=images must hold a folder of images"]),
+        ("images/a/1.png", b"no image", IMAGES, ["images/a/1.png is not a whole image"]),
         ("data.csv", LABELLED.encode(), ["data=csv", "data.path=data.csv"], ["reads data of kind", "labelled_text"]),
         ("x", b"", [*TEXT, "model.vocab_size=6"], ["model.vocab_size=6 is smaller than the vocabulary", "up to"]),
         (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+import headtohead as h2h
 from headtohead.config.compose.composition import compose, compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema import key_checks
@@ -283,3 +284,29 @@ def with_override(override: str) -> dict[str, Any]:
 )
 def test_sensible_overrides_pass(override: str) -> None:
     compose_checked("train", [override])
+
+
+@pytest.mark.parametrize("task", ["causal_lm", "multi_token_prediction"])
+def test_labelled_texts_are_read_as_texts_on_request_alone(task: str) -> None:
+    """Else a set of labelled texts would train a language model where its classifier was meant."""
+    words = [f"task={task}", "data=sentence_grammar", "model=decoder_only"]
+    with pytest.raises(
+        ValueError, match=r"is labelled_text: .*read the texts without their labels, task.without_labels="
+    ):
+        h2h.compose("train", words)
+    assert h2h.compose("train", [*words, "task.without_labels=true"])["data"]["tokenizer"] == "bpe"
+    with pytest.raises(ValueError, match="augmentation=swapping cannot be used"):
+        h2h.compose("train", [*words, "task.without_labels=true", "augmentation=swapping"])
+
+
+def test_a_set_without_a_task_is_classified_and_not_read_as_text() -> None:
+    composed = h2h.compose("train", ["data=sst2"])["choices"]
+    assert (composed["task"], composed["model"]) == ("classification", "encoder_only")
+
+
+def test_batches_in_tokens_count_the_rows_that_are_read() -> None:
+    words = ["task=causal_lm", "task.without_labels=true", "model=decoder_only", "data=csv", "data.path=reviews.csv"]
+    composed = h2h.compose("train", [*words, "data.max_length=16", "trainer.batch_tokens=8192"])
+    assert composed["data"]["batch_size"] == 512
+    with pytest.raises(ValueError, match="needs rows of one length"):
+        h2h.compose("train", [*words, "trainer.batch_tokens=8192"])

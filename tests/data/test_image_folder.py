@@ -120,6 +120,15 @@ def test_folder_without_images_is_refused(tmp_path: Path) -> None:
     assert f"data.path={tmp_path} must hold a folder of images" in message and "none is there" in message
 
 
+def test_images_beside_classes_are_refused_and_hidden_folders_are_none(tmp_path: Path) -> None:
+    written(tmp_path, number=30)
+    written(tmp_path / ".thumbs")
+    assert from_fields(ImageFolder, path=str(tmp_path)).spec().class_names == ("image",)
+    written(tmp_path / "cat")
+    message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
+    assert "holds 30 images beside the folders cat, which are classes: move them" in message
+
+
 @pytest.mark.parametrize("folders", [["."], ["cat"], ["train/cat", "test/cat"], ["train", "test"]])
 def test_images_of_one_kind_are_read_and_not_told_apart(tmp_path: Path, folders: list[str]) -> None:
     for folder in folders:

@@ -139,6 +139,7 @@ def _of_weights(kind: str, weights: Weights) -> Iterator[Mutation]:
         stem, _, part = name.rpartition(".")
         extra = f"{stem}.more_{part}"
         yield Mutation(f"{extra} added", None, partial(_add, extra))
+    yield Mutation("every weight in bfloat16", None, _halve)
     family = next(family for family in FAMILIES if family.model_type == kind)
     for tied in (True, False, None):
         hub = {"tie_word_embeddings": True, "num_layers": 2, "num_decoder_layers": 2}
@@ -150,6 +151,11 @@ def _of_weights(kind: str, weights: Weights) -> Iterator[Mutation]:
 
 def _add(name: str, fields: Fields, weights: Weights) -> None:
     weights[name] = torch.ones(3)
+
+
+def _halve(fields: Fields, weights: Weights) -> None:
+    for name, weight in weights.items():
+        weights[name] = weight.to(torch.bfloat16) if weight.is_floating_point() else weight
 
 
 def _drop(name: str, fields: Fields, weights: Weights) -> None:

@@ -50,7 +50,7 @@ class TestCausalView:
     def test_a_labelled_text_is_read_as_the_text_without_its_label(self, task: type[CausalLanguageModelling]) -> None:
         labelled = sentence_pair_batch()
         text = replace(labelled, targets=None)
-        seen = task().bind(replace(NEXT, num_classes=None)).view(labelled, seed=0, epoch=0)
+        seen = task(without_labels=True).bind(replace(NEXT, num_classes=None)).view(labelled, seed=0, epoch=0)
         usual = task().bind(LANGUAGE).view(text, seed=0, epoch=0)
         assert labelled.targets is not None and labelled.targets.ndim == 1
         for name in ("tokens", "targets", "valid", "token_types"):
@@ -58,7 +58,7 @@ class TestCausalView:
 
     def test_labelled_texts_have_no_bits_per_byte_to_be_judged_by(self) -> None:
         with pytest.raises(UsageError, match="labelled texts do not count: choose loss"):
-            CausalLanguageModelling(monitor="bits_per_byte").bind(NEXT)
+            CausalLanguageModelling(monitor="bits_per_byte", without_labels=True).bind(NEXT)
 
     def test_bits_per_byte_divide_the_loss_by_the_text_behind_the_targets(self) -> None:
         task, model = CausalLanguageModelling().bind(LANGUAGE), exact_model("decoder_only").eval()

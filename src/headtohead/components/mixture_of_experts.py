@@ -40,17 +40,11 @@ class Routing(FieldGroup):
     z_weight: NotNegative = 0.001
 
     def check(self) -> None:
-        """Raise UsageError where a token has more experts than there are, an expert has no room, or the router gets no
-        gradient of the task."""
+        """Raise UsageError where a token has more experts than there are, or an expert has no room."""
         if not 1 <= self.experts_per_token <= self.num_experts:
             raise UsageError(
                 f"experts_per_token={self.experts_per_token} must be between 1 and num_experts={self.num_experts}: "
                 "change either"
-            )
-        if self.experts_per_token == 1 < self.num_experts and self.renormalise:
-            raise UsageError(
-                "experts_per_token=1 with renormalise=true gives every token's expert the weight 1, so that the task "
-                "teaches the router nothing: set renormalise=false, as Switch does, or experts_per_token=2"
             )
         if self.capacity is not None and not self.capacity > 0:
             raise UsageError(f"capacity={self.capacity} leaves experts no room: choose above 0, such as 1.25, or null")

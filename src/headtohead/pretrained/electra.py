@@ -37,7 +37,7 @@ class ElectraFamily(BertLike):
         if hub["embedding_size"] != hub["hidden_size"]:
             raise InexpressibleError(
                 f"its config.json has embedding_size={hub['embedding_size']} and hidden_size={hub['hidden_size']}, and "
-                "ours are the same: choose a base or large checkpoint"
+                "ours are the same: choose a base or large discriminator"
             )
         return hub
 

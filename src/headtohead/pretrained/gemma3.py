@@ -72,6 +72,15 @@ class Gemma3Family(ModelFamily):
         "use_bidirectional_attention": (False, None),
     }
 
+    def complete(self, config: Mapping[str, Any]) -> Hub:
+        hub = super().complete(config)
+        scalar = hub["query_pre_attn_scalar"]
+        if not isinstance(scalar, int | float) or not scalar > 0:
+            raise InexpressibleError(
+                f"its config.json has query_pre_attn_scalar={scalar}, which must be a number above 0: correct it"
+            )
+        return hub
+
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         del head
         width, kinds = hub["hidden_size"], layer_kinds(hub)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 
 Weights = dict[str, Tensor]
@@ -85,13 +86,13 @@ class Renamed(OneToOneMapping):
 
 
 class OneAbove(OneToOneMapping):
-    """A gain that a file holds as its difference from 1."""
+    """A gain that a file holds as its difference from 1; in half precision the sum would be rounded."""
 
     def to_ours(self, tensor: Tensor) -> Tensor:
-        return tensor + 1
+        return tensor.to(at_least_float32(tensor.dtype)) + 1
 
     def to_theirs(self, tensor: Tensor) -> Tensor:
-        return tensor - 1
+        return tensor.to(at_least_float32(tensor.dtype)) - 1
 
     def take_gradients(self, theirs: Mapping[str, Tensor]) -> Weights:
         return {self.our_name: theirs[self.their_name]}

@@ -33,14 +33,16 @@ OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)
 
 
 class CausalLanguageModelling(TokenPrediction):
-    """Rows of L + 1 tokens are read as L inputs and L targets; labelled texts are read without their labels. Rows that
+    """Rows of L + 1 tokens are read as L inputs and L targets; labelled texts, with without_labels, too. Rows that
     bring their own targets, the answers, stay as they are: for these `exact_match` is the share with every answer
     right, `last_accuracy` that with the last one right."""
 
     head: ClassVar[HeadName] = "language_model"
     counted_by: ClassVar[tuple[str, ...]] = (_ALL, _LAST)
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "external")
-    data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
+    data_kinds: ClassVar[tuple[str, ...]] = ("language",)
+    kinds_without_labels: ClassVar[tuple[str, ...]] = ("labelled_text",)
+    """The kinds that it also reads with without_labels."""
     metrics: ClassVar[tuple[Metric, ...]] = (
         LOSS,
         PERPLEXITY,
@@ -57,8 +59,9 @@ class CausalLanguageModelling(TokenPrediction):
         "last_accuracy": ("last", "rows"),
     }
 
-    def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss", without_labels: bool = False) -> None:
         super().__init__(label_smoothing, monitor)
+        self.without_labels = without_labels
         names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows", "blind")
         self.sums = PerStage(lambda: MetricSums(*names))
         self._tokens_per_byte: dict[str, float] = {}
@@ -78,7 +81,7 @@ class CausalLanguageModelling(TokenPrediction):
                 "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
                 "loss, token_accuracy, exact_match or last_accuracy."
             )
-        self.has_labels = spec.kind == "labelled_text"
+        self.has_labels = self.without_labels and spec.kind in self.kinds_without_labels
         if self.monitor == BITS_PER_BYTE.name and self.has_labels:
             raise UsageError(
                 "task.monitor=bits_per_byte needs the bytes of each row, which labelled texts do not count: choose "

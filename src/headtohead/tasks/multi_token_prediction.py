@@ -33,8 +33,14 @@ class MultiTokenPrediction(CausalLanguageModelling):
     families: ClassVar[tuple[str, ...]] = ("decoder_only",)
     measured_as: ClassVar[str | None] = "CausalLanguageModelling"
 
-    def __init__(self, num_future_tokens: Count = 4, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
-        super().__init__(label_smoothing, monitor)
+    def __init__(
+        self,
+        num_future_tokens: Count = 4,
+        label_smoothing: Probability = 0.0,
+        monitor: str = "loss",
+        without_labels: bool = False,
+    ) -> None:
+        super().__init__(label_smoothing, monitor, without_labels)
         self.num_future_tokens = num_future_tokens
 
     def bind(self, spec: DataSpec) -> Task:

@@ -204,6 +204,7 @@ def test_the_numbers_of_a_map_leave_as_they_were_drawn(
     largest = max(float(row["weight"]) for row in rows if row["layer"] == "layer 1")
     for row in own:
         exact = float(weights[int(row["map"].split()[1]) - 1, int(row["query"]) - 1, int(row["key"]) - 1])
+        assert (row["or_more"] == "or more") == (float(row["weight"]) == largest)
         assert abs(min(exact, largest) - float(row["weight"])) <= 1.6 * largest / 254
 
 

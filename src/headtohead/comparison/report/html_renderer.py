@@ -227,7 +227,8 @@ def _scale(picture: Picture) -> str:
     """Return the attributes from which the page makes a table of the picture's numbers."""
     if picture.scale is None:
         return ""
-    ends = ' data-low="{:.9g}" data-high="{:.9g}"'.format(*picture.scale)
+    low, high, clipped = picture.scale
+    ends = f' data-low="{low:.9g}" data-high="{high:.9g}"{" data-clipped" if clipped else ""}'
     tokens = f' data-tokens="{escape(json.dumps([picture.rows, picture.columns]))}"' if picture.rows else ""
     return ends + tokens
 

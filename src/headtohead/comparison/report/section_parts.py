@@ -108,8 +108,9 @@ class Picture:
     rows: Sequence[str] = ()
     """The names of its rows, drawn at its left; columns stand above it."""
     columns: Sequence[str] = ()
-    scale: tuple[float, float] | None = None
-    """The values of its first and last shade, from which the page makes a table of its numbers."""
+    scale: tuple[float, float, bool] | None = None
+    """The values of its first and last shade, and whether the last stands for larger ones, too: from these the page
+    makes a table of its numbers."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.source_code import class_value
+from headtohead.data.sources.column_roles import kind_of_fields
 
 BATCH_TOKENS = "trainer.batch_tokens"
 _AT_ONCE = 16_384
@@ -30,8 +31,7 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
         raise ConfigurationError(
             f"{BATCH_TOKENS}={tokens} and data.batch_size both say how large a batch is: give one of them"
         )
-    reads_text = "language" in (class_value(config["task"]["_target_"], "data_kinds") or ())
-    length = data.get("context_length" if reads_text else "max_length")
+    length = data.get("context_length" if _reads_rows_of_one_length(config) else "max_length")
     if length is None or "batch_size" not in data:
         raise ConfigurationError(
             f"{BATCH_TOKENS}={tokens} needs rows of one length, and data={config['choices'].get('data')} has none: "
@@ -59,6 +59,16 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
         "data": {**data, "batch_size": rows},
         "trainer": {**trainer, "accumulate": parts, "batch_tokens": None},
     }
+
+
+def _reads_rows_of_one_length(config: Mapping[str, Any]) -> bool:
+    """Return whether rows are cut from a corpus; the columns of files are known once they are read, and are taken for
+    what the task reads."""
+    kind = class_value(config["data"]["_target_"], "kind") or kind_of_fields(config["data"])
+    if kind is not None:
+        return bool(kind == "language")
+    reads_corpora = "language" in (class_value(config["task"]["_target_"], "data_kinds") or ())
+    return reads_corpora and not config["task"].get("without_labels")
 
 
 def _solved(rows: int, at_once: int) -> tuple[int, int]:

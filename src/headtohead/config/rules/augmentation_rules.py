@@ -15,6 +15,8 @@ def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
 
 def _kinds(view: ConfigView) -> Iterator[str]:
     kind = class_value(view.data["_target_"], "kind")
+    if view.reads_no_labels and kind in (None, "labelled_text"):
+        kind = "language"  # which is what such a task makes of them
     for name, step in _steps(view):
         kinds = class_value(step["_target_"], "data_kinds")
         if kind and kinds and kind not in kinds:

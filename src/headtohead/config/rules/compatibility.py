@@ -54,14 +54,14 @@ def _task_and_model(view: ConfigView) -> Iterator[str]:
 
 
 def _task_and_data(view: ConfigView) -> Iterator[str]:
-    kinds = view.task_value("data_kinds")
+    kinds = view.data_kinds
     kind = class_value(view.data["_target_"], "kind") or kind_of_fields(view.data)
     if kinds and kind and kind not in kinds:
         data = " or ".join(filter(None, (_of_kind(kind) for kind in kinds)))
         tasks = _with("task", "data_kinds", kind)
         yield (
             f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {kind}: "
-            f"choose {data or 'other data'}{f', or {tasks}' if tasks else ''}"
+            f"choose {data or 'other data'}{f', or {tasks}' if tasks else ''}{view.without_labels_for(kind)}"
         )
 
 

@@ -80,6 +80,23 @@ class ConfigView:
     def task_value(self, name: str) -> Any:
         return class_value(self.task["_target_"], name)
 
+    @property
+    def data_kinds(self) -> tuple[str, ...]:
+        """Return the kinds of data that the task reads, with those that it reads without their labels on request."""
+        more = self.task_value("kinds_without_labels") if self.reads_no_labels else None
+        return (*(self.task_value("data_kinds") or ()), *(more or ()))
+
+    @property
+    def reads_no_labels(self) -> bool:
+        """Return whether labelled texts are read as texts."""
+        return bool(self.task.get("without_labels"))
+
+    def without_labels_for(self, kind: str) -> str:
+        """Return the field by which the task reads such data all the same; empty where there is none."""
+        if kind not in (self.task_value("kinds_without_labels") or ()):
+            return ""
+        return ", or read the texts without their labels, task.without_labels=true"
+
     def model_value(self, name: str) -> Any:
         return class_value(self.model["_target_"], name)
 

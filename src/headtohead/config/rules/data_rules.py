@@ -34,13 +34,13 @@ def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
 def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
     """Check data whose kind only their content tells."""
     view = ConfigView(config)
-    kinds = view.task_value("data_kinds")
+    kinds = view.data_kinds
     if kinds and spec.kind not in kinds:
         forms = [form for form in class_value(view.data["_target_"], "forms") or () if KIND_OF_FORM[form] in kinds]
         raise ConfigurationError(
             f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {spec.kind}: "
             f"choose {''.join(f'data.form={form}, ' for form in forms)}other data (h2h list data) or another task, "
-            f"{' or '.join(_tasks_for(spec.kind))} (h2h list task)"
+            f"{' or '.join(_tasks_for(spec.kind))} (h2h list task){view.without_labels_for(spec.kind)}"
         )
 
 

@@ -15,7 +15,7 @@ _WITHOUT_ORDER = {"mixer": "softmax_attention", "local": "none", "feedforward": 
 
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_both_ways, _module, _checkpointing, _drop_path, _hidden_patches, _first_norm, _local_base)
+    return (_both_ways, _module, _checkpointing, _drop_path, _hidden_patches, _first_norm, _local_base, _one_expert)
 
 
 def _both_ways(view: ConfigView) -> Iterator[str]:
@@ -96,6 +96,21 @@ def _local_base(view: ConfigView) -> Iterator[str]:
             yield (
                 f"{mixers[0].paths['position']}.local_base={base} is of layers that see a window, and {path} has none: "
                 "name sliding_window in a pattern, or set it null"
+            )
+
+
+def _one_expert(view: ConfigView) -> Iterator[str]:
+    """Refuse a router that no gradient of the task reaches; published weights are read as they are."""
+    if view.config.get("init_from"):
+        return
+    for side in view.sides():
+        node = side.nodes.get("feedforward") or {}
+        if node.get("experts_per_token") == 1 and node.get("num_experts", 1) > 1 and node.get("renormalise"):
+            path = side.paths["feedforward"]
+            yield (
+                f"{path}.experts_per_token=1 with renormalise=true gives every token's expert the weight 1, so that "
+                f"the task teaches the router nothing: set {path}.renormalise=false, as Switch does, or "
+                f"{path}.experts_per_token=2"
             )
 
 

@@ -142,10 +142,15 @@ class ImageFolder(CachedSource):
 def _by_class(folder: Path) -> dict[str, list[Path]]:
     """Return the images below each folder, however deep; folders without any are not classes. Where no folder has any,
     the images beside them are of one class."""
-    by_name = {each.name: _images(each.rglob("*")) for each in sorted(folder.iterdir()) if each.is_dir()}
-    classes = {name: files for name, files in by_name.items() if files}
-    alone = {} if classes else {NO_CLASS: _images(folder.iterdir())}
-    return classes or {name: files for name, files in alone.items() if files}
+    folders = [each for each in sorted(folder.iterdir()) if each.is_dir() and not each.name.startswith((".", "__"))]
+    classes = {each.name: files for each in folders if (files := _images(each.rglob("*")))}
+    loose = _images(folder.iterdir())
+    if loose and classes:
+        raise DataError(
+            f"{folder} holds {len(loose)} images beside the folders {', '.join(classes)}, which are classes: move them "
+            "into one, or all images out of the folders."
+        )
+    return classes or ({NO_CLASS: loose} if loose else {})
 
 
 def _images(files: Iterable[Path]) -> list[Path]:

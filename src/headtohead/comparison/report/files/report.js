@@ -181,13 +181,14 @@ async function weights(image) {
 }
 
 async function csvOfMaps(figure) {
-  const rows = [["layer", "arm", "map", "query", "key", "query_token", "key_token", "weight"]];
+  const rows = [["layer", "arm", "map", "query", "key", "query_token", "key_token", "weight", "or_more"]];
   const arms = [...figure.querySelectorAll("thead th")].map((node) => node.textContent);
   for (const image of maps(figure)) {
     const cell = image.closest("td"), layer = cell.parentElement.querySelector("th").firstChild.textContent;
     const tile = image.closest(".tiles > div"), names = JSON.parse(image.dataset.tokens ?? "[[], []]");
+    const clipped = "clipped" in image.dataset, last = Number(Number(image.dataset.high).toPrecision(4));
     (await weights(image)).forEach((row, query) => row.forEach((weight, key) => {
-      if (weight !== null) rows.push([layer, arms[cell.cellIndex - 1], tile.querySelector("span").textContent, query + 1, key + 1, names[0][query], names[1][key], weight]);
+      if (weight !== null) rows.push([layer, arms[cell.cellIndex - 1], tile.querySelector("span").textContent, query + 1, key + 1, names[0][query], names[1][key], weight, clipped && weight >= last ? "or more" : ""]);
     }));
   }
   return table(rows);

@@ -146,7 +146,7 @@ def _starts(maps: Sequence[HeatMap], scales: Mapping[str, MapScale]) -> list[Pic
 
 
 def _picture(one: HeatMap, scale: MapScale) -> Picture:
-    return Picture(picture_of(one, scale), _which(one), _which(one), scale=(scale.low, scale.high))
+    return Picture(picture_of(one, scale), _which(one), _which(one), scale=(scale.low, scale.high, scale.clipped))
 
 
 def _which(one: HeatMap) -> str:
