@@ -13,8 +13,8 @@ from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 
 class ElectraFamily(BertLike):
-    """The generator restores tokens; the discriminator is an encoder for other heads, its own left out. Its embeddings
-    are as wide as its layers, as in the published base and large ones."""
+    """The discriminator is an encoder for other heads, its own left out; a generator restores tokens. Embeddings are as
+    wide as layers, as in the published base and large discriminators: narrower ones are refused."""
 
     model_type = "electra"
     architectures: ClassVar[Architectures] = {

@@ -174,7 +174,8 @@ def _head_widths(view: ConfigView) -> Iterator[str]:
     for side in view.sides():
         share = view.model.get("d_model", 1) // view.model.get("num_heads", 1)
         of_mixer, of_position = (side.nodes.get(slot, {}).get("head_width") or share for slot in ("mixer", "position"))
-        if side.can("position", "rotates") and of_mixer != of_position:
+        turned = side.can("position", "rotates") and side.can("mixer", "reads_rotation") is not False
+        if turned and of_mixer != of_position:
             yield (
                 f"{view.chosen_of(side, 'position')} turns heads of width {of_position}, and those of "
                 f"{view.chosen_of(side, 'mixer')} have {of_mixer}: set {side.paths['position']}.head_width and "
