@@ -12,10 +12,16 @@ from torch import Tensor
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
+    DiffLlamaConfig,
+    DiffLlamaForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     GPTJConfig,
     GPTJForCausalLM,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
+    Lfm2Config,
+    Lfm2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -24,6 +30,8 @@ from transformers import (
     MixtralForCausalLM,
     MptConfig,
     MptForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
@@ -33,12 +41,16 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
 
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.diffllama import DiffLlamaFamily
+from headtohead.pretrained.gemma3 import Gemma3Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
+from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.mistral import MistralFamily
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
+from headtohead.pretrained.olmo2 import Olmo2Family
 from parity.experts_in_memory import InMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
@@ -156,3 +168,22 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
     remark = "the reference assumes alibi_bias_max=8 whatever its file says; here it is passed in"
     compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)
+
+
+def test_olmo2_equals_its_reference() -> None:
+    compare("OLMo 2", Olmo2Family(), Olmo2ForCausalLM, Olmo2Config(**SMALL))
+
+
+def test_diffllama_equals_its_reference() -> None:
+    compare("DiffLlama", DiffLlamaFamily(), DiffLlamaForCausalLM, DiffLlamaConfig(**SMALL))
+
+
+def test_gemma3_equals_its_reference() -> None:
+    kinds = ["sliding_attention", "full_attention"]
+    config = Gemma3TextConfig(**SMALL, head_dim=10, query_pre_attn_scalar=9, sliding_window=4, layer_types=kinds)
+    compare("Gemma 3", Gemma3Family(), Gemma3ForCausalLM, config)
+
+
+def test_lfm2_equals_its_reference() -> None:
+    config = Lfm2Config(**SMALL, layer_types=["conv", "full_attention"], block_multiple_of=8)
+    compare("LFM2", Lfm2Family(), Lfm2ForCausalLM, config)

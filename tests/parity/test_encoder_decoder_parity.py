@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import BartConfig, BartForConditionalGeneration, T5Config, T5ForConditionalGeneration
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
-from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.t5 import T5Family
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
@@ -68,3 +75,17 @@ def test_bart_writes_what_its_reference_writes(scaled: bool) -> None:
         constants=("final_logits_bias",),
     )  # fmt: skip
     check("BART" if not scaled else "BART, embedding scaled", case)
+
+
+def test_mbart_writes_what_its_reference_writes() -> None:
+    config = MBartConfig(
+        d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
+        decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=LENGTH + 2,
+        scale_embedding=False, forced_eos_token_id=None, **SPECIAL,
+    )  # fmt: skip
+    theirs, ours = both_sides()
+    case = Case(
+        MbartFamily(), MBartForConditionalGeneration, config, theirs, ours, scored=ours["decoder_valid"],
+        overrides=TASK, constants=("final_logits_bias",),
+    )  # fmt: skip
+    check("mBART", case)
