@@ -52,8 +52,18 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return starts[0] if len(starts) == 1 else None
 
 
+_LETTERS = 480
+"""The letters of choices that a sentence may list."""
+
+
 def unknown(what: str, name: str, names: Sequence[str]) -> str:
-    """The sentence for a name that does not exist: the guess where there is one, else all choices."""
+    """The sentence for a name that does not exist: the guess where there is one, and the choices, as many as a line or
+    a few can hold."""
     guess = nearest(name, names)
     hint = f"did you mean {guess}? " if guess else ""
-    return f"{what}: {hint}{'(' if hint else ''}choose from {one_of(names)}{')' if hint else ''}"
+    return f"{what}: {hint}{'(' if hint else ''}choose from {_listed(one_of(names))}{')' if hint else ''}"
+
+
+def _listed(names: str) -> str:
+    """Return the names, or the beginning of a long list."""
+    return names if len(names) <= _LETTERS else f"{names[:_LETTERS].rpartition(', ')[0]}, and others"
