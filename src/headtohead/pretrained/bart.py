@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.model_description import (
@@ -22,6 +22,7 @@ from headtohead.pretrained.model_family import (
     Architectures,
     EncoderDecoderFamily,
     Hub,
+    HubConfig,
     InexpressibleError,
     feedforward_width,
     flag,
@@ -75,7 +76,7 @@ class BartFamily(EncoderDecoderFamily):
     residual: ClassVar[tuple[str, str]] = ("post", "Post")
     """Its choice and its class."""
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         hub = super().complete(config)
         for field in ("attention_heads", "ffn_dim"):
             ours, theirs = hub[f"encoder_{field}"], hub[f"decoder_{field}"]
@@ -137,7 +138,7 @@ class BartFamily(EncoderDecoderFamily):
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
         return dict.fromkeys(names, "model.shared.weight")
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         words = {
             "": ("EncoderDecoder",),
             **block_fields(self.residual[1]),

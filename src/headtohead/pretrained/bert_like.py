@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.pooling import PoolerName
@@ -20,6 +20,7 @@ from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
+    HubConfig,
     ModelFamily,
     feedforward_width,
     multiple,
@@ -115,7 +116,7 @@ class BertLike(ModelFamily):
             for our_name, their_name in (*LAYER, *self.more_of_a_layer):
                 yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         check_describable(model, self.model_type, {**self.words(model), **self.mixer_words(model)})
         activation = their_activation(described(model, "feedforward.activation"))
         return {
@@ -216,7 +217,7 @@ class RobertaLike(BertLike):
         del hub
         return ["model.head_activation=gelu", f"model.pooler={self.pooler}"]
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         return {**super().hub_config(model), "pad_token_id": self.defaults["pad_token_id"]}
 
     def words(self, model: Model) -> Describable:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.layer_patterns import mixer_node, mixer_paths
 from headtohead.pretrained.llama import LlamaFamily
-from headtohead.pretrained.model_description import check_describable, described
-from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError, flag
+from headtohead.pretrained.model_description import Model, check_describable, described
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError, flag
 from headtohead.pretrained.weight_mapping import StackedVectors, WeightMapping
 
 _MIXER = "model.mixer."
@@ -31,7 +31,7 @@ class DiffLlamaFamily(LlamaFamily):
     defaults: ClassVar[Hub] = {**LlamaFamily.defaults, "rms_norm_eps": 1e-5}
     parts: ClassVar[Mapping[str, str]] = {**LlamaFamily.parts, "mixer": "DifferentialAttention"}
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         """Complete the configuration: the feed-forward has no biases."""
         return {**super().complete(config), "mlp_bias": False}
 
@@ -60,7 +60,7 @@ class DiffLlamaFamily(LlamaFamily):
         vectors = (f"{theirs}.self_attn.lambda_{name}" for name in ("q1", "k1", "q2", "k2"))
         yield StackedVectors(f"{ours}.mixer.lambdas", tuple(vectors), (2, 2))
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         paths = mixer_paths(model)
         first = mixer_node(model, paths[0])
         for layer, path in enumerate(paths):

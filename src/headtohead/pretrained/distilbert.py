@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import BertLike
-from headtohead.pretrained.model_description import Model
-from headtohead.pretrained.model_family import Accepted, Architectures, Hub
+from headtohead.pretrained.model_description import Describable, Model
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 _LAYER = (
@@ -51,7 +51,7 @@ class DistilBertFamily(BertLike):
     accepts: ClassVar[Accepted] = {"tie_word_embeddings": (True,)}
     pooler = "relu"
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         """Complete the configuration with what all its models share."""
         return {**super().complete(config), "type_vocab_size": 0, "layer_norm_eps": 1e-12}
 
@@ -84,10 +84,10 @@ class DistilBertFamily(BertLike):
         del hub
         return {"vocab_projector.weight": f"{self.prefix}embeddings.word_embeddings.weight"}
 
-    def words(self, model: Model) -> Mapping[str, Any]:
+    def words(self, model: Model) -> Describable:
         return {**super().words(model), "num_segments": (0, None), "norm.eps": (1e-12,)}
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         config = super().hub_config(model)
         del config["type_vocab_size"], config["layer_norm_eps"]
         theirs = {ours: name for name, ours in _FIELDS.items()}

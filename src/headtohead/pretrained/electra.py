@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import BertLike
 from headtohead.pretrained.model_description import Describable, Model
-from headtohead.pretrained.model_family import Architectures, Hub, InexpressibleError
+from headtohead.pretrained.model_family import Architectures, Hub, HubConfig, InexpressibleError
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 
@@ -32,7 +32,7 @@ class ElectraFamily(BertLike):
     defaults: ClassVar[Hub] = {**BertLike.defaults, "embedding_size": 128}
     pooler = "gelu"
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         hub = super().complete(config)
         if hub["embedding_size"] != hub["hidden_size"]:
             raise InexpressibleError(
@@ -67,5 +67,5 @@ class ElectraFamily(BertLike):
     def words(self, model: Model) -> Describable:
         return {**super().words(model), "head_activation": ("gelu",)}
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         return {**super().hub_config(model), "embedding_size": model["d_model"]}

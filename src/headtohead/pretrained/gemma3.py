@@ -18,6 +18,7 @@ from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
+    HubConfig,
     InexpressibleError,
     ModelFamily,
     feedforward_width,
@@ -72,7 +73,7 @@ class Gemma3Family(ModelFamily):
         "use_bidirectional_attention": (False, None),
     }
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         hub = super().complete(config)
         scalar = hub["query_pre_attn_scalar"]
         if not isinstance(scalar, int | float) or not scalar > 0:
@@ -146,7 +147,7 @@ class Gemma3Family(ModelFamily):
     def tied(self, hub: Hub) -> Mapping[str, str]:
         return {"lm_head.weight": "model.embed_tokens.weight"} if hub["tie_word_embeddings"] else {}
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         paths = mixer_paths(model)
         check_describable(model, self.model_type, _words(paths))
         mixer = shared_fields(model, paths, self.model_type)

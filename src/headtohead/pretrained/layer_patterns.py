@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from headtohead.pretrained.model_description import Model
-from headtohead.pretrained.model_family import Hub, InexpressibleError
+from headtohead.pretrained.model_family import Hub, HubConfig, InexpressibleError
 from headtohead.pretrained.rotary_config import rotary_kind
 
 
@@ -35,16 +34,16 @@ def mixer_paths(model: Model) -> list[str]:
     return [paths[layer % len(paths)] for layer in range(model["num_layers"])]
 
 
-def mixer_node(model: Model, path: str) -> Mapping[str, Any]:
+def mixer_node(model: Model, path: str) -> Model:
     """Return the configuration of the mixer at one of these paths."""
     slot, _, name = path.partition(".")
-    node: Mapping[str, Any] = model[slot][name] if name else model[slot]
+    node: Model = model[slot][name] if name else model[slot]
     return node
 
 
-def shared_fields(model: Model, paths: Sequence[str], form: str) -> dict[str, Any]:
+def shared_fields(model: Model, paths: Sequence[str], form: str) -> HubConfig:
     """Return the fields of the mixers at these paths, which must agree where several have one."""
-    fields: dict[str, Any] = {}
+    fields: HubConfig = {}
     for path in dict.fromkeys(paths):
         for field, value in mixer_node(model, path).items():
             if field != "_target_" and fields.setdefault(field, value) != value:

@@ -12,6 +12,7 @@ from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
+    HubConfig,
     ModelFamily,
     feedforward_width,
     flag,
@@ -116,7 +117,7 @@ class Lfm2Family(ModelFamily):
     def tied(self, hub: Hub) -> Mapping[str, str]:
         return {"lm_head.weight": "model.embed_tokens.weight"} if hub["tie_word_embeddings"] else {}
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         paths = mixer_paths(model)
         check_describable(model, self.model_type, _words(model, paths))
         kinds = {path: _CLASSES[described(model, path)] for path in paths}

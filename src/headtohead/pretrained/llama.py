@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
+from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
+    HubConfig,
     ModelFamily,
     feedforward_width,
     flag,
@@ -128,7 +130,7 @@ class LlamaFamily(ModelFamily):
     def tied(self, hub: Hub) -> Mapping[str, str]:
         return {"lm_head.weight": "model.embed_tokens.weight"} if hub["tie_word_embeddings"] else {}
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         self.check_parts(model)
         mixer, heads = model["mixer"], model["num_heads"]
         return {
@@ -172,7 +174,7 @@ class Qwen2Family(LlamaFamily):
         del hub
         return ("query", "key", "value")
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         config = super().hub_config(model)
         del config["attention_bias"], config["mlp_bias"]
         return {**config, "use_sliding_window": False}
@@ -201,7 +203,7 @@ class Qwen3Family(LlamaFamily):
         for name in ("query", "key"):
             yield Renamed(f"{ours}.mixer.{name}_norm.weight", f"{theirs}.self_attn.{name[0]}_norm.weight")
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         config = super().hub_config(model)
         del config["mlp_bias"]
         return {**config, "use_sliding_window": False}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import RobertaFamily, RobertaLike
 from headtohead.pretrained.model_description import Describable, Model, described
-from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
 
 
 class LongformerFamily(RobertaLike):
@@ -53,7 +53,7 @@ class LongformerFamily(RobertaLike):
         if head in ("masked_language_model", "tagger"):
             yield "its first token is global here, and in the reference where global_attention_mask says so alone"
 
-    def hub_config(self, model: Model) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         config = super().hub_config(model)
         window = 2 * described(model, "mixer.window")
         return {**config, "attention_window": [window] * model["num_layers"], "sep_token_id": 2}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.llama import LlamaFamily
-from headtohead.pretrained.model_family import Architectures, Hub, choice
+from headtohead.pretrained.model_description import Model
+from headtohead.pretrained.model_family import Architectures, Hub, HubConfig, choice
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 
@@ -24,7 +25,7 @@ class MistralFamily(LlamaFamily):
     }
     defaults: ClassVar[Hub] = {**LlamaFamily.defaults, "sliding_window": 4096}
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         """Complete the configuration: there is no field for biases, since there are none."""
         return {**super().complete(config), "attention_bias": False, "mlp_bias": False}
 
@@ -34,11 +35,11 @@ class MistralFamily(LlamaFamily):
             return super().mixer_overrides(hub)
         return ["model/mixer=sliding_window", f"model.mixer.window={window}", "model.mixer.bias=false"]
 
-    def check_parts(self, model: Mapping[str, Any]) -> None:
+    def check_parts(self, model: Model) -> None:
         windowed = choice(model["mixer"]) == "SlidingWindow"
         self.check_classes(model, {**self.parts, "mixer": "SlidingWindow"} if windowed else self.parts)
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         config = super().hub_config(model)
         del config["attention_bias"], config["mlp_bias"]
         return {**config, "sliding_window": model["mixer"].get("window")}
@@ -87,7 +88,7 @@ class MixtralFamily(MistralFamily):
                     f"{theirs}.block_sparse_moe.experts.{expert}.{their_name}.weight",
                 )
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         node = model["feedforward"]
         return {
             **super().hub_config(model),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.pretrained.llama import LlamaFamily
-from headtohead.pretrained.model_family import Accepted, Architectures, Hub
+from headtohead.pretrained.model_description import Model
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 
@@ -24,7 +25,7 @@ class Olmo2Family(LlamaFamily):
     residual = "reordered"
     parts: ClassVar[Mapping[str, str]] = {**LlamaFamily.parts, "residual": "Reordered"}
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         """Complete the configuration: the feed-forward has no biases."""
         return {**super().complete(config), "mlp_bias": False}
 
@@ -40,7 +41,7 @@ class Olmo2Family(LlamaFamily):
             yield Renamed(f"{ours}.mixer.{name}_norm.weight", f"{theirs}.self_attn.{name[0]}_norm.weight")
         yield from self.feedforward(hub, ours, theirs)
 
-    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def hub_config(self, model: Model) -> HubConfig:
         config = super().hub_config(model)
         del config["mlp_bias"]
         return config

@@ -61,13 +61,13 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
     }
 
 
-def _reads_rows_of_one_length(config: Mapping[str, Any]) -> bool:
+def _reads_rows_of_one_length(config: Mapping[str, Mapping[str, object]]) -> bool:
     """Return whether rows are cut from a corpus; the columns of files are known once they are read, and are taken for
     what the task reads."""
-    kind = class_value(config["data"]["_target_"], "kind") or kind_of_fields(config["data"])
+    kind = class_value(str(config["data"]["_target_"]), "kind") or kind_of_fields(config["data"])
     if kind is not None:
         return bool(kind == "language")
-    reads_corpora = "language" in (class_value(config["task"]["_target_"], "data_kinds") or ())
+    reads_corpora = "language" in (class_value(str(config["task"]["_target_"]), "data_kinds") or ())
     return reads_corpora and not config["task"].get("without_labels")
 
 
