@@ -19,7 +19,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.pretrained.model_family import ModelFamily
-from headtohead.pretrained.weight_mapping import WeightMapping
+from headtohead.pretrained.weight_mapping import OneAbove, WeightMapping
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
 TASKS: Mapping[HeadName, Sequence[str]] = {
@@ -196,11 +196,18 @@ def _compared(
     for piece in pieces:
         if any(name in case.constants for name in piece.theirs):
             continue
-        for name, wished in piece.take_gradients({name: gradients[name] for name in piece.theirs}).items():
+        for name, wished in _gradients(piece, gradients).items():
             gradient = own[name]
             assert gradient is not None, name
             worst = max(worst, float((gradient - wished).abs().max() / wished.abs().max().clamp(min=1.0)))
     return Errors(float((result - expected).detach().abs().max()), worst)
+
+
+def _gradients(piece: WeightMapping, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Gradients move as weights do, but for what is added to them."""
+    if isinstance(piece, OneAbove):
+        return {piece.our_name: theirs[piece.their_name]}
+    return piece.take({name: theirs[name] for name in piece.theirs})
 
 
 def _of_type(inputs: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:

@@ -40,10 +40,6 @@ class WeightMapping(ABC):
     def give(self, ours: Mapping[str, Tensor]) -> Weights:
         """Return their weights from ours."""
 
-    def take_gradients(self, theirs: Mapping[str, Tensor]) -> Weights:
-        """Return the gradients of our weights from those of theirs."""
-        return self.take(theirs)
-
 
 @dataclass(frozen=True)
 class OneToOneMapping(WeightMapping):
@@ -93,9 +89,6 @@ class OneAbove(OneToOneMapping):
 
     def to_theirs(self, tensor: Tensor) -> Tensor:
         return tensor.to(at_least_float32(tensor.dtype)) - 1
-
-    def take_gradients(self, theirs: Mapping[str, Tensor]) -> Weights:
-        return {self.our_name: theirs[self.their_name]}
 
 
 def renamed(ours: str, theirs: str, kinds: Sequence[str] = ("weight", "bias")) -> Iterator[WeightMapping]:
