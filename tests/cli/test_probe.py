@@ -27,7 +27,7 @@ def run() -> Path:
 def test_text_gives_a_table_and_files_in_the_runs_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run), "--text", "the bird sings."]) == 0
     shown = capsys.readouterr()
-    assert "entropy" in shown.out and "stack.1.mixer" in shown.out
+    assert "entropy" in shown.out and "layer 2" in shown.out
     [page] = run.glob("probe/the-bird-sings-*/attention.html")
     assert f"page: {page.relative_to(Path.cwd())}" in shown.err
     names = {file.name for file in page.parent.iterdir()}
