@@ -60,6 +60,10 @@ class BertLike(ModelFamily):
     }
 
     pooler: ClassVar[PoolerName] = "tanh"
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {}
+    """Our parts of each head and theirs; each has a weight and a bias."""
+    vocabulary_bias: ClassVar[str]
+    """The bias of their logits of tokens."""
     more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The layers that a descendant adds to a block, each with a weight and a bias."""
 
@@ -116,6 +120,13 @@ class BertLike(ModelFamily):
             for our_name, their_name in (*LAYER, *self.more_of_a_layer):
                 yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
 
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
+        del hub
+        for our_name, their_name in self.head_parts.get(head, ()):
+            yield from renamed(f"head.{our_name}", their_name)
+        if head.startswith("masked_language_model"):
+            yield Renamed("head.bias", self.vocabulary_bias)
+
     def hub_config(self, model: Model) -> HubConfig:
         check_describable(model, self.model_type, {**self.words(model), **self.mixer_words(model)})
         activation = their_activation(described(model, "feedforward.activation"))
@@ -159,6 +170,9 @@ class BertLike(ModelFamily):
 # BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805).
 
 
+_RESTORED = (("dense", "cls.predictions.transform.dense"), ("norm", "cls.predictions.transform.LayerNorm"))
+
+
 class BertFamily(BertLike):
     """Its pooler belongs to its body there, and to the head that reads it here."""
 
@@ -175,24 +189,18 @@ class BertFamily(BertLike):
     }
     prefix = "bert."
     heads = ("cls.", "classifier.", "qa_outputs.", "bert.pooler.")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        del hub
-        if head in ("masked_language_model", "masked_language_model_and_pair"):
-            there = "cls.predictions"
-            yield from renamed("head.dense", f"{there}.transform.dense")
-            yield from renamed("head.norm", f"{there}.transform.LayerNorm")
-            yield Renamed("head.bias", f"{there}.bias")
-        if head == "masked_language_model_and_pair":
-            yield from renamed("head.pooler", "bert.pooler.dense")
-            yield from renamed("head.pair", "cls.seq_relationship")
-        elif head == "classifier":
-            yield from renamed("head.pooler.dense", "bert.pooler.dense")
-            yield from renamed("head.linear", "classifier")
-        elif head == "tagger":
-            yield from renamed("head.linear", "classifier")
-        elif head == "span":
-            yield from renamed("head.linear", "qa_outputs")
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": _RESTORED,
+        "masked_language_model_and_pair": (
+            *_RESTORED,
+            ("pooler", "bert.pooler.dense"),
+            ("pair", "cls.seq_relationship"),
+        ),
+        "classifier": (("pooler.dense", "bert.pooler.dense"), ("linear", "classifier")),
+        "tagger": (("linear", "classifier"),),
+        "span": (("linear", "qa_outputs"),),
+    }
+    vocabulary_bias = "cls.predictions.bias"
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         del hub
@@ -208,6 +216,14 @@ class BertFamily(BertLike):
 class RobertaLike(BertLike):
     """Places are counted from the one after padding's; the masked head is one module, and so is the classifier."""
 
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": (("dense", "lm_head.dense"), ("norm", "lm_head.layer_norm")),
+        "classifier": (("pooler.dense", "classifier.dense"), ("linear", "classifier.out_proj")),
+        "tagger": (("linear", "classifier"),),
+        "span": (("linear", "qa_outputs"),),
+    }
+    vocabulary_bias = "lm_head.bias"
+
     def first_position(self, hub: Hub) -> int:
         """Skip the row of padding, which no token that counts ever uses."""
         return int(hub["pad_token_id"]) + 1
@@ -222,20 +238,6 @@ class RobertaLike(BertLike):
 
     def words(self, model: Model) -> Describable:
         return {**super().words(model), "head_activation": ("gelu",)}
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        del hub
-        if head == "masked_language_model":
-            yield from renamed("head.dense", "lm_head.dense")
-            yield from renamed("head.norm", "lm_head.layer_norm")
-            yield Renamed("head.bias", "lm_head.bias")
-        elif head == "classifier":
-            yield from renamed("head.pooler.dense", "classifier.dense")
-            yield from renamed("head.linear", "classifier.out_proj")
-        elif head == "tagger":
-            yield from renamed("head.linear", "classifier")
-        elif head == "span":
-            yield from renamed("head.linear", "qa_outputs")
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         del hub

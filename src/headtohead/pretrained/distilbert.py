@@ -50,6 +50,13 @@ class DistilBertFamily(BertLike):
     synonyms = _FIELDS
     accepts: ClassVar[Accepted] = {"tie_word_embeddings": (True,)}
     pooler = "relu"
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": (("dense", "vocab_transform"), ("norm", "vocab_layer_norm")),
+        "classifier": (("pooler.dense", "pre_classifier"), ("linear", "classifier")),
+        "tagger": (("linear", "classifier"),),
+        "span": (("linear", "qa_outputs"),),
+    }
+    vocabulary_bias = "vocab_projector.bias"
 
     def complete(self, config: Hub) -> Hub:
         """Complete the configuration with what all its models share."""
@@ -65,20 +72,6 @@ class DistilBertFamily(BertLike):
                 yield from renamed(
                     f"stack.blocks.{layer}.{our_name}", f"{self.prefix}transformer.layer.{layer}.{their_name}"
                 )
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        del hub
-        if head == "masked_language_model":
-            yield from renamed("head.dense", "vocab_transform")
-            yield from renamed("head.norm", "vocab_layer_norm")
-            yield Renamed("head.bias", "vocab_projector.bias")
-        elif head == "classifier":
-            yield from renamed("head.pooler.dense", "pre_classifier")
-            yield from renamed("head.linear", "classifier")
-        elif head == "tagger":
-            yield from renamed("head.linear", "classifier")
-        elif head == "span":
-            yield from renamed("head.linear", "qa_outputs")
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         del hub

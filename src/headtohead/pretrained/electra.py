@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import BertLike
 from headtohead.pretrained.model_description import Describable, Model
 from headtohead.pretrained.model_family import Architectures, Hub, HubConfig, InexpressibleError
-from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 
 class ElectraFamily(BertLike):
@@ -31,6 +30,16 @@ class ElectraFamily(BertLike):
     heads = ("generator_predictions.", "generator_lm_head.", "discriminator_predictions.", "classifier.", "qa_outputs.")
     defaults: ClassVar[Hub] = {**BertLike.defaults, "embedding_size": 128}
     pooler = "gelu"
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": (
+            ("dense", "generator_predictions.dense"),
+            ("norm", "generator_predictions.LayerNorm"),
+        ),
+        "classifier": (("pooler.dense", "classifier.dense"), ("linear", "classifier.out_proj")),
+        "tagger": (("linear", "classifier"),),
+        "span": (("linear", "qa_outputs"),),
+    }
+    vocabulary_bias = "generator_lm_head.bias"
 
     def complete(self, config: Hub) -> Hub:
         hub = super().complete(config)
@@ -45,20 +54,6 @@ class ElectraFamily(BertLike):
         """Return the overrides for the heads, which have an exact GELU whatever the layers have."""
         del hub
         return ["model.head_activation=gelu", f"model.pooler={self.pooler}"]
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        del hub
-        if head == "masked_language_model":
-            yield from renamed("head.dense", "generator_predictions.dense")
-            yield from renamed("head.norm", "generator_predictions.LayerNorm")
-            yield Renamed("head.bias", "generator_lm_head.bias")
-        elif head == "classifier":
-            yield from renamed("head.pooler.dense", "classifier.dense")
-            yield from renamed("head.linear", "classifier.out_proj")
-        elif head == "tagger":
-            yield from renamed("head.linear", "classifier")
-        elif head == "span":
-            yield from renamed("head.linear", "qa_outputs")
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         del hub
