@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.bert_like import BertLike
+from headtohead.pretrained.bert_like import BertFamily, BertLike
 from headtohead.pretrained.model_description import Describable, Model, attention_fields, described
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, flag, our_activation
-from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 _SPARSE, _FULL = "block_sparse", "original_full"
 
@@ -35,6 +34,17 @@ class BigBirdFamily(BertLike):
     }
     prefix = "bert."
     heads = ("cls.", "classifier.", "qa_classifier.", "bert.pooler.")
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": BertFamily.head_parts["masked_language_model"],
+        "masked_language_model_and_pair": (
+            *BertFamily.head_parts["masked_language_model"],
+            ("pooler", "bert.pooler"),
+            ("pair", "cls.seq_relationship"),
+        ),
+        "classifier": (("pooler.dense", "classifier.dense"), ("linear", "classifier.out_proj")),
+        "tagger": (("linear", "classifier"),),
+    }
+    vocabulary_bias = "cls.predictions.bias"
     defaults: ClassVar[Hub] = {
         **BertLike.defaults,
         "hidden_act": "gelu_new",
@@ -73,22 +83,6 @@ class BigBirdFamily(BertLike):
             f"model.pooler={activation}",
             f"model.scale_embedding={flag(hub['rescale_embeddings'])}",
         ]
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        del hub
-        if head in ("masked_language_model", "masked_language_model_and_pair"):
-            there = "cls.predictions"
-            yield from renamed("head.dense", f"{there}.transform.dense")
-            yield from renamed("head.norm", f"{there}.transform.LayerNorm")
-            yield Renamed("head.bias", f"{there}.bias")
-        if head == "masked_language_model_and_pair":
-            yield from renamed("head.pooler", "bert.pooler")
-            yield from renamed("head.pair", "cls.seq_relationship")
-        elif head == "classifier":
-            yield from renamed("head.pooler.dense", "classifier.dense")
-            yield from renamed("head.linear", "classifier.out_proj")
-        elif head == "tagger":
-            yield from renamed("head.linear", "classifier")
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         del hub
