@@ -10,6 +10,7 @@ from contracts.choices import factory, names
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, in_few_shapes, inner_width
+from small_models import redraw
 
 FORMULAS = {
     "relu": lambda x: x.clamp(min=0),
@@ -33,6 +34,15 @@ def test_layer_is_its_formula(name: str, gated: bool) -> None:
     x = torch.randn(2, 3, 6, dtype=torch.float64)
     hidden = FORMULAS[name](layer.gate(x)) * layer.up(x) if gated else FORMULAS[name](layer.up(x))
     torch.testing.assert_close(layer(x, Context()), F.linear(hidden, layer.down.weight, layer.down.bias))
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_gains_multiply_the_inner_channels(gated: bool) -> None:
+    layer = redraw(DenseFeedForward(6, activation="silu", gated=gated, gains=True).double())
+    x = torch.randn(2, 3, 6, dtype=torch.float64)
+    up = layer.up(x) * layer.up_gain
+    hidden = F.silu(layer.gate(x) * layer.gate_gain) * up if gated else F.silu(up)
+    torch.testing.assert_close(layer(x, Context()), layer.down(hidden))
 
 
 def test_two_thirds_gives_a_gated_layer_the_parameters_of_a_plain_one() -> None:
@@ -71,11 +81,12 @@ def test_rounded_up_rows_give_the_same_in_few_shapes(name: str) -> None:
     assert len(met) <= 4
 
 
+@pytest.mark.parametrize("gains", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("name", FORMULAS)
-def test_declared_costs_are_counted_costs_dropout_included(name: str, gated: bool, dropout: float) -> None:
-    layer = DenseFeedForward(8, activation=name, gated=gated, dropout=dropout, multiple=3.0, bias=False)
+def test_declared_costs_are_counted_costs_dropout_included(name: str, gated: bool, dropout: float, gains: bool) -> None:
+    layer = DenseFeedForward(8, activation=name, gated=gated, dropout=dropout, multiple=3.0, bias=False, gains=gains)
     x = torch.randn(1, 7, 8, requires_grad=True)
     with counting() as counts, saved_bytes(layer) as saved:
         y = layer(x, Context())

@@ -34,6 +34,7 @@ FAMILIES: dict[str, list[str]] = {
     ],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
     "modernbert": ["model=modernbert", "task=masked_lm", *LINES, "model.d_model=16", "model.num_heads=2"],
+    "ngpt": ["model=ngpt", *LINES, "model.d_model=16", "model.num_heads=2"],
     "qwen3_next": ["model=qwen3_next", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent": ["model=recurrent", *LINES, *NARROW],
     "recurrent_gemma": ["model=recurrent_gemma", *LINES, "model.d_model=16", "model.num_heads=2"],

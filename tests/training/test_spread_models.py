@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.streams import Sphere
 from headtohead.records.record import RunRecord
 from headtohead.training.checkpoints import load, load_best
 from headtohead.training.optim.optimizers import lion, muon
@@ -27,6 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
     "muon": {"optimizer": partial(muon, lr=3e-3)},
     "recomputed": {"checkpointing": Checkpointing("full")},
     "frozen": {"make_model": drawn(1)},
+    "on a sphere": {"make_model": partial(make_model, dropout=0.0, residual=partial(Sphere, unit_weights=True))},
 }
 LOSSES = ("train/loss", "validation/loss", "test/loss")
 NORMS = ("gradient_norm/stack.blocks.1", "update_norm/stack.blocks.1")

@@ -62,7 +62,7 @@ class ResidualScheme(Component):
     """The way in which the sublayers of a block meet the residual stream; it owns the branches' dropout and drop
     path."""
 
-    needs_final_norm: ClassVar[bool]
+    needs_final_norm: bool
     """Whether the stream leaves the last block without a norm."""
     begins_with_norm: ClassVar[bool] = False
     """Whether a norm precedes the first sublayer and nothing else, so that it can be left out."""

@@ -62,7 +62,8 @@ def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class DenseFeedForward(FeedForward):
-    """A feed-forward down(act(up(x))), or gated: down(act(gate(x)) * up(x))."""
+    """A feed-forward down(act(up(x))), or gated: down(act(gate(x)) * up(x)). With gains, learned factors of the inner
+    channels follow `gate` and `up`, as nGPT's s_v and s_u (https://arxiv.org/abs/2410.01131)."""
 
     no_mup_rule = ""
 
@@ -76,6 +77,7 @@ class DenseFeedForward(FeedForward):
         gated: bool = False,
         two_thirds: bool = False,
         bias: bool = True,
+        gains: bool = False,
     ) -> None:
         super().__init__()
         inner = inner_width(d_model, multiple, two_thirds=two_thirds)
@@ -84,14 +86,26 @@ class DenseFeedForward(FeedForward):
         self.gate = nn.Linear(d_model, inner, bias=bias) if gated else None
         self.up = nn.Linear(d_model, inner, bias=bias)
         self.down = ResidualLinear(inner, d_model, bias=bias)
+        self.gate_gain = nn.Parameter(torch.ones(inner)) if gains and gated else None
+        self.up_gain = nn.Parameter(torch.ones(inner)) if gains else None
+
+    def reset_parameters(self) -> None:
+        for gain in (self.gate_gain, self.up_gain):
+            if gain is not None:
+                nn.init.ones_(gain)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         del context
-        hidden = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
+        if self.gate is None:
+            hidden = self.act(_gained(self.up(x), self.up_gain))
+        else:
+            hidden = self.act(_gained(self.gate(x), self.gate_gain)) * _gained(self.up(x), self.up_gain)
         y: Tensor = self.down(F.dropout(hidden, self.dropout) if self.training else hidden)
         return y
 
-    def tensor_parallel_plan(self) -> TensorParallelPlan:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
+        if self.up_gain is not None:
+            return None
         column_wise = ("up",) if self.gate is None else ("gate", "up")
         return TensorParallelPlan(column_wise, ("down",), num_units=self.inner, unit_name="inner channels")
 
@@ -99,6 +113,8 @@ class DenseFeedForward(FeedForward):
         n, gated = query.length, self.gate is not None
         owns_output = self.activation in KEEPS_OWN_OUTPUT
         inner_tensors = (1 if owns_output else 2) + 2 * gated
+        if self.up_gain is not None:  # what they multiply
+            inner_tensors += 1 + gated
         if self.dropout > 0:  # its noise, and what it lets through where that was shared with the activation
             inner_tensors += 2 if owns_output and not gated else 1
         return Costs.of(
@@ -106,6 +122,10 @@ class DenseFeedForward(FeedForward):
             forward_flops=2 * n * self.d_model * self.inner * (3 if gated else 2),
             activation_bytes=n * (self.d_model + inner_tensors * self.inner) * query.bytes_per_element,
         )
+
+
+def _gained(channels: Float[Tensor, "B L E"], gain: Float[Tensor, " E"] | None) -> Float[Tensor, "B L E"]:
+    return channels if gain is None else channels * gain
 
 
 class NoFeedForward(FeedForward):

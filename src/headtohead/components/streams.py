@@ -17,10 +17,13 @@ from headtohead.ranges import Count, Real
 
 class Sphere(NormedResidual):
     """s(x + a (s(f(x)) - x)), where s scales a token to length sqrt(D) and a is a learned vector: a step towards the
-    branch on a sphere, as in nGPT (Loshchilov et al. 2024, https://arxiv.org/abs/2410.01131). The weights of the
-    sublayers stay free, which is why the sphere has the radius that their norms would give, and not 1."""
+    branch on a sphere, as in nGPT (Loshchilov et al. 2024, https://arxiv.org/abs/2410.01131).
 
-    needs_final_norm = False
+    The sphere has the radius that norms give, and not 1, so that sublayers need no factors of sqrt(D). With
+    `unit_weights`, training keeps at length 1 every vector of width D that a matrix reads the stream with or writes to
+    it, as the paper does; the gains of a final norm then set how sharp the logits are.
+    """
+
     norms_per_sublayer = 0
 
     def __init__(
@@ -33,11 +36,13 @@ class Sphere(NormedResidual):
         dropout: float = 0.0,
         drop_path: float = 0.0,
         initial: Real = 0.05,
+        unit_weights: bool = False,
     ) -> None:
         super().__init__(
             norm, d_model, num_layers=num_layers, num_sublayers=num_sublayers, dropout=dropout, drop_path=drop_path
         )
-        self.initial = initial
+        self.initial, self.unit_weights = initial, unit_weights
+        self.needs_final_norm = unit_weights
         self.gains = nn.Parameter(torch.full((num_sublayers, d_model), initial))
 
     def reset_parameters(self) -> None:

@@ -23,6 +23,7 @@ from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
+from headtohead.training.optim.unit_weights import UnitWeights
 from headtohead.training.optim.weight_average import WeightAverage
 from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.parallel.sharded_tensors import clip_gradients, is_sharded
@@ -72,6 +73,7 @@ class TrainingModule(LightningModule):
         """Keeps the gradients of 16-mixed from vanishing."""
         self.replicas = Replicas()
         self.layer_norms = LayerNorms(model)
+        self.unit_weights = UnitWeights(model)
         self.gradient_norms: dict[str, float] = {}
         self.update_norms: dict[str, float] = {}
         self.results: dict[str, float] = {}
@@ -115,7 +117,7 @@ class TrainingModule(LightningModule):
             assert self.device_mesh is not None
             settings = self.settings
             parallelise(self.model, self.device_mesh, shard_among=settings.shard_among, reshard=settings.reshard)
-            self.layer_norms = LayerNorms(self.model)
+            self.layer_norms, self.unit_weights = LayerNorms(self.model), UnitWeights(self.model)
 
     def configure_optimizers(self) -> Optimizer:
         optimizer = self._make_optimizer(self.model)
@@ -129,6 +131,8 @@ class TrainingModule(LightningModule):
         return optimizer
 
     def on_train_start(self) -> None:
+        if self.state.step == 0:  # later they are of length 1, and dividing again would change their last digits
+            self.unit_weights.normalise()
         for group, kernels in zip(self.trainer.strategy.optimizers[0].param_groups, self._kernels, strict=True):
             group.update(kernels)  # not those of the devices that a checkpoint was made on
         plugin = self.trainer.precision_plugin
@@ -224,6 +228,7 @@ class TrainingModule(LightningModule):
         else:
             self.scaler.step(optimizer)
             self.scaler.update()
+        self.unit_weights.normalise()
         optimizer.zero_grad()
         if is_logged:
             self.update_norms = self.layer_norms.updates(before)

@@ -1,0 +1,133 @@
+"""nGPT: a stream on a sphere, and weights whose vectors keep length 1 whatever the optimizer does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from contracts.choices import factory, names
+from headtohead.architectures.architecture import Architecture
+from headtohead.components.feedforwards import DenseFeedForward
+from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
+from headtohead.components.norms import RmsNorm
+from headtohead.components.streams import Sphere
+from headtohead.training.checkpoints import load_best
+from headtohead.training.optim.optimizers import adamw, lion, muon, sgd
+from headtohead.training.optim.unit_weights import UnitWeights
+from headtohead.training.run import train
+from small_models import FAMILIES, exact_model, small_model
+from training.interruptions import interrupted
+from training.runs import curve, losses, make_model, parts
+
+NGPT: dict[str, Any] = {
+    "mixer": partial(SoftmaxAttention, heads=AttentionHeads(bias=False, qk_norm=True)),
+    "norm": RmsNorm,
+    "residual": partial(Sphere, unit_weights=True),
+    "feedforward": partial(DenseFeedForward, activation="silu", gated=True, bias=False, gains=True),
+    "tie_weights": False,
+}
+OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {"adamw": adamw, "lion": lion, "muon": muon, "sgd": sgd}
+HEAD_WIDTH = 8
+
+
+def lengths(model: Architecture) -> dict[str, Tensor]:
+    """The length of every vector that a matrix reads the stream with or writes to it, found by names and shapes."""
+    measured = {"embedding": model.get_parameter("embedding.weight").norm(dim=1)}
+    if not model.head.tied:
+        measured["head"] = model.get_parameter("head.weight").norm(dim=1)
+    for name, module in model.named_modules():
+        if name.startswith("stack.blocks") and isinstance(module, nn.Linear):
+            writes = isinstance(module, ResidualLinear)
+            measured[name] = module.weight.norm(dim=0 if writes else 1)
+    return measured
+
+
+def papers_logits(model: Architecture, tokens: Tensor) -> Tensor:
+    """The paper's model on a sphere of radius 1, with gains of the last features in place of those of the logits."""
+    weight = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    width = weight["embedding.weight"].shape[1]
+
+    def unit(x: Tensor) -> Tensor:
+        return F.normalize(x, dim=-1)
+
+    def attention(h: Tensor, layer: str) -> Tensor:
+        q, k, v = (
+            (h @ weight[f"{layer}.mixer.{name}.weight"].T).unflatten(-1, (-1, HEAD_WIDTH)).transpose(1, 2)
+            for name in ("query", "key", "value")
+        )
+        q, k = (unit(x) * weight[f"{layer}.mixer.{name}_norm.weight"] for x, name in ((q, "query"), (k, "key")))
+        scores = HEAD_WIDTH**0.5 * q @ k.mT
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        heads = scores.masked_fill(future, -torch.inf).softmax(-1) @ v
+        return heads.transpose(1, 2).flatten(2) @ weight[f"{layer}.mixer.output.weight"].T
+
+    def feedforward(h: Tensor, layer: str) -> Tensor:
+        s_u, s_v = (weight[f"{layer}.feedforward.{name}_gain"] for name in ("up", "gate"))
+        u = h @ weight[f"{layer}.feedforward.up.weight"].T * s_u
+        v = h @ weight[f"{layer}.feedforward.gate.weight"].T * s_v * width**0.5
+        return (u * F.silu(v)) @ weight[f"{layer}.feedforward.down.weight"].T
+
+    h = unit(F.embedding(tokens, weight["embedding.weight"]))
+    for number in range(2):
+        layer = f"stack.blocks.{number}"
+        for step, sublayer in zip(weight[f"{layer}.wiring.gains"], (attention, feedforward), strict=True):
+            h = unit(h + step * (unit(sublayer(h, layer)) - h))
+    return (h * width**0.5 * weight["stack.final_norm.scale.weight"]) @ weight["head.weight"].T
+
+
+def test_the_model_is_that_of_the_paper() -> None:
+    model = exact_model("decoder_only", **NGPT).eval()
+    UnitWeights(model).normalise()
+    tokens = torch.randint(0, 29, (3, 11), generator=torch.Generator().manual_seed(3))
+    logits, papers = model(tokens), papers_logits(model, tokens)
+    assert (logits - papers).abs().max() < 1e-3 * papers.abs().max(), "but for the eps of the norms"
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_vector_keeps_length_1_while_other_models_are_free(tmp_path: Path, name: str) -> None:
+    record = train(parts(tmp_path, make_model=partial(make_model, **NGPT), optimizer=OPTIMIZERS[name]))
+    assert record.status == "finished" and record.path is not None
+    trained = small_model("decoder_only", **NGPT)
+    trained.load_state_dict(load_best(record.path)["model"])
+    measured = lengths(trained)
+    assert len(measured) == 2 + 2 * 7
+    for name, of_vectors in measured.items():
+        torch.testing.assert_close(of_vectors, torch.ones_like(of_vectors), msg=name)
+    assert not UnitWeights(small_model("decoder_only", residual=Sphere)).weights
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_its_matrices_on_the_sphere_once(family: str) -> None:
+    model = small_model(family, residual=NGPT["residual"])
+    weights = [weight for weight, _ in UnitWeights(model).weights]
+    linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear) and 16 in m.weight.shape]
+    assert len({id(weight) for weight in weights}) == len(weights)
+    assert len(weights) >= len(linear) - 2, "all but those that read images and write classes"
+
+
+@pytest.mark.parametrize("name", names("mixer"))
+def test_a_mixers_maps_of_the_stream_are_on_the_sphere(name: str) -> None:
+    model = small_model("encoder_only", residual=NGPT["residual"], mixer=factory("mixer", name))
+    on_sphere = {id(weight): along for weight, along in UnitWeights(model).weights}
+    for path, module in model.stack.named_modules():
+        if isinstance(module, ResidualLinear):
+            assert on_sphere[id(module.weight)] == 0, path
+        elif isinstance(module, nn.Linear) and module.in_features == 16:
+            assert on_sphere[id(module.weight)] == 1, path
+
+
+def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"make_model": partial(make_model, **NGPT), "accumulate": 2, "validate_every": 4}
+    undisturbed = losses(tmp_path, **changes)
+    first = interrupted(tmp_path, 7, **changes)
+    second = train(parts(tmp_path, resume_from=first.path, **changes))
+    assert curve(second.path) == undisturbed
