@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from contracts.choices import factory, names
-from headtohead.components.block_parts import Branch, ResidualScheme
+from headtohead.components.block_parts import Branch, Branches, ResidualScheme
 from headtohead.components.component import Context
 from headtohead.components.norms import LayerNorm
 from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, Pre, ReZero
@@ -24,7 +24,7 @@ def sublayers() -> list[Callable[[Tensor], Tensor]]:
 
 def wired(name: str, **options: object) -> tuple[ResidualScheme, Tensor]:
     torch.manual_seed(0)
-    wiring = factory("residual", name, **options)(LayerNorm, D, num_layers=5, num_sublayers=2).double()
+    wiring = factory("residual", name, **options)(LayerNorm, D, Branches(num_layers=5)).double()
     for parameter in wiring.parameters():
         torch.nn.init.normal_(parameter)
     streams = wiring.widened(torch.randn(2, 3, D, dtype=torch.float64))
@@ -132,7 +132,7 @@ def test_parallel_with_own_norms_reads_each() -> None:
     ("num_sublayers", "stream", "branch"), [(2, (2 * 9) ** 0.25, (8 * 9) ** -0.25), (3, 27**0.25, (12 * 9) ** -0.25)]
 )
 def test_deepnorm_constants_are_the_papers(num_sublayers: int, stream: float, branch: float) -> None:
-    wiring = DeepNorm(LayerNorm, D, num_layers=9, num_sublayers=num_sublayers)
+    wiring = DeepNorm(LayerNorm, D, Branches(9, num_sublayers))
     assert (wiring.stream_gain, wiring.branch_gain) == pytest.approx((stream, branch))
 
 
@@ -146,7 +146,7 @@ def test_a_missing_sublayer_is_noticed(name: str) -> None:
 @pytest.mark.parametrize("name", names("residual"))
 def test_branches_are_dropped_in_training_alone(name: str) -> None:
     torch.manual_seed(0)
-    wiring = factory("residual", name)(LayerNorm, D, num_layers=5, dropout=0.3, drop_path=0.3)
+    wiring = factory("residual", name)(LayerNorm, D, Branches(num_layers=5, dropout=0.3, drop_path=0.3))
     for parameter in wiring.parameters():
         torch.nn.init.normal_(parameter)
     x = wiring.widened(torch.randn(8, 3, D))
@@ -173,8 +173,8 @@ def test_no_probability_is_refused(options: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("num_sublayers", [1, 2, 3])
 def test_hyper_connections_start_as_streams_that_are_all_the_plain_one(num_sublayers: int) -> None:
-    wiring = HyperConnections(LayerNorm, D, num_layers=2, num_sublayers=num_sublayers, streams=2)
-    plain = Pre(LayerNorm, D, num_layers=2, num_sublayers=num_sublayers)
+    wiring = HyperConnections(LayerNorm, D, Branches(2, num_sublayers), streams=2)
+    plain = Pre(LayerNorm, D, Branches(2, num_sublayers))
     x, parts = torch.randn(2, 3, D), (sublayers() * 2)[:num_sublayers]
     y = wiring.narrowed(wiring(wiring.widened(x), parts, Context()))
     torch.testing.assert_close(y, 2 * plain(x, parts, Context()))

@@ -16,7 +16,7 @@ from torch import nn
 import headtohead.components
 from contracts.choices import GROUPS, factory, files, kind_of, names, target
 from headtohead.components import initialisations
-from headtohead.components.block_parts import FeedForward, Norm, ResidualScheme
+from headtohead.components.block_parts import Branches, FeedForward, Norm, ResidualScheme
 from headtohead.components.component import CrossMixer, Mixer, Position
 from headtohead.components.mixers.attention.shifted_window import ShiftedWindowAttention
 from headtohead.components.mixers.bidirectional import Bidirectional, BidirectionalWithMaps
@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "cross": {"num_heads": 2, "dropout": 0.1},
     "position": {"num_heads": 2, "max_length": 7, "causal": False, "grid": (2, 3)},
     "norm": {},
-    "residual": {"num_layers": 3, "num_sublayers": 3, "dropout": 0.1, "drop_path": 0.1},
+    "residual": {"branches": Branches(3, 3, dropout=0.1, drop_path=0.1)},
     "feedforward": {"dropout": 0.1},
 }
 MADE_BY_THE_STACK = {Bidirectional, BidirectionalWithMaps, LocalThenMixer}
@@ -96,9 +96,6 @@ def test_every_yaml_sets_every_option_and_says_in_one_line_what_it_is(group: str
         "norm",
         "model",
         *ARGUMENTS.get(group, {}),
-        "num_layers",
-        "num_sublayers",
-        "drop_path",
     }
     provided |= {"max_length"} if group == "mixer" else set()
     made: partial = factory(group, name)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize, check_image_shape, required
 from headtohead.architectures.heads import ClassHeadFields
 from headtohead.components.block import Block
-from headtohead.components.block_parts import NormFactory
+from headtohead.components.block_parts import Branches, NormFactory
 from headtohead.components.component import Context, Grid, Initialisation
 from headtohead.components.convolutions import stages
 from headtohead.components.embeddings import PatchEmbedding
@@ -61,8 +61,8 @@ class WindowBlocks(FieldGroup):
             size.d_model, dropout=self.dropout, multiple=self.multiple, activation=self.activation
         )
         drop_path = self.drop_path * layer / max(size.num_layers - 1, 1)
-        wiring = Pre(norm, size.d_model, num_layers=size.num_layers, dropout=self.dropout, drop_path=drop_path)
-        return Block(mixer, None, feedforward, wiring)
+        branches = Branches(size.num_layers, dropout=self.dropout, drop_path=drop_path)
+        return Block(mixer, None, feedforward, Pre(norm, size.d_model, branches))
 
 
 class Swin(Architecture):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -123,7 +124,18 @@ FeedForwardFactory = Callable[..., FeedForward]
 
 
 ResidualSchemeFactory = Callable[..., ResidualScheme]
-"""residual(norm, d_model, num_layers=N, num_sublayers=1, 2 or 3, dropout=p, drop_path=q)"""
+"""residual(norm, d_model, branches)"""
+
+
+@dataclass(frozen=True)
+class Branches:
+    """The branches of one block: how many, in a stack of how many layers, and how often they are dropped."""
+
+    num_layers: int
+    num_sublayers: int = 2
+    """Two of most blocks: a mixer and a feed-forward. One without a feed-forward, three with a cross mixer."""
+    dropout: float = 0.0
+    drop_path: float = 0.0
 
 
 # Dropout on a residual branch drops single elements (Srivastava et al. 2014,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, cast
 
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.block_parts import Branch, Norm, NormFactory, ResidualScheme, Sublayer
+from headtohead.components.block_parts import Branch, Branches, Norm, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, CostQuery, Costs, State
 from headtohead.components.norms import NoNorm
 from headtohead.ranges import Real
@@ -30,20 +30,11 @@ class NormedResidual(ResidualScheme):
 
     norms_per_sublayer: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ) -> None:
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches) -> None:
         super().__init__()
-        self.d_model, self.num_layers, self.num_sublayers = d_model, num_layers, num_sublayers
-        self.norms = nn.ModuleList(norm(d_model) for _ in range(self.norms_per_sublayer * num_sublayers))
-        self.drop = Branch(d_model, num_sublayers, dropout=dropout, drop_path=drop_path)
+        self.d_model, self.num_sublayers = d_model, branches.num_sublayers
+        self.norms = nn.ModuleList(norm(d_model) for _ in range(self.norms_per_sublayer * self.num_sublayers))
+        self.drop = Branch(d_model, self.num_sublayers, dropout=branches.dropout, drop_path=branches.drop_path)
 
     @abstractmethod
     def wire(
@@ -119,18 +110,8 @@ class NoResidual(NormedResidual):
     needs_final_norm = True
     has_stream = False
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ) -> None:
-        del drop_path
-        super().__init__(norm, d_model, num_layers=num_layers, num_sublayers=num_sublayers, dropout=dropout)
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches) -> None:
+        super().__init__(norm, d_model, replace(branches, drop_path=0.0))
 
     def wire(
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
@@ -196,25 +177,8 @@ class Parallel(NormedResidual):
     no_mup_rule = ""
     needs_final_norm = True
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-        shared_norm: bool = True,
-    ) -> None:
-        super().__init__(
-            norm,
-            d_model,
-            num_layers=num_layers,
-            num_sublayers=num_sublayers,
-            dropout=dropout,
-            drop_path=drop_path,
-        )
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches, *, shared_norm: bool = True) -> None:
+        super().__init__(norm, d_model, branches)
         self.shared_norm = shared_norm
         if shared_norm:
             self.norms = self.norms[:1]
@@ -242,25 +206,9 @@ class ReZero(NormedResidual):
     needs_final_norm = False
     norms_per_sublayer = 0
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ) -> None:
-        super().__init__(
-            norm,
-            d_model,
-            num_layers=num_layers,
-            num_sublayers=num_sublayers,
-            dropout=dropout,
-            drop_path=drop_path,
-        )
-        self.gains = nn.Parameter(torch.zeros(num_sublayers))
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches) -> None:
+        super().__init__(norm, d_model, branches)
+        self.gains = nn.Parameter(torch.zeros(self.num_sublayers))
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.gains)
@@ -284,27 +232,10 @@ class LayerScale(NormedResidual):
 
     needs_final_norm = True
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-        initial: Real = 1e-4,
-    ) -> None:
-        super().__init__(
-            norm,
-            d_model,
-            num_layers=num_layers,
-            num_sublayers=num_sublayers,
-            dropout=dropout,
-            drop_path=drop_path,
-        )
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches, *, initial: Real = 1e-4) -> None:
+        super().__init__(norm, d_model, branches)
         self.initial = initial
-        self.gains = nn.Parameter(torch.full((num_sublayers, d_model), initial))
+        self.gains = nn.Parameter(torch.full((self.num_sublayers, d_model), initial))
 
     def reset_parameters(self) -> None:
         nn.init.constant_(self.gains, self.initial)
@@ -331,26 +262,10 @@ class DeepNorm(NormedResidual):
 
     needs_final_norm = False
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ) -> None:
-        super().__init__(
-            norm,
-            d_model,
-            num_layers=num_layers,
-            num_sublayers=num_sublayers,
-            dropout=dropout,
-            drop_path=drop_path,
-        )
-        self.stream_gain = (num_sublayers * num_layers) ** 0.25
-        self.branch_gain = (4 * num_sublayers * num_layers) ** -0.25
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches) -> None:
+        super().__init__(norm, d_model, branches)
+        depth = branches.num_sublayers * branches.num_layers
+        self.stream_gain, self.branch_gain = depth**0.25, (4 * depth) ** -0.25
 
     def wire(
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]

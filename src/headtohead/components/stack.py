@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.block import Block, BlockState
-from headtohead.components.block_parts import Norm
+from headtohead.components.block_parts import Branches, Norm
 from headtohead.components.checkpointing import Checkpointing, recompute
 from headtohead.components.component import (
     Component,
@@ -114,7 +114,6 @@ class Stack(Component):
         if not self.shares_position:
             self.positions.extend(make_position() for _ in mixers[1:])
         self.embedding_norm = norm(d_model) if options.embedding_norm else None
-        wire = partial(parts.residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(mixers):
             make = partial(
@@ -129,8 +128,8 @@ class Stack(Component):
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
             feeding = parts.feedforward(d_model, dropout=dropout)
             num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
-            depth = layer / max(1, len(mixers) - 1)
-            wiring = wire(num_sublayers=num_sublayers, drop_path=options.drop_path * depth)
+            drop_path = options.drop_path * layer / max(1, len(mixers) - 1)
+            wiring = parts.residual(norm, d_model, Branches(len(mixers), num_sublayers, dropout, drop_path))
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
         if not options.first_norm:
             self.layers[0].wiring.leave_out_first_norm()

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.block_parts import NormFactory, Sublayer
+from headtohead.components.block_parts import Branches, NormFactory, Sublayer
 from headtohead.components.component import CostQuery, Costs
 from headtohead.components.residuals import NormedResidual
 from headtohead.ranges import Count, Real
@@ -27,23 +27,12 @@ class Sphere(NormedResidual):
     norms_per_sublayer = 0
 
     def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-        initial: Real = 0.05,
-        unit_weights: bool = False,
+        self, norm: NormFactory, d_model: int, branches: Branches, *, initial: Real = 0.05, unit_weights: bool = False
     ) -> None:
-        super().__init__(
-            norm, d_model, num_layers=num_layers, num_sublayers=num_sublayers, dropout=dropout, drop_path=drop_path
-        )
+        super().__init__(norm, d_model, branches)
         self.initial, self.unit_weights = initial, unit_weights
         self.needs_final_norm = unit_weights
-        self.gains = nn.Parameter(torch.full((num_sublayers, d_model), initial))
+        self.gains = nn.Parameter(torch.full((self.num_sublayers, d_model), initial))
 
     def reset_parameters(self) -> None:
         nn.init.constant_(self.gains, self.initial)
@@ -79,25 +68,13 @@ class HyperConnections(NormedResidual):
 
     needs_final_norm = True
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-        streams: Count = 4,
-    ) -> None:
-        super().__init__(
-            norm, d_model, num_layers=num_layers, num_sublayers=num_sublayers, dropout=dropout, drop_path=drop_path
-        )
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches, *, streams: Count = 4) -> None:
+        super().__init__(norm, d_model, branches)
         self.num_streams = streams
-        self.mixture = nn.Parameter(torch.empty(num_sublayers, streams, streams + 1))
-        self.share = nn.Parameter(torch.empty(num_sublayers, streams))
-        self.by_token = nn.Parameter(torch.empty(num_sublayers, d_model, streams + 2))
-        self.scales = nn.Parameter(torch.empty(num_sublayers, 2))
+        self.mixture = nn.Parameter(torch.empty(self.num_sublayers, streams, streams + 1))
+        self.share = nn.Parameter(torch.empty(self.num_sublayers, streams))
+        self.by_token = nn.Parameter(torch.empty(self.num_sublayers, d_model, streams + 2))
+        self.scales = nn.Parameter(torch.empty(self.num_sublayers, 2))
         self.reset_parameters()
 
     @torch.no_grad()

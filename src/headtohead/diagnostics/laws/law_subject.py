@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.block_parts import FeedForward, NormFactory, ResidualScheme, Sublayer
+from headtohead.components.block_parts import Branches, FeedForward, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, CostQuery, Costs, CrossFactory, MixerFactory, PositionFactory
 from headtohead.components.norms import BatchNorm, NoNorm
 from headtohead.components.positions.absolute import NoPosition
@@ -105,18 +105,9 @@ class BareResidual(ResidualScheme):
 
     needs_final_norm = False
 
-    def __init__(
-        self,
-        norm: NormFactory,
-        d_model: int,
-        *,
-        num_layers: int,
-        num_sublayers: int,
-        dropout: float,
-        drop_path: float,
-    ) -> None:
+    def __init__(self, norm: NormFactory, d_model: int, branches: Branches) -> None:
         super().__init__()
-        del norm, d_model, num_layers, num_sublayers, dropout, drop_path
+        del norm, d_model, branches
 
     def forward(
         self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
