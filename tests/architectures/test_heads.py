@@ -157,6 +157,28 @@ def test_scaled_logits_are_divided_by_the_root_of_the_width() -> None:
     torch.testing.assert_close(scaled(FEATURES) - bias, (plain(FEATURES) - bias) / 8**0.5)
 
 
+CAP = 0.3
+
+
+def test_every_head_over_a_vocabulary_caps_its_logits() -> None:
+    for name in ("language_model", "multi_token_language_model", "masked_language_model"):
+        plain, capped = (made(name, bias=True, logit_cap=cap) for cap in (None, CAP))
+        redraw(plain)
+        capped.load_state_dict(plain.state_dict())
+        logits = plain(FEATURES)
+        assert logits.abs().max() > CAP
+        torch.testing.assert_close(capped(FEATURES), CAP * (logits / CAP).tanh())
+
+
+def test_the_head_of_pairs_caps_the_logits_of_tokens_alone() -> None:
+    plain, capped = (made("masked_language_model_and_pair", bias=True, logit_cap=cap) for cap in (None, CAP))
+    redraw(plain)
+    capped.load_state_dict(plain.state_dict())
+    assert isinstance(plain, MaskedLanguageModelAndPair) and isinstance(capped, MaskedLanguageModelAndPair)
+    torch.testing.assert_close(capped(FEATURES), CAP * (plain(FEATURES) / CAP).tanh())
+    torch.testing.assert_close(capped.pair_logits(FEATURES), plain.pair_logits(FEATURES))
+
+
 def test_an_unknown_pooler_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match=r"pooler='max' is unknown: choose one of none, tanh, gelu, gelu_tanh, relu"):
         Classifier(8, 2, pooling="cls", pooler="max")

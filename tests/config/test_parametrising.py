@@ -37,6 +37,8 @@ REFUSED = {
     "model.mixer.scale=0.5": ["model.mixer.scale=0.5", "leave it at null"],
     "model/position=none model.mixer.head_width=8": ["model.mixer.head_width=8", "leave it at null"],
     "model.mixer.qk_norm=true": ["model.mixer.qk_norm=true", "leave it at false"],
+    "model.mixer.score_cap=50": ["model.mixer.score_cap=50", "leave it at null"],
+    "model.logit_cap=30": ["model.logit_cap=30", "set model.logit_cap=null"],
     "model.scale_embedding=true": ["model.scale_embedding=true", "set model.scale_embedding=false"],
     "optimizer=adam optimizer.weight_decay=0.1": ["optimizer.weight_decay=0.1", "optimizer=adamw"],
     "optimizer._target_=torch.optim.Adagrad": ["no published rule", "adamw, adam, lion, sgd, muon"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -34,11 +35,11 @@ CASES = [
 ]
 
 
-def with_position(mixer: str, position: str, *, causal: bool) -> Stack:
+def with_position(mixer: str, position: str, *, causal: bool, **options: Any) -> Stack:
     return Stack(
         StackSize(16, 2, 4),
         StackParts(
-            mixer=factory("mixer", mixer),
+            mixer=factory("mixer", mixer, **options),
             position=factory("position", position),
             norm=NoNorm,
             residual=BareResidual,
@@ -62,6 +63,14 @@ def case(mixer: str, position: str, *, causal: bool) -> object:
 )
 def test_attention_is_what_the_mixer_does(mixer: str, position: str, causal: bool) -> None:
     explicit_attention(LawSubject(partial(with_position, mixer, position, causal=causal)))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "shaw"])
+@pytest.mark.parametrize("mixer", ["softmax_attention", "sliding_window"])
+def test_attention_with_capped_scores_is_what_the_mixer_does(mixer: str, position: str, causal: bool) -> None:
+    options = {"score_cap": 0.5, "scale": 1.0, "num_kv_heads": 2}
+    explicit_attention(LawSubject(partial(with_position, mixer, position, causal=causal, **options)))
 
 
 def test_every_mixer_with_scores_can_show_them() -> None:

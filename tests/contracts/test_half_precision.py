@@ -36,6 +36,12 @@ def test_every_mixer_errs_by_rounding_alone(name: str) -> None:
     assert error(factory("mixer", name), factory("position", "none"), 64) <= ALLOWED
 
 
+@pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
+def test_capped_scores_err_by_rounding_alone(name: str) -> None:
+    mixer = factory("mixer", name, score_cap=0.5, scale=1.0)
+    assert error(mixer, factory("position", "none"), 64) <= ALLOWED
+
+
 @pytest.mark.shapes(False)
 @pytest.mark.parametrize("name", names("position"))
 def test_every_position_errs_by_rounding_alone_beyond_what_bfloat16_can_count(name: str) -> None:

@@ -35,6 +35,12 @@ def test_cached_equals_uncached_token_for_token(name: str) -> None:
     assert written(model, PROMPTS[:1], max_new_tokens=5) == expected[:1]
 
 
+@pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
+def test_cached_equals_uncached_with_capped_scores_and_logits(name: str) -> None:
+    model = model_of(mixer=factory("mixer", name, score_cap=0.3), logit_cap=0.5)
+    assert written(model, PROMPTS, max_new_tokens=5) == [again(model, prompt, 5) for prompt in PROMPTS]
+
+
 @pytest.mark.parametrize("name", by_speed(LOCALS, ("token_shift",)))
 def test_cached_equals_uncached_whatever_precedes_the_mixer(name: str) -> None:
     model = model_of(local=factory("local", name))

@@ -29,6 +29,16 @@ def by_hand(model: Architecture, context: list[int], continuation: list[int]) ->
     return total, greedy
 
 
+@pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
+def test_choices_are_scored_by_capped_scores_and_logits(name: str) -> None:
+    model = model_of(mixer=factory("mixer", name, score_cap=0.3), logit_cap=0.5)
+    plain = model_of(mixer=factory("mixer", name))
+    expected = [[by_hand(model, SHARED + context, choice)[0] for choice in CHOICES] for context in CONTEXTS]
+    result, other = (choice_likelihoods(one, CONTEXTS, CHOICES, shared=SHARED, batch_size=2) for one in (model, plain))
+    assert torch.allclose(result, torch.tensor(expected, dtype=torch.float64), atol=1e-8)
+    assert (result - other).abs().max() > 0.1
+
+
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK))
 @pytest.mark.parametrize("shared", [[], SHARED], ids=["nothing shared", "a shared beginning"])
 def test_choices_are_scored_as_one_forward_pass_each(name: str, shared: list[int]) -> None:

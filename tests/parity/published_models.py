@@ -64,6 +64,11 @@ MODELS: dict[str, PublishedModel] = {
         "DiffLlama", {**_LLAMA, "num_attention_heads": 4, "num_key_value_heads": 2},
         old={**_ROTARY, "mlp_bias": True, "head_dim": 12},
     ),
+    "gemma2": PublishedModel(
+        "Gemma2", {**_GROUPED, "head_dim": 8, "query_pre_attn_scalar": 3, "sliding_window": 5,
+                   "attn_logit_softcapping": 0.8, "final_logit_softcapping": 1.5},
+        old={**_ROTARY, "layer_types": None, "sliding_window_pattern": 1},
+    ),
     "gemma3_text": PublishedModel(
         "Gemma3", {**_GROUPED, "head_dim": 8, "query_pre_attn_scalar": 12, "sliding_window": 5,
                    "layer_types": ["sliding_attention", "full_attention"]},

@@ -14,6 +14,8 @@ from transformers import (
     BloomForCausalLM,
     DiffLlamaConfig,
     DiffLlamaForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
     GPTJConfig,
@@ -42,6 +44,7 @@ from transformers.models.mpt import modeling_mpt
 
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.diffllama import DiffLlamaFamily
+from headtohead.pretrained.gemma2 import Gemma2Family
 from headtohead.pretrained.gemma3 import Gemma3Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
 from headtohead.pretrained.gptj import GptJFamily
@@ -176,6 +179,15 @@ def test_olmo2_equals_its_reference() -> None:
 
 def test_diffllama_equals_its_reference() -> None:
     compare("DiffLlama", DiffLlamaFamily(), DiffLlamaForCausalLM, DiffLlamaConfig(**SMALL))
+
+
+@pytest.mark.parametrize("capped", [True, False])
+def test_gemma2_equals_its_reference(capped: bool) -> None:
+    caps = dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), 0.9 if capped else None)
+    rope = {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}
+    config = Gemma2Config(**SMALL, **caps, head_dim=10, query_pre_attn_scalar=5, sliding_window=4, rope_parameters=rope)
+    name = "Gemma 2, capped" if capped else "Gemma 2, without caps"
+    compare(f"{name}, linear scaling", Gemma2Family(), Gemma2ForCausalLM, config)
 
 
 def test_gemma3_equals_its_reference() -> None:

@@ -56,12 +56,16 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "DiffLlama, head_dim apart, biases of attention, tied, eps": (
         "diffllama", {**LAYERS, "hidden_size": 21, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 10,
                       "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": True}),
+    "Gemma 2, biases of attention, untied, windows of 3 tokens, low caps, eps": (
+        "gemma2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
+                   "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False, "sliding_window": 3,
+                   "attn_logit_softcapping": 0.4, "final_logit_softcapping": 0.7, "query_pre_attn_scalar": 3}),
     "Gemma 3, biases of attention, untied, windows of 3 tokens, eps": (
         "gemma3_text", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
                         "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False,
                         "sliding_window": 3, "layer_types": ["sliding_attention", "sliding_attention",
                                                              "full_attention"],
-                        "query_pre_attn_scalar": 7}),
+                        "query_pre_attn_scalar": 7, "final_logit_softcapping": 0.7}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,

@@ -49,12 +49,20 @@ FORMS = {
         *(f"model.mixers.layer_{layer}.subtracted={subtracted(layer)}" for layer in (0, 1)),
         *(f"model.mixers.layer_{layer}.norm_eps=${{model.norm.eps}}" for layer in (0, 1)),
     ],
+    "gemma2": [
+        "model/norm=rms_norm", "model/residual=sandwich", "model/feedforward=geglu", "model.feedforward.bias=false",
+        "model.pattern=[sliding_window,softmax_attention]", "model.scale_embedding=true", "model.logit_cap=0.5",
+        "model.mixers.sliding_window.window=3",
+        *(f"model.mixers.{name}.{field}" for name in ("sliding_window", "softmax_attention")
+          for field in ("bias=false", "scale=1.0", "score_cap=0.2")),
+    ],
     "gemma3_text": [
         "model/norm=rms_norm", "model/residual=sandwich", "model/feedforward=geglu", "model.feedforward.bias=false",
         "model/position=rotary_two_bases", "model.pattern=[sliding_window,softmax_attention]",
         "model.scale_embedding=true", "model.mixers.sliding_window.window=3",
         *(f"model.mixers.{name}.{field}" for name in ("sliding_window", "softmax_attention")
           for field in ("bias=false", "qk_norm=true")),
+        "model.logit_cap=0.5",
     ],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],

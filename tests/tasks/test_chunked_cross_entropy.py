@@ -28,14 +28,18 @@ def problem(dtype: torch.dtype = torch.float64, *, bias: bool = True) -> tuple[l
     return leaves, targets
 
 
-def chunked(leaves: list[Tensor], targets: Tensor, *, rows: int, smoothing: float = 0.0) -> Tensor:
+def chunked(
+    leaves: list[Tensor], targets: Tensor, *, rows: int, smoothing: float = 0.0, cap: float | None = None
+) -> Tensor:
     bias = leaves[2] if len(leaves) == 3 else None
-    workspace = Workspace(chunk_elements=rows * VOCAB)
-    return cross_entropy_sum(leaves[0], leaves[1], bias, targets, label_smoothing=smoothing, workspace=workspace)
+    options: dict[str, Any] = {"label_smoothing": smoothing, "cap": cap}
+    return cross_entropy_sum(leaves[0], leaves[1], bias, targets, workspace=Workspace(rows * VOCAB), **options)
 
 
-def plain(leaves: list[Tensor], targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
+def plain(leaves: list[Tensor], targets: Tensor, *, smoothing: float = 0.0, cap: float | None = None) -> Tensor:
     logits = F.linear(leaves[0], leaves[1], leaves[2] if len(leaves) == 3 else None)
+    if cap is not None:
+        logits = cap * torch.tanh(logits / cap)
     return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
 
 
@@ -49,6 +53,21 @@ def test_equals_torch_in_float64_value_and_gradients(rows: int, smoothing: float
     for mine, reference in zip(
         torch.autograd.grad(ours * 2.5, leaves), torch.autograd.grad(theirs * 2.5, leaves), strict=True
     ):
+        assert (mine - reference).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1000])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+def test_capped_logits_have_the_loss_and_gradients_that_torch_gives_them(
+    rows: int, smoothing: float, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(chunked_cross_entropy.CACHED_ELEMENTS, "cpu", 3 * VOCAB)  # several parts to a chunk
+    leaves, targets = problem(bias=bias)
+    options: dict[str, Any] = {"smoothing": smoothing, "cap": 1.5}
+    ours, theirs = chunked(leaves, targets, rows=rows, **options), plain(leaves, targets, **options)
+    assert abs(ours - theirs) < 1e-10 and abs(ours - plain(leaves, targets, smoothing=smoothing)) > 1
+    for mine, reference in zip(torch.autograd.grad(ours, leaves), torch.autograd.grad(theirs, leaves), strict=True):
         assert (mine - reference).abs().max() < 1e-10
 
 
@@ -67,11 +86,12 @@ def units(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("units")
-def test_bf16_autocast_is_no_further_from_the_truth_than_torch_is() -> None:
+@pytest.mark.parametrize("cap", [None, 3.0])
+def test_bf16_autocast_is_no_further_from_the_truth_than_torch_is(cap: float | None) -> None:
     leaves, targets = problem(torch.float32)
-    exact = torch.autograd.grad(plain(leaves, targets), leaves)
+    exact = torch.autograd.grad(plain(leaves, targets, cap=cap), leaves)
     with torch.autocast("cpu", torch.bfloat16):
-        ours, theirs = chunked(leaves, targets, rows=6), plain(leaves, targets)
+        ours, theirs = chunked(leaves, targets, rows=6, cap=cap), plain(leaves, targets, cap=cap)
     assert ours.dtype == torch.float32
     mine, reference = torch.autograd.grad(ours, leaves), torch.autograd.grad(theirs, leaves)
     for a, b, truth in zip(mine, reference, exact, strict=True):
@@ -133,12 +153,13 @@ def test_a_second_backward_is_refused_rather_than_scaled_twice() -> None:
         loss.backward()
 
 
-def test_scores_equal_those_of_whole_logits() -> None:
+@pytest.mark.parametrize("cap", [None, 1.5])
+def test_scores_equal_those_of_whole_logits(cap: float | None) -> None:
     leaves, targets = problem()
     logits = F.linear(*leaves)
-    scores = score(leaves[0], leaves[1], leaves[2], targets, workspace=Workspace(chunk_elements=7 * VOCAB))
+    scores = score(leaves[0], leaves[1], leaves[2], targets, cap=cap, workspace=Workspace(chunk_elements=7 * VOCAB))
     saved = targets != IGNORED
-    assert abs(scores.loss - plain(leaves, targets)) < 1e-10
+    assert abs(scores.loss - plain(leaves, targets, cap=cap)) < 1e-10
     assert scores.correct == ((logits.argmax(1) == targets) & saved).sum()
     assert scores.count == saved.sum() == ROWS - 3
 
@@ -160,14 +181,15 @@ class LargestTensor(TorchDispatchMode):
 
 
 @pytest.mark.usefixtures("units")
+@pytest.mark.parametrize("cap", [None, 1.5])
 @pytest.mark.parametrize("autocast", [False, True])
-def test_no_tensor_holds_the_logits_of_more_than_one_chunk(autocast: bool) -> None:
+def test_no_tensor_holds_the_logits_of_more_than_one_chunk(autocast: bool, cap: float | None) -> None:
     rows, width, vocab, chunk = 4096, 4, 1000, 2**16
     features = torch.randn(rows, width, requires_grad=True)
     weight = torch.randn(vocab, width, requires_grad=True)
     targets = torch.randint(0, vocab, (rows,))
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast), LargestTensor() as ours:
-        cross_entropy_sum(features, weight, None, targets, workspace=Workspace(chunk_elements=chunk)).backward()
+        cross_entropy_sum(features, weight, None, targets, cap=cap, workspace=Workspace(chunk)).backward()
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast), LargestTensor() as theirs:
         F.cross_entropy(F.linear(features, weight), targets).backward()
     assert theirs.float32 == rows * vocab

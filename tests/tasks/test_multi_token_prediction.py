@@ -71,10 +71,12 @@ def test_every_head_predicts_a_later_token_of_the_same_document(batch: Batch) ->
                 assert ahead[distance, row, index] == expected, (distance, row, index)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, None), (0.2, None), (0.2, 0.5)])
 @pytest.mark.parametrize("batch", [language_batch(), packed_batch(), answered_batch()], ids=["padded", "packed", "few"])
-def test_the_loss_and_its_gradients_are_those_of_the_sum_over_heads(batch: Batch, smoothing: float) -> None:
-    model = exact_model("decoder_only", **HEAD)
+def test_the_loss_and_its_gradients_are_those_of_the_sum_over_heads(
+    batch: Batch, smoothing: float, cap: float | None
+) -> None:
+    model = exact_model("decoder_only", **HEAD, logit_cap=cap)
     task = MultiTokenPrediction(NUMBER, label_smoothing=smoothing).bind(LANGUAGE)
     view = task.view(batch, seed=0, epoch=0)
     loss = task.loss(model, view)
@@ -88,6 +90,7 @@ def test_the_loss_and_its_gradients_are_those_of_the_sum_over_heads(batch: Batch
             hidden = features @ linear.weight.T + linear.bias
             mixed = features + hidden * hidden.sigmoid()
         logits = mixed @ head.weight.T
+        logits = logits if cap is None else cap * (logits / cap).tanh()
         losses.append(
             F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=smoothing)
         )

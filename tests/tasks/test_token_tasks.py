@@ -37,10 +37,11 @@ def plain_logits(model: Architecture, batch: Batch) -> tuple[Tensor, Tensor]:
     return model(**batch.inputs()).flatten(0, 1), batch.targets.flatten()
 
 
+@pytest.mark.parametrize("cap", [None, 0.5])
 @pytest.mark.parametrize("position", range(3))
-def test_training_loss_and_gradients_equal_plain_cross_entropy(position: int) -> None:
+def test_training_loss_and_gradients_equal_plain_cross_entropy(position: int, cap: float | None) -> None:
     family, task, _, batch = cases()[position]
-    model = exact_model(family)
+    model = exact_model(family, logit_cap=cap)
     seen = task.view(batch, seed=1, epoch=2)
     loss = task.loss(model, seen)
     logits, targets = plain_logits(model, seen)
@@ -97,10 +98,11 @@ def test_samples_whose_targets_are_all_ignored_count_in_no_metric(position: int)
     assert all(abs(results[name] - expected[name]) < 1e-12 for name in expected)
 
 
+@pytest.mark.parametrize("cap", [None, 0.5])
 @pytest.mark.parametrize("position", range(3))
-def test_loss_and_accuracy_equal_a_plain_reimplementation(position: int) -> None:
+def test_loss_and_accuracy_equal_a_plain_reimplementation(position: int, cap: float | None) -> None:
     family, task, _, batch = cases()[position]
-    model = exact_model(family).eval()
+    model = exact_model(family, logit_cap=cap).eval()
     seen = task.view(batch, seed=1, epoch=2)
     task.measure("test", model, seen)
     results = task.results("test")

@@ -118,6 +118,7 @@ class EncoderDecoder(DecodingModel):
             pooling="last",
             dropout=options.dropout,
             scale_logits=scale_logits,
+            logit_cap=output.logit_cap,
         )
         initialisation(self)
 

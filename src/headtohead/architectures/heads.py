@@ -28,7 +28,7 @@ from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Count, Vocabulary
+from headtohead.ranges import Count, Positive, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class HeadFields(FieldGroup):
     head: HeadName = "language_model"
     tie_weights: bool = True
     head_bias: bool = False
+    logit_cap: Positive | None = None
+    """The bound c of logits over a vocabulary, which become c tanh(logit / c), as in Gemma 2."""
     num_future_tokens: Count = 1
     """The tokens that a head of several predicts from every position; the task gives it."""
 
@@ -248,6 +250,7 @@ def make_head(
     scale_logits: bool = False,
     num_future_tokens: int = 1,
     dense_bias: bool = True,
+    logit_cap: float | None = None,
 ) -> Head:
     """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
@@ -284,13 +287,27 @@ def make_head(
             pooling=pooling,
             activation=activation,
             dense_bias=dense_bias,
+            cap=logit_cap,
         )
     if name == "masked_language_model":
         return MaskedLanguageModel(
-            d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation, dense_bias=dense_bias
+            d_model,
+            vocab_size,
+            norm=norm,
+            tied_to=tied_to,
+            bias=bias,
+            activation=activation,
+            dense_bias=dense_bias,
+            cap=logit_cap,
         )
     if name == "multi_token_language_model":
         return MultiTokenLanguageModel(
-            d_model, vocab_size, num_future_tokens=num_future_tokens, tied_to=tied_to, bias=bias, scale=scale_logits
+            d_model,
+            vocab_size,
+            num_future_tokens=num_future_tokens,
+            tied_to=tied_to,
+            bias=bias,
+            scale=scale_logits,
+            cap=logit_cap,
         )
-    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits)
+    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits, cap=logit_cap)

@@ -69,6 +69,7 @@ def _head(
         activation=activation,
         num_future_tokens=output.num_future_tokens,
         dense_bias=dense_bias,
+        logit_cap=output.logit_cap,
     )
 
 

@@ -17,23 +17,27 @@ from headtohead.components.block_parts import Norm
 from headtohead.components.component import Context, CostQuery, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
 from headtohead.components.linear_maps import Readout, ReadoutLinear, linear_costs, logits_of
+from headtohead.components.soft_cap import soft_capped
 from headtohead.errors import UsageError
 
 
 class VocabularyHead(Head, Readout):
-    """A head whose logits are one matrix product with `weight`, so that a loss may make them chunk by chunk."""
+    """A head whose logits are one matrix product with `weight`, perhaps softly capped, so that a loss may make them
+    chunk by chunk."""
 
     weight: nn.Parameter
     bias: nn.Parameter | None
 
-    def __init__(self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool) -> None:
+    def __init__(
+        self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool, cap: float | None = None
+    ) -> None:
         super().__init__()
         if tied_to is not None and tied_to.shape != (vocab_size, d_model):
             raise UsageError(
                 f"tie_weights=true needs an embedding of shape ({vocab_size}, {d_model}), got {tuple(tied_to.shape)}: "
                 "set tie_weights=false."
             )
-        self.tied = tied_to is not None
+        self.tied, self.cap = tied_to is not None, cap
         self.weight = tied_to if tied_to is not None else nn.Parameter(torch.empty(vocab_size, d_model))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
         self.reset_parameters()
@@ -61,7 +65,7 @@ class VocabularyHead(Head, Readout):
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "... V"]:
         del valid, token_types
-        return logits_of(self.transform(features), self.weight, self.bias)
+        return soft_capped(logits_of(self.transform(features), self.weight, self.bias), self.cap)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs; a tied weight is a parameter of the embedding."""
@@ -75,9 +79,16 @@ class LanguageModel(VocabularyHead):
     https://arxiv.org/abs/1910.10683), whose embedding is as large as its weights are."""
 
     def __init__(
-        self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool, scale: bool = False
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        tied_to: nn.Parameter | None,
+        bias: bool,
+        scale: bool = False,
+        cap: float | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap)
         self.factor = d_model**-0.5 if scale else 1.0
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
@@ -105,8 +116,9 @@ class MultiTokenLanguageModel(LanguageModel):
         tied_to: nn.Parameter | None,
         bias: bool,
         scale: bool = False,
+        cap: float | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale, cap=cap)
         self.further = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(num_future_tokens - 1))
 
     def transforms(self, features: Float[Tensor, "N D"]) -> list[Float[Tensor, "N D"]]:
@@ -145,8 +157,9 @@ class MaskedLanguageModel(VocabularyHead):
         bias: bool = True,
         activation: Activation = "gelu",
         dense_bias: bool = True,
+        cap: float | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap)
         self.activation, self.act = activation, ACTIVATIONS[activation]
         self.dense = nn.Linear(d_model, d_model, bias=dense_bias)
         self.norm = norm(d_model)
@@ -185,9 +198,18 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         pooling: str = "cls",
         activation: Activation = "gelu",
         dense_bias: bool = True,
+        cap: float | None = None,
     ) -> None:
-        options = {"bias": bias, "dense_bias": dense_bias}
-        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, activation=activation, **options)
+        super().__init__(
+            d_model,
+            vocab_size,
+            norm=norm,
+            tied_to=tied_to,
+            bias=bias,
+            activation=activation,
+            dense_bias=dense_bias,
+            cap=cap,
+        )
         self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)
         self.pair = ReadoutLinear(d_model, 2)

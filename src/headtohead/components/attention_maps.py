@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtohead.components.component import Component, Context, Grid
 from headtohead.components.precision import at_least_float32, without_autocast
+from headtohead.components.soft_cap import soft_capped
 
 
 class HasAttentionMaps(Component):
@@ -51,20 +52,32 @@ class HasAttentionMaps(Component):
         """Return the output that these weights give; the weights of `attention` give the output of `forward`."""
 
 
+def scores_of(
+    q: Float[Tensor, "B H L K"],
+    k: Float[Tensor, "B H M K"],
+    *,
+    bias: Float[Tensor, "#B #H #L M"] | None,
+    scale: float,
+    cap: float | None,
+) -> Float[Tensor, "B H L M"]:
+    """Return scale q k^T, softly capped where there is a cap, plus the bias, in float32 at least."""
+    exact = at_least_float32(q.dtype)
+    with without_autocast(q):
+        scores = soft_capped(scale * (q.to(exact) @ k.to(exact).mT), cap)
+    return scores if bias is None else scores + bias.to(exact)
+
+
 def softmax_weights(
     q: Float[Tensor, "B H L K"],
     k: Float[Tensor, "B G M K"],
     *,
     bias: Float[Tensor, "#B #H #L M"] | None,
     scale: float,
+    cap: float | None = None,
 ) -> Float[Tensor, "B H L M"]:
     """Return softmax(scale q k^T + bias) in float32 at least; a row that may attend nowhere gives zeros."""
-    exact = at_least_float32(q.dtype)
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-    with without_autocast(q):
-        scores = scale * (q.to(exact) @ k.to(exact).mT)
-    if bias is not None:
-        scores = scores + bias.to(exact)
+    scores = scores_of(q, k, bias=bias, scale=scale, cap=cap)
     empty = (scores == float("-inf")).all(-1, keepdim=True)
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 

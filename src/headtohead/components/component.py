@@ -213,7 +213,7 @@ class Mixer(Component):
     shares_scores: ClassVar[bool] = True
     """Whether it reads the masks and biases of all pairs in `context.allowed` and `context.bias`; other mixers make
     their own for the pairs that they attend to."""
-    saves_shared_bias: ClassVar[bool] = True
+    saves_shared_bias: bool = True
     """Whether the backward pass keeps the shared biases themselves; other mixers save a copy of their own, or none."""
     needs_length: ClassVar[bool] = False
     """Whether a weight belongs to every position: the constructor then takes `max_length` too."""

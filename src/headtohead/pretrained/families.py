@@ -19,6 +19,7 @@ from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.diffllama import DiffLlamaFamily
 from headtohead.pretrained.distilbert import DistilBertFamily
 from headtohead.pretrained.electra import ElectraFamily
+from headtohead.pretrained.gemma2 import Gemma2Family
 from headtohead.pretrained.gemma3 import Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptNeoXFamily
@@ -48,6 +49,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Qwen3Family(),
     Olmo2Family(),
     DiffLlamaFamily(),
+    Gemma2Family(),
     Gemma3Family(),
     Lfm2Family(),
     GptNeoXFamily(),

@@ -90,13 +90,15 @@ def cross_entropy_sum(
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
     *,
+    cap: float | None = None,
     label_smoothing: float = 0.0,
     workspace: Workspace | None = None,
 ) -> Tensor:
-    """Return the sum over rows of F.cross_entropy(features @ weight.T + bias, targets); IGNORED rows count nothing."""
+    """Return the sum over rows of F.cross_entropy(features @ weight.T + bias, targets), with logits softly capped where
+    there is a cap; IGNORED rows count nothing."""
     workspace = workspace or Workspace()
     y: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, targets, label_smoothing, workspace, torch.is_grad_enabled()
+        features, weight, bias, targets, cap, label_smoothing, workspace, torch.is_grad_enabled()
     )
     return y
 
@@ -108,17 +110,18 @@ def score(
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
     *,
+    cap: float | None = None,
     workspace: Workspace | None = None,
 ) -> Scores:
     """Return loss and predictions for evaluation, without gradients."""
     workspace = workspace or Workspace()
-    chunks = _RowChunks(features, weight, bias, targets, workspace)
+    chunks = _RowChunks(features, weight, bias, targets, workspace, cap)
     loss = torch.zeros((), dtype=torch.float64, device=features.device)
     predicted = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     losses = torch.zeros(len(features), dtype=torch.float32, device=features.device)
     with without_autocast(features):
         for start, stop, product in chunks.blocks():
-            logits = chunks.in_sum_dtype(product)
+            logits = chunks.capped(chunks.in_sum_dtype(product))
             counts, true = chunks.is_scored[start:stop], chunks.targets[start:stop]
             predicted[start:stop] = logits.argmax(1)
             picked = logits.gather(1, true).squeeze(1)
@@ -133,11 +136,17 @@ class _RowChunks:
     """The rows of one call, cast for their matrix products, and the buffers they share."""
 
     def __init__(
-        self, features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, workspace: Workspace
+        self,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        workspace: Workspace,
+        cap: float | None,
     ) -> None:
         self.dtype = _product_dtype(features, weight, workspace.planned_for or features.device.type)
         self.sum_dtype = torch.float32 if self.dtype in _HALVES else self.dtype
-        self.workspace = workspace
+        self.workspace, self.cap = workspace, cap
         self.features = features.to(self.dtype)
         self.weight = weight if weight.dtype == self.dtype else self.buffer("weight", weight.shape).copy_(weight)
         self.bias = None if bias is None else bias.to(self.dtype)
@@ -181,6 +190,17 @@ class _RowChunks:
             return product
         return self.buffer("sums", tuple(product.shape), self.sum_dtype).copy_(product)
 
+    def capped(self, logits: Tensor) -> Tensor:
+        """Make logits into cap tanh(logits / cap) in place, where there is a cap."""
+        return logits if self.cap is None else logits.div_(self.cap).tanh_().mul_(self.cap)
+
+    def slopes(self, capped: Tensor) -> Tensor | None:
+        """Return the derivatives 1 - tanh^2 of capped logits, which the next ones overwrite; None without a cap."""
+        if self.cap is None:
+            return None
+        slopes = self.buffer("slopes", tuple(capped.shape), self.sum_dtype)
+        return torch.div(capped, self.cap, out=slopes).square_().neg_().add_(1)
+
 
 def _split(start: int, stop: int, rows: int) -> list[tuple[int, int]]:
     """Return the bounds of so many rows at a time."""
@@ -205,12 +225,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
+        cap: float | None,
         smoothing: float,
         workspace: Workspace,
         grad_enabled: bool,
     ) -> Tensor:
         needs = [grad_enabled and need for need in ctx.needs_input_grad[:3]]
-        chunks = _RowChunks(features, weight, bias, targets, workspace)  # autocast says in which format it multiplies
+        # Autocast says in which format it multiplies.
+        chunks = _RowChunks(features, weight, bias, targets, workspace, cap)
         with without_autocast(features):
             gradients = _Gradients(chunks, needs)
             losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
@@ -218,13 +240,16 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 product = chunks.logits(start, stop)
                 for first, last in chunks.parts(start, stop):
                     logits = product[first - start : last - start]
-                    scores = chunks.in_sum_dtype(logits)
+                    scores = chunks.capped(chunks.in_sum_dtype(logits))
+                    slopes = chunks.slopes(scores) if any(needs) else None
                     true_logits = (1 - smoothing) * scores.gather(1, chunks.targets[first:last]).squeeze(1)
                     if smoothing:
                         true_logits += smoothing * scores.mean(1)
                     losses[first:last] = (probabilities_(scores) - true_logits) * chunks.is_scored[first:last]
                     if any(needs):
                         _logit_gradient_(scores, chunks, first, last, smoothing)
+                        if slopes is not None:
+                            scores *= slopes
                         if scores is not logits:
                             logits.copy_(scores)
                 if any(needs):
@@ -241,7 +266,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             None if saved is None else saved.mul_(grad_output).to(dtype)
             for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         ]
-        return (*scaled, None, None, None, None)
+        return (*scaled, None, None, None, None, None)
 
 
 def _logit_gradient_(probabilities: Tensor, chunks: _RowChunks, start: int, stop: int, smoothing: float) -> None:

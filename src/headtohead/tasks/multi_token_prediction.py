@@ -67,6 +67,7 @@ class MultiTokenPrediction(CausalLanguageModelling):
             head.weight,
             head.bias,
             ahead.flatten(),
+            cap=head.cap,
             label_smoothing=self.label_smoothing if model.training else 0.0,
             workspace=self.workspace,
         )

@@ -62,7 +62,13 @@ def loss_of_rows(
     if isinstance(head, GivenLogits):
         return class_loss(rows, targets, label_smoothing=label_smoothing)
     total = cross_entropy_sum(
-        head.transform(rows), head.weight, head.bias, targets, label_smoothing=label_smoothing, workspace=workspace
+        head.transform(rows),
+        head.weight,
+        head.bias,
+        targets,
+        cap=head.cap,
+        label_smoothing=label_smoothing,
+        workspace=workspace,
     )
     return Loss(total=total, count=(targets != IGNORED).sum())
 
@@ -71,7 +77,7 @@ def score_rows(head: VocabularyHead | GivenLogits, rows: Tensor, targets: Tensor
     if isinstance(head, GivenLogits):
         return _score_logits(rows.detach(), targets)
     with torch.no_grad():
-        return score(head.transform(rows), head.weight, head.bias, targets, workspace=workspace)
+        return score(head.transform(rows), head.weight, head.bias, targets, cap=head.cap, workspace=workspace)
 
 
 def _score_logits(logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"]) -> Scores:

@@ -14,11 +14,12 @@ from headtohead.config.schema.source_code import class_value
 
 _OPTIMIZERS = ("adamw", "adam", "lion", "sgd", "muon")
 _INITIALISATION = "headtohead.components.initialisations.gpt2"
-_UNWRITTEN = {"head_width": None, "num_kv_heads": None, "scale": None, "qk_norm": False}
+_UNWRITTEN = {"head_width": None, "num_kv_heads": None, "scale": None, "qk_norm": False, "score_cap": None}
 """The options of attention whose rules are none of the paper's, and the values that leave them aside."""
 _OWN_SCALES = {
     "scale_embedding": "multiplies embeddings by the square root of the width",
     "scale_logits": "divides logits by the square root of the width",
+    "logit_cap": "bounds logits",
 }
 _OTHERWISE = "or parametrisation=standard"
 
@@ -112,10 +113,11 @@ def _initialisation(view: ConfigView) -> Iterator[str]:
 
 def _own_scales(view: ConfigView) -> Iterator[str]:
     for name, does in _OWN_SCALES.items():
-        if view.model.get(name):
+        if value := view.model.get(name):
+            usual = show(False if value is True else None)
             yield (
-                f"model.{name}=true {does}, which {view.chosen('parametrisation')} keeps as it is at any width: set "
-                f"model.{name}=false, {_OTHERWISE}"
+                f"model.{name}={show(value)} {does}, which {view.chosen('parametrisation')} keeps as it is at any "
+                f"width: set model.{name}={usual}, {_OTHERWISE}"
             )
 
 

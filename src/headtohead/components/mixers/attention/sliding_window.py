@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context, CostQuery, Costs
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks, attend_blocks, folded, near, unfolded
 from headtohead.errors import UsageError
-from headtohead.ranges import Length
+from headtohead.ranges import Length, Positive
 
 
 class SlidingWindow(SparseAttention):
@@ -29,9 +29,10 @@ class SlidingWindow(SparseAttention):
         causal: bool,
         dropout: float = 0.0,
         window: Length = 128,
+        score_cap: Positive | None = None,
         heads: AttentionHeads = AttentionHeads(),
     ) -> None:
-        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, score_cap=score_cap, heads=heads)
         self.window = required_window(window)
         self.back = window - 1 if causal else window
 
@@ -47,7 +48,7 @@ class SlidingWindow(SparseAttention):
         by_row = q.shape[0] > 1 and differ_by_row(context, causal=self.causal)
         queries, keys, values = (folded(t, by_row=by_row) for t in (blocks.queries(q), blocks.keys(k), blocks.keys(v)))
         bias = self.block_bias(queries, context, blocks, len(q) if by_row else 1)
-        y = attend_blocks(queries, keys, values, bias=bias, scale=self.scale, dropout=dropout)
+        y = attend_blocks(queries, keys, values, bias=bias, scale=self.scale, dropout=dropout, cap=self.score_cap)
         return unfolded(y, len(q), q.shape[2], by_row=by_row)
 
     def blocks(self, length: int) -> TokenBlocks:
@@ -85,13 +86,25 @@ class SlidingWindow(SparseAttention):
         explicit, the keys and values of each block, and weights instead of masks."""
         blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
-        if query.explicit_attention:
+        if query.explicit_attention or self.score_cap is not None:
             scored = 2 * blocks.number * blocks.span * kv + self.num_heads * blocks.padded_length * blocks.span
             return (blocks.padded_length + query.length) * inner + scored, 0
         mask = max(query.biased_heads, groups) * blocks.padded_length * blocks.span
         merged = query.length * inner if groups > 1 else 0
         saved = 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged
         return saved, blocks.padded_length * self.num_heads
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Return the costs of attention within the windows, and what capped scores save."""
+        blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
+        queries, keys = blocks.padded_length * self.num_heads, blocks.number * blocks.span * self.num_kv_heads
+        saved = self.saved_by_cap(
+            query,
+            pairs=queries * blocks.span,
+            scored=(queries + keys) * self.head_width,
+            masked=blocks.padded_length * max(query.biased_heads, groups),
+        )
+        return super().costs(query) + Costs(activation_bytes=saved)
 
 
 def required_window(window: int) -> int:

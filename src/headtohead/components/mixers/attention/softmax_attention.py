@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend
 
-from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State, TensorParallelPlan
+from headtohead.components.attention_maps import HasAttentionMaps, scores_of, softmax_weights
+from headtohead.components.component import PLAIN, Context, CostQuery, Costs, Mixer, State, TensorParallelPlan
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
@@ -35,8 +35,12 @@ def attend(
     causal: bool,
     scale: float,
     dropout: float,
+    cap: float | None = None,
 ) -> Float[Tensor, "B H L K"]:
-    """Return softmax(scale q k^T + bias) v by the fused kernel; a row that may attend nowhere gives zero."""
+    """Return softmax(scale q k^T + bias) v by the fused kernel, which knows no cap of scores; a row that may attend
+    nowhere gives zero."""
+    if cap is not None:
+        return _attend_capped(q, k, v, bias=bias, causal=causal, scale=scale, dropout=dropout, cap=cap)
     if narrower := q.shape[-1] - v.shape[-1]:  # the kernel takes one width
         wide = attend(q, k, F.pad(v, (0, narrower)), bias=bias, causal=causal, scale=scale, dropout=dropout)
         return wide[..., : v.shape[-1]]
@@ -47,6 +51,28 @@ def attend(
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal and bias is None, scale=scale, enable_gqa=grouped
     )
+
+
+def _attend_capped(
+    q: Float[Tensor, "B H L E"],
+    k: Float[Tensor, "B G M E"],
+    v: Float[Tensor, "B G M K"],
+    *,
+    bias: Float[Tensor, "#B #H #L M"] | None,
+    causal: bool,
+    scale: float,
+    dropout: float,
+    cap: float,
+) -> Float[Tensor, "B H L K"]:
+    """Return softmax(cap tanh(scale q k^T / cap) + bias) v by matrix products."""
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+    if bias is None:  # then every query sees a key
+        mask = as_bias(causal_mask(q.shape[2], k.shape[2], q.device), q.dtype) if causal else None
+        weights = scores_of(q, k, bias=mask, scale=scale, cap=cap).softmax(-1)
+        return F.dropout(weights, dropout).to(v.dtype) @ v
+    empty = (bias == float("-inf")).all(-1, keepdim=True)
+    weights = scores_of(q, k, bias=bias, scale=scale, cap=cap).masked_fill(empty, 0.0).softmax(-1)
+    return (F.dropout(weights, dropout).to(v.dtype) @ v).masked_fill(empty, 0.0)
 
 
 def takes_groups(device: str, bytes_per_element: int, *, has_bias: bool) -> bool:
@@ -153,7 +179,8 @@ class RmsOverHeads(RmsScale):
 
 
 class SoftmaxAttention(Mixer, HasAttentionMaps):
-    """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
+    """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values; where scores have a cap c, they are
+    c tanh(q k^T / (c sqrt(K))), before masks and biases."""
 
     follows_order = False
     no_mup_rule = ""
@@ -169,6 +196,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
+        score_cap: Positive | None = None,
         heads: AttentionHeads = AttentionHeads(),
     ) -> None:
         super().__init__()
@@ -181,6 +209,9 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
         self.value_width = width
         self.scale = width**-0.5 if heads.scale is None else heads.scale
+        self.score_cap = score_cap
+        if score_cap is not None:
+            self.saves_shared_bias = False
         output_bias = heads.bias if heads.output_bias is None else heads.output_bias
         self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=heads.bias)
@@ -189,9 +220,9 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         self.query_norm, self.key_norm = (heads.norm(number, width) for number in (num_heads, self.num_kv_heads))
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
-        """Return the kernel of scaled_dot_product_attention."""
+        """Return the kernel of scaled_dot_product_attention, which knows no cap."""
         del device, dtype
-        return FUSED_ATTENTION
+        return FUSED_ATTENTION if self.score_cap is None else PLAIN
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)
@@ -210,7 +241,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         dropout: float,
     ) -> Float[Tensor, "B H L K"]:
         """Return the weighted sums of values; `causal` counts where there is no bias."""
-        return attend(q, k, v, bias=bias, causal=causal, scale=self.scale, dropout=dropout)
+        return attend(q, k, v, bias=bias, causal=causal, scale=self.scale, dropout=dropout, cap=self.score_cap)
 
     def emit(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """Return the output made of what the heads read for the tokens x."""
@@ -276,7 +307,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         bias: Float[Tensor, "#B #H #L M"] | None,
     ) -> Float[Tensor, "B H L M"]:
         """Return the weights by which `read` sums values."""
-        return softmax_weights(q, k, bias=bias, scale=self.scale)
+        return softmax_weights(q, k, bias=bias, scale=self.scale, cap=self.score_cap)
 
     def mixed(
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
@@ -352,7 +383,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads
         keys, channels = self.kernel_extras(query)
         inner, wide, has_bias = heads * self.value_width, heads * (self.head_width + channels), query.biased_heads > 0
-        if query.explicit_attention:
+        if query.explicit_attention or self.score_cap is not None:
             shared, of_four_bytes = wide, 0
             saved = n * (wide + inner) + heads * n * (n + keys)
         else:
@@ -363,7 +394,18 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
             saved += (n * inner if channels else 0) + (query.biased_heads * n * (n + keys) if keys else 0)
         saved += n * self.d_model + 2 * (n + keys) * shared
         normed, divisors = self.saved_by_norms(n)
-        return (saved + normed) * query.bytes_per_element + 4 * (of_four_bytes + divisors)
+        own = self.saved_by_cap(query, pairs=heads * n * n, scored=2 * n * wide, masked=n * query.biased_heads)
+        return (saved + normed) * query.bytes_per_element + 4 * (of_four_bytes + divisors) + own
+
+    def saved_by_cap(self, query: CostQuery, *, pairs: int, scored: int, masked: int) -> int:
+        """Return the bytes that capped scores of so many pairs save beyond explicit weights: hyperbolic tangents, a
+        mask of so many queries that may attend nowhere, and in half precision the weights and the `scored` elements of
+        queries and keys again, in float32."""
+        if self.score_cap is None:
+            return 0
+        exact = max(4, query.bytes_per_element)
+        copies = pairs * exact + scored * (exact - query.bytes_per_element)
+        return pairs * exact + masked + (copies if query.bytes_per_element < exact else 0)
 
     def saved_by_norms(self, length: int) -> tuple[int, int]:
         """Return what the norms of queries and keys save of a row: elements of their inputs, and divisors of four

@@ -152,7 +152,7 @@ class SparseAttention(SoftmaxAttention):
         positions = positions_of(context, x)
         allowed = self.allowed(x, context, causal=self.causal if causal is None else causal)
         bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
-        return softmax_weights(q, k, bias=bias, scale=self.scale)
+        return softmax_weights(q, k, bias=bias, scale=self.scale, cap=self.score_cap)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -189,7 +189,7 @@ class SparseAttention(SoftmaxAttention):
         allowed = (self.pattern(count[:, None], slots, count[:, None] + 1) & (slots[:, None] >= 0))[:, None]
         bias = score_bias(context.encoding, q, positions, known, allowed, self.scale)
         state.read(context, 1)
-        y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0)
+        y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0, cap=self.score_cap)
         output: Tensor = self.output(merge_heads(y))
         return output
 

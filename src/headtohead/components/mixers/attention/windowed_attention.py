@@ -106,15 +106,16 @@ def attend_blocks(
     bias: Float[Tensor, "#X #Y C S"],
     scale: float,
     dropout: float,
+    cap: float | None = None,
 ) -> Float[Tensor, "X Y C K"]:
     """Attend within each block; heads that share keys become queries of one head, since repeated keys would take
     memory."""
     groups = q.shape[1] // k.shape[1]
     if groups == 1:
-        return attend(q, k, v, bias=bias, causal=False, scale=scale, dropout=dropout)
+        return attend(q, k, v, bias=bias, causal=False, scale=scale, dropout=dropout, cap=cap)
     by_head = bias.shape[1] > 1
     bias = bias.unflatten(1, (-1, groups)).flatten(2, 3) if by_head else bias.repeat(1, 1, groups, 1)
     q = q.unflatten(1, (-1, groups)).flatten(2, 3)
-    y = attend(q, k, v, bias=bias, causal=False, scale=scale, dropout=dropout)
+    y = attend(q, k, v, bias=bias, causal=False, scale=scale, dropout=dropout, cap=cap)
     output: Tensor = y.unflatten(2, (groups, -1)).flatten(1, 2)
     return output

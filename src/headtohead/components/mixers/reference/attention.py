@@ -39,7 +39,7 @@ class ReferenceSoftmaxAttention(SoftmaxAttention):
         rows = []
         for position in range(x.shape[1]):
             num_keys = position + 1 if self.causal else x.shape[1]
-            scores = self.scale * (q[:, :, position, None] @ k[:, :, :num_keys].mT)
+            scores = _capped(self.scale * (q[:, :, position, None] @ k[:, :, :num_keys].mT), self.score_cap)
             if bias is not None:
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :num_keys]
@@ -49,6 +49,11 @@ class ReferenceSoftmaxAttention(SoftmaxAttention):
     def shares(self, scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
         """Return the weights that scores give."""
         return _softmax(scores)
+
+
+def _capped(scores: Float[Tensor, "... M"], cap: float | None) -> Float[Tensor, "... M"]:
+    """Return scores within (-cap, cap), where there is a cap."""
+    return scores if cap is None else cap * (scores / cap).tanh()
 
 
 def _softmax(scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
@@ -150,7 +155,8 @@ class ReferenceSparseAttention(SparseAttention):
         allowed = self.allowed(x, context, causal=self.causal)
         bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
         bias = bias.expand(len(x), self.num_heads, -1, -1)
-        y: Tensor = self.output(merge_heads(one_by_one(q, k[:, heads], v[:, heads], bias, allowed[:, 0], self.scale)))
+        read = one_by_one(q, k[:, heads], v[:, heads], bias, allowed[:, 0], self.scale, self.score_cap)
+        y: Tensor = self.output(merge_heads(read))
         return y
 
 
@@ -161,13 +167,15 @@ def one_by_one(
     bias: Float[Tensor, "B H L M"],
     allowed: Bool[Tensor, "#B L M"],
     scale: float,
+    cap: float | None = None,
 ) -> Float[Tensor, "B H L K"]:
     """Return the softmax over the allowed keys; zero where none is."""
     rows = []
     for row, pairs in enumerate(allowed.expand(len(q), -1, -1)):
         seen = []
         for position, keys in enumerate(pairs):
-            scores = scale * (q[row, :, position, None] @ k[row][:, keys].mT) + bias[row, :, position, None][..., keys]
+            scores = _capped(scale * (q[row, :, position, None] @ k[row][:, keys].mT), cap)
+            scores = scores + bias[row, :, position, None][..., keys]
             weights = scores.softmax(-1) if bool(keys.any()) else scores
             seen.append(weights @ v[row][:, keys])
         rows.append(torch.cat(seen, dim=1))
