@@ -116,7 +116,7 @@ class Stack(Component):
         self.embedding_norm = norm(d_model) if options.embedding_norm else None
         wire = partial(parts.residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
         self.blocks = nn.ModuleList()
-        for layer, mixer in enumerate(mixers):
+        for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
             make = partial(
                 _directed,
                 d_model=d_model,
@@ -127,7 +127,7 @@ class Stack(Component):
             )
             mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
-            feeding = parts.feedforward(d_model, dropout=dropout)
+            feeding = feedforward(d_model, dropout=dropout)
             num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
             depth = layer / max(1, len(mixers) - 1)
             wiring = wire(num_sublayers=num_sublayers, drop_path=options.drop_path * depth)
