@@ -55,6 +55,8 @@ _TEXTS: Mapping[str, tuple[Any, ...]] = {
         {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}, {"rope_theta": -3.0},
         {"rope_type": "yarn", "factor": 2.0, "rope_theta": 900.0, "original_max_position_embeddings": 8},
         {"type": "linear", "factor": 3.0, "rope_theta": 900.0}, {"rope_type": "longrope", "factor": 2.0},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "mscale": 0.7,
+         "mscale_all_dim": 1.3},
     ),
     "rope_scaling": (
         {"rope_type": "dynamic", "factor": 2.0},
@@ -84,7 +86,7 @@ class Mutation:
 def base(kind: str, folder: Path) -> tuple[Fields, Weights]:
     """Return the fields and the weights of the family's small model, as `save_pretrained` writes them."""
     model = reference_class(MODELS[kind])(reference_config(MODELS[kind])).eval()
-    redraw(model)
+    redraw(model, constants=MODELS[kind].constants)
     model.save_pretrained(folder / kind)
     return json.loads((folder / kind / "config.json").read_text()), load_file(folder / kind / "model.safetensors")
 

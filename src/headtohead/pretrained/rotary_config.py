@@ -72,6 +72,29 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
     return rope
 
 
+def score_magnitude(hub: Hub, base: float) -> float:
+    """Return what a scaling multiplies the scores of whole heads by, in models that have `mscale_all_dim`."""
+    rope = _parameters(hub, base)
+    weight = rope.get("mscale_all_dim")
+    if rotary_kind(rope) == "default" or not weight:
+        return 1.0
+    return _magnitude(rope["factor"], weight) ** 2
+
+
+def weight_of_magnitude(position: Hub, magnitude: float) -> float | None:
+    """Return the `mscale_all_dim` that multiplies scores so under the position of a model of ours, None where nothing
+    is to be multiplied; refuse what none does."""
+    if math.isclose(magnitude, 1.0, rel_tol=1e-12):
+        return None
+    factor = position.get("factor", 1.0)
+    if choice(position) == "Rotary" or not factor > 1.0 or not magnitude > 0.0:
+        raise InexpressibleError(
+            f"the scores are multiplied by {magnitude} beside the root of their width, which takes a rotary scaling "
+            "with factor above 1: keep our own form"
+        )
+    return round((math.sqrt(magnitude) - 1.0) / (0.1 * math.log(factor)), 12)
+
+
 def _parameters(hub: Hub, base: float) -> Mapping[str, Any]:
     """Return the parameters of rotary positions: `rope_scaling` overrides `rope_parameters` where there are both, and
     what neither contains is read from the fields beside them."""
