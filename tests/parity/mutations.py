@@ -49,14 +49,13 @@ _TEXTS: Mapping[str, tuple[Any, ...]] = {
     "layer_types": (["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"],
                     ["conv"] * 2, ["full_attention", "conv"]),
     "full_attn_idxs": ([], [1]),
+    "n_group": (2, 6),
     "block_ffn_dim_multiplier": (1.7,),
     "rope_parameters": (
         {"rope_type": "default", "rope_theta": 500.0}, {"rope_type": "linear", "factor": 3.0}, {"factor": 3.0},
         {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}, {"rope_theta": -3.0},
         {"rope_type": "yarn", "factor": 2.0, "rope_theta": 900.0, "original_max_position_embeddings": 8},
         {"type": "linear", "factor": 3.0, "rope_theta": 900.0}, {"rope_type": "longrope", "factor": 2.0},
-        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "mscale": 0.7,
-         "mscale_all_dim": 1.3},
     ),
     "rope_scaling": (
         {"rope_type": "dynamic", "factor": 2.0},

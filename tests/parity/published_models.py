@@ -49,6 +49,9 @@ class PublishedModel:
 
 
 _ROTARY: dict[str, Any] = {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}, "is_causal": False}
+_SHARPENED: dict[str, Any] = {
+    "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "mscale": 0.7, "mscale_all_dim": 1.3,
+}  # fmt: skip
 _MASKED: dict[str, Any] = {"task": ("task=masked_lm", "data=grammar_lm"), "head": "masked_language_model"}
 _PAIRS: dict[str, Any] = {"task": ("task=seq2seq", "data=reverse"), "asks": "pairs"}
 _CAUSAL: dict[str, Any] = {"is_causal": False}
@@ -72,7 +75,7 @@ MODELS: dict[str, PublishedModel] = {
                        "n_routed_experts": 6, "n_group": 3, "topk_group": 2, "num_experts_per_tok": 2,
                        "first_k_dense_replace": 1},
         old={**_ROTARY, "scoring_func": "softmax", "topk_method": "greedy", "moe_layer_freq": 2,
-             "num_key_value_heads": 1, "num_mtp_layers": 2},
+             "num_key_value_heads": 1, "num_mtp_layers": 2, "rope_scaling": _SHARPENED},
         constants=("model.layers.1.mlp.gate.e_score_correction_bias",),
     ),
     "gemma3_text": PublishedModel(

@@ -153,8 +153,9 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         if self.groups_per_token == self.num_groups:
             return preferences
         by_group: Tensor = preferences.unflatten(-1, (self.num_groups, -1))
-        best = by_group.topk(_JUDGED, dim=-1).values.sum(-1).topk(self.groups_per_token, dim=-1).indices
-        chosen = F.one_hot(best, self.num_groups).sum(-2).bool()
+        sums = by_group.topk(_JUDGED, dim=-1).values.sum(-1)
+        best = sums.topk(self.groups_per_token, dim=-1).indices
+        chosen = torch.zeros_like(sums, dtype=torch.bool).scatter(-1, best, True)
         return by_group.masked_fill(~chosen[..., None], -math.inf).flatten(-2)
 
     def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
