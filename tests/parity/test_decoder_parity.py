@@ -73,6 +73,10 @@ SCALINGS: dict[str, dict[str, Any]] = {
     "yarn with a factor of attention": {
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": FEWER, "attention_factor": 0.7,
     },
+    "yarn with borders between pairs": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 100.0,
+        "beta_fast": 4.0, "beta_slow": 0.5, "truncate": False,
+    },
     "llama 3 scaling": {
         "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": FEWER, "low_freq_factor": 0.1,
         "high_freq_factor": 1.5,

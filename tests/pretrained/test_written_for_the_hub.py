@@ -35,7 +35,7 @@ LLAMA = ["model/norm=rms_norm", "model/feedforward=swiglu", "model.mixer.bias=fa
 PARALLEL = ["model/residual=parallel", "model.tie_weights=false"]
 FORMS = {
     "gpt2": ["model/position=learned", "model/feedforward=gelu_tanh"],
-    "llama": [*LLAMA, "model/position=rotary_yarn", "model.mixer.num_kv_heads=2"],
+    "llama": [*LLAMA, "model/position=rotary_yarn", "model.position.truncate=false", "model.mixer.num_kv_heads=2"],
     "mistral": [*LLAMA, "model/mixer=sliding_window", "model.mixer.window=3"],
     "mixtral": [*LLAMA, "model/feedforward=moe", "model.feedforward.gated=true", "model.feedforward.bias=false",
                 "model.feedforward.activation=silu", "model.tie_weights=false"],

@@ -126,6 +126,12 @@ class ModelFamily(ABC):
     def complete(self, config: Mapping[str, Any]) -> Hub:
         """Return config.json with the class's defaults filled in; refuse what we cannot express."""
         hub = {**self.defaults, **self._in_one_spelling(config)}
+        if quantized := hub.get("quantization_config"):
+            kind = quantized.get("quant_method", "?") if isinstance(quantized, Mapping) else quantized
+            raise InexpressibleError(
+                f"its config.json has quantization_config, whose weights are coded ({kind}): choose a checkpoint with "
+                "weights in bfloat16 or float32"
+            )
         for field in sorted((_COUNTS - self.lists) & hub.keys()):
             value = hub[field]
             if value is not None and (type(value) is not int or value < 1):

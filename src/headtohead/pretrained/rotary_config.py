@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headtohead.pretrained.model_family import Hub, InexpressibleError, choice
+from headtohead.pretrained.model_family import Hub, InexpressibleError, choice, flag
 
 
 def rotary_overrides(
@@ -61,6 +61,8 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
         }
         if position["magnitude"] is not None:
             rope["attention_factor"] = position["magnitude"]
+        if not position.get("truncate", True):
+            rope["truncate"] = False
     elif kind == "RotaryLlama3":
         rope |= {
             "rope_type": "llama3",
@@ -131,8 +133,6 @@ def rotary_kind(rope: Mapping[str, Any]) -> str:
 
 
 def _yarn(hub: Hub, rope: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    if not rope.get("truncate", True):
-        raise InexpressibleError("its yarn scaling has truncate=false, and ours has whole pairs as borders")
     original = _original_length(hub, rope)
     factor = rope.get("factor") or hub["max_position_embeddings"] / original
     magnitude = rope.get("attention_factor")
@@ -144,6 +144,7 @@ def _yarn(hub: Hub, rope: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         "fast_turns": float(rope.get("beta_fast") or 32),
         "slow_turns": float(rope.get("beta_slow") or 1),
         "magnitude": "null" if magnitude is None else float(magnitude),
+        "truncate": flag(bool(rope.get("truncate", True))),
     }
 
 
