@@ -53,6 +53,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "decoder_only",
         {"tie_weights": False, "head_bias": True, "mixer": grouped, "feedforward": swiglu, "scale_embedding": True},
     ),
+    "decoder_only, another feed-forward in the first layer": (
+        "decoder_only",
+        {"early_feedforward": swiglu, "num_early_layers": 1},
+    ),
     "decoder_only, classifier": ("decoder_only", {"head": "classifier", "num_classes": 3}),
     "encoder_only": ("encoder_only", {"position": Learned}),
     "encoder_only, no first norm, a head without bias": (

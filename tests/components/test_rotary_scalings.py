@@ -22,6 +22,9 @@ OPTIONS = [
     {"factor": 16.0, "fraction": 0.5},
     {"factor": 1.0},
 ]
+UNBROKEN = {"factor": 4.0, "base": 3000.0, "truncate": False}
+"""YaRN whose borders lie between pairs."""
+CASES = [*((name, options) for name in SCALINGS for options in OPTIONS), ("rotary_yarn", UNBROKEN)]
 
 
 def made(name: str, *, width: int = 64, max_length: int | None = 512, **options: Any) -> Rotary:
@@ -30,9 +33,10 @@ def made(name: str, *, width: int = 64, max_length: int | None = 512, **options:
     return position
 
 
-def by_pair(name: str, *, width: int, base: float, factor: float, trained: int) -> list[float]:
+def by_pair(name: str, *, width: int, base: float, factor: float, trained: int, truncate: bool = True) -> list[float]:
     """Compute the frequencies pair by pair, in plain arithmetic."""
-    return [FORMULAS[name](pair, width, base, factor, trained) for pair in range(width // 2)]
+    formula = FORMULAS[name] if truncate else unbroken_yarn
+    return [formula(pair, width, base, factor, trained) for pair in range(width // 2)]
 
 
 def linear(pair: int, width: int, base: float, factor: float, trained: int) -> float:
@@ -48,6 +52,16 @@ def yarn(pair: int, width: int, base: float, factor: float, trained: int) -> flo
         return width * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
 
     low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), width - 1)
+    return blended(pair, width, base, factor, low, high)
+
+
+def unbroken_yarn(pair: int, width: int, base: float, factor: float, trained: int) -> float:
+    low, high = (width * math.log(trained / turns / math.tau) / (2 * math.log(base)) for turns in (32, 1))
+    assert low > 0 and high < width - 1 and low % 1 and high % 1
+    return blended(pair, width, base, factor, low, high)
+
+
+def blended(pair: int, width: int, base: float, factor: float, low: float, high: float) -> float:
     ramp = min(max((pair - low) / (high - low), 0), 1)
     saved = base ** (-2 * pair / width)
     return (1 - ramp) * saved + ramp * saved / factor
@@ -67,26 +81,24 @@ def llama3(pair: int, width: int, base: float, factor: float, trained: int) -> f
 FORMULAS = {f"rotary_{formula.__name__}": formula for formula in (linear, ntk, yarn, llama3)}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("name", SCALINGS)
-def test_frequencies_are_the_papers(name: str, options: dict[str, float]) -> None:
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_frequencies_are_the_papers(name: str, options: dict[str, Any]) -> None:
     provided = {"base": 10000.0, "fraction": 1.0, **options}
     result = made(name, **options).frequencies(CPU, EXACT)
-    width = int(64 * provided["fraction"])
-    expected = by_pair(name, width=width, base=provided["base"], factor=provided["factor"], trained=512)
+    width = int(64 * provided.pop("fraction"))
+    expected = by_pair(name, width=width, trained=512, **provided)
     torch.testing.assert_close(result, torch.tensor(expected, dtype=EXACT), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("name", SCALINGS)
-def test_frequencies_and_magnitude_are_those_of_transformers(name: str, options: dict[str, float]) -> None:
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_frequencies_and_magnitude_are_those_of_transformers(name: str, options: dict[str, Any]) -> None:
     ours, provided = made(name, **options), {"base": 10000.0, "fraction": 1.0, **options}
     theirs, magnitude = by_transformers(name, provided)
     torch.testing.assert_close(ours.frequencies(CPU, torch.float32), theirs, rtol=2e-6, atol=0)
     assert ours.magnitude == pytest.approx(magnitude)
 
 
-def by_transformers(name: str, provided: dict[str, float]) -> tuple[torch.Tensor, float]:
+def by_transformers(name: str, provided: dict[str, Any]) -> tuple[torch.Tensor, float]:
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     parameters = {
@@ -97,6 +109,7 @@ def by_transformers(name: str, provided: dict[str, float]) -> tuple[torch.Tensor
         "original_max_position_embeddings": 512,
         "low_freq_factor": 1.0,
         "high_freq_factor": 4.0,
+        "truncate": provided.get("truncate", True),
     }
     config = SimpleNamespace(
         rope_parameters=parameters,

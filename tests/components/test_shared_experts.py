@@ -10,6 +10,7 @@ from transformers.models.deepseek_v3 import modeling_deepseek_v3
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.shared_experts import BiasedRouting, SharedExperts
+from headtohead.errors import UsageError
 from parity.parity import exactly
 
 D, INNER, EXPERTS = 8, 12, 5
@@ -17,7 +18,8 @@ D, INNER, EXPERTS = 8, 12, 5
 
 def made(**options: object) -> SharedExperts:
     torch.manual_seed(0)
-    routing = BiasedRouting(num_experts=EXPERTS, experts_per_token=2, **options)  # type: ignore[arg-type]
+    chosen = {"num_experts": EXPERTS, "experts_per_token": 2, **options}
+    routing = BiasedRouting(**chosen)  # type: ignore[arg-type]
     return SharedExperts(D, routing=routing, multiple=INNER / D)
 
 
@@ -85,9 +87,55 @@ def test_biases_even_out_the_loads_without_a_loss_and_leave_the_weights_alone() 
     assert (layer.choice_bias - biases).abs().max() <= 0.021, "a step without a pass in training moves nothing"
 
 
-@pytest.mark.parametrize("num_shared", [0, 2])
-def test_declared_costs_are_counted_costs(num_shared: int) -> None:
-    layer, x = made(num_shared=num_shared), torch.randn(1, 11, D, requires_grad=True)
+def slowly_chosen(layer: SharedExperts, token: Tensor) -> list[int]:
+    """The definition: the experts of the groups whose two best have the largest sum."""
+    liked = (torch.sigmoid(layer.router.weight @ token) + layer.choice_bias).tolist()
+    size = len(liked) // layer.num_groups
+    groups = [list(range(first, first + size)) for first in range(0, len(liked), size)]
+    groups.sort(key=lambda group: -sum(sorted((liked[expert] for expert in group), reverse=True)[:2]))
+    open_to_it = [expert for group in groups[: layer.groups_per_token] for expert in group]
+    return sorted(sorted(open_to_it, key=lambda expert: -liked[expert])[: layer.experts_per_token])
+
+
+@pytest.mark.parametrize(("num_groups", "groups_per_token"), [(1, 1), (2, 1), (3, 2), (6, 2)])
+def test_a_token_meets_the_best_experts_of_its_best_groups(num_groups: int, groups_per_token: int) -> None:
+    layer = made(num_experts=12, num_groups=num_groups, groups_per_token=groups_per_token).double()
+    torch.nn.init.normal_(layer.choice_bias, std=0.3)
+    tokens = torch.randn(40, D, dtype=torch.float64)
+    routes = layer.route(tokens)
+    assert routes.experts.sort(-1).values.tolist() == [slowly_chosen(layer, token) for token in tokens]
+    shares = torch.sigmoid(tokens @ layer.router.weight.T).gather(-1, routes.experts)
+    torch.testing.assert_close(routes.weights, shares / shares.sum(-1, keepdim=True))
+    free = made(num_experts=12).double()
+    free.load_state_dict(layer.state_dict())
+    alike = (free.route(tokens).experts.sort(-1).values == routes.experts.sort(-1).values).all(-1)
+    assert bool(alike.all()) == (num_groups == 1), "groups that change no choice show nothing"
+
+
+def test_all_groups_for_every_token_are_no_groups() -> None:
+    layer, free = made(num_experts=6, num_groups=3, groups_per_token=3), made(num_experts=6)
+    x = torch.randn(2, 5, D)
+    assert torch.equal(layer(x, Context()), free(x, Context()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_experts": 6, "num_groups": 4}, "num_groups=4 must divide num_experts=6"),
+        ({"num_experts": 6, "num_groups": 3, "groups_per_token": 4}, "groups_per_token=4 must be between 1 and num_gr"),
+        ({"num_experts": 6, "num_groups": 3, "groups_per_token": 0}, "groups_per_token=0 must be between 1 and num_gr"),
+        ({"num_experts": 6, "num_groups": 6}, "num_groups=6 of num_experts=6 hold one expert each"),
+        ({"num_experts": 6, "num_groups": 3, "experts_per_token": 3}, "experts_per_token=3 is more than groups_per_to"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        made(**options)
+
+
+@pytest.mark.parametrize("options", [{"num_shared": 0}, {"num_shared": 2}, {"num_experts": 6, "num_groups": 3}])
+def test_declared_costs_are_counted_costs(options: dict[str, int]) -> None:
+    layer, x = made(**options), torch.randn(1, 11, D, requires_grad=True)
     with counting() as forward, saved_bytes(layer) as saved:
         y = layer(x, Context())
     declared = layer.costs(CostQuery(11))
@@ -98,7 +146,7 @@ def test_declared_costs_are_counted_costs(num_shared: int) -> None:
     assert declared.training_flops == forward.products + backward.products
     assert declared.parameters == sum(p.numel() for p in layer.parameters())
     one = sum(p.numel() for p in layer.experts[0].parameters())
-    assert declared.active_parameters == declared.parameters - (EXPERTS - 2) * one
+    assert declared.active_parameters == declared.parameters - (layer.num_experts - 2) * one
 
 
 def test_biases_stay_in_float32_where_a_model_has_16_bits() -> None:

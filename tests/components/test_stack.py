@@ -25,6 +25,7 @@ from headtohead.components.positions.rotary import Rotary, RotatedPairs
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.errors import UsageError
 
 POLICIES = [Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention")]
 
@@ -338,3 +339,26 @@ def test_declared_activations_hold_the_rotation_of_each_base(local_base: float |
     with saved_bytes(made) as saved:
         y = made(torch.randn(1, 9, 16, requires_grad=True), Context())
     assert made.costs(CostQuery(9)).activation_bytes == saved(), y.shape
+
+
+def test_the_first_layers_have_the_early_feedforward() -> None:
+    early = factory("feedforward", "swiglu")
+    made = stack(feedforward="moe_shared", early_feedforward=early, num_early_layers=3)
+    kinds = [type(block.feedforward).__name__ for block in made.layers]
+    assert kinds == ["DenseFeedForward"] * 3 + ["SharedExperts"]
+    query = CostQuery(7)
+    alone = stack(feedforward="swiglu", num_layers=3).costs(query), stack(feedforward="moe_shared").costs(query)
+    assert alone[0].parameters < made.costs(query).parameters < alone[1].parameters
+    assert made.costs(query).parameters == sum(parameter.numel() for parameter in made.parameters())
+
+
+@pytest.mark.parametrize(
+    ("early", "message"),
+    [
+        ({"num_early_layers": 1}, r"num_early_layers=1 says .* add it by \+model/feedforward@model\.early_feedforward"),
+        ({"num_early_layers": 5, "early_feedforward": factory("feedforward", "relu")}, "more than the 4 layers"),
+    ],
+)
+def test_early_layers_without_a_feedforward_or_beyond_the_last_are_refused(early: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        stack(**early)

@@ -13,6 +13,7 @@ from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
 from headtohead.config.build import build_model
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
+from headtohead.errors import UsageError
 
 
 def mixers(*overrides: str) -> list[object]:
@@ -64,3 +65,54 @@ def test_what_does_not_go_together_is_refused_by_name(overrides: list[str], sent
 def test_a_pattern_longer_than_the_model_is_refused() -> None:
     with pytest.raises(ValueError, match=r"holds 6 layers and model\.num_layers=5"):
         mixers("model.pattern=[lstm,lstm,lstm,lstm,lstm,softmax_attention]")
+
+
+EARLY = [
+    "model/feedforward=moe_shared",
+    "model.num_early_layers=2",
+    "+model/feedforward@model.early_feedforward=swiglu",
+]
+
+
+def feedforwards(*overrides: str) -> list[str]:
+    model = build_model(
+        compose_checked("train", ["model.num_layers=3", "data.num_train=500", *overrides]), device="meta"
+    )
+    return [type(block.feedforward).__name__ for block in model.modules() if isinstance(block, Block)]
+
+
+def test_the_first_layers_may_have_another_feedforward() -> None:
+    assert feedforwards(*EARLY) == ["DenseFeedForward", "DenseFeedForward", "SharedExperts"]
+
+
+def test_a_side_with_a_feedforward_of_its_own_has_it_in_all_layers() -> None:
+    sides = ["task=seq2seq", "data=reverse", "data.form=pairs", "model=encoder_decoder"]
+    result = feedforwards(*sides, *EARLY, "model/feedforward@model.decoder.feedforward=rwkv_channel_mix")
+    assert result == ["DenseFeedForward", "DenseFeedForward", "SharedExperts", *["RwkvChannelMix"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (
+            ["model.num_early_layers=2"],
+            "model.num_early_layers=2 says how many layers have a feed-forward of their own",
+        ),
+        ([*EARLY, "model.num_early_layers=4"], "model.num_early_layers=4 is more than the 3 layers that there are"),
+        (
+            [
+                *EARLY[:2],
+                "+model/feedforward@model.early_feedforward=moe",
+                "model.early_feedforward.experts_per_token=1",
+            ],
+            "model.early_feedforward.experts_per_token=1 with renormalise=true gives every token's expert the weight 1",
+        ),
+        (
+            [*EARLY[1:], "task=masked_lm", "model=encoder_only", "model.early_feedforward.d_model=3"],
+            "model.early_feedforward.d_model",
+        ),
+    ],
+)
+def test_early_layers_that_cannot_be_are_refused_by_name(overrides: list[str], sentence: str) -> None:
+    with pytest.raises((ConfigurationError, UsageError), match=re.escape(sentence)):
+        feedforwards(*overrides)

@@ -135,3 +135,12 @@ def test_a_path_without_a_configuration_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: 1\n")
     with pytest.raises(ConfigurationError, match=r"config.yaml holds no configuration of a run"):
         rerun(tmp_path)
+
+
+def test_an_early_feedforward_stays_and_its_fields_may_change(tmp_path: Path) -> None:
+    early = ["model.num_early_layers=1", "+model/feedforward@model.early_feedforward=swiglu"]
+    run = recorded_run(tmp_path, *early)
+    before, again = config_of(run)["model"], rerun(run, ["model.early_feedforward.multiple=2.0"])["model"]
+    assert again == {**before, "early_feedforward": {**before["early_feedforward"], "multiple": 2.0}}
+    other = rerun(run, ["+model/feedforward@model.early_feedforward=relu"])["model"]
+    assert other["early_feedforward"]["activation"] == "relu" and other["num_early_layers"] == 1

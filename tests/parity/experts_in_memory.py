@@ -1,12 +1,13 @@
-"""Mixtral's experts as its reference holds them in memory: stacked, while its files hold them one by one."""
+"""Experts as references hold them in memory: stacked, while files hold them one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.mistral import MixtralFamily
 from headtohead.pretrained.model_family import Hub
 from headtohead.pretrained.weight_mapping import FusedWeights, Renamed, WeightMapping, Weights
@@ -18,9 +19,21 @@ class InMemory(MixtralFamily):
     def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
         experts = [f"{ours}.feedforward.experts.{number}" for number in range(hub["num_local_experts"])]
         yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
-        parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
-        yield Stacked(parts, f"{theirs}.mlp.experts.gate_up_proj")
-        yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.mlp.experts.down_proj")
+        yield from stacked(experts, f"{theirs}.mlp.experts")
+
+
+class DeepseekInMemory(DeepseekV3Family):
+    """The same for DeepSeek-V3."""
+
+    def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        return stacked([f"{ours}.{number}" for number in range(hub["n_routed_experts"])], theirs)
+
+
+def stacked(experts: Sequence[str], theirs: str) -> Iterator[WeightMapping]:
+    """Gates and ups of all experts, and downs."""
+    parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
+    yield Stacked(parts, f"{theirs}.gate_up_proj")
+    yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.down_proj")
 
 
 class Stacked(FusedWeights):

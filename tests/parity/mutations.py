@@ -49,6 +49,7 @@ _TEXTS: Mapping[str, tuple[Any, ...]] = {
     "layer_types": (["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"],
                     ["conv"] * 2, ["full_attention", "conv"]),
     "full_attn_idxs": ([], [1]),
+    "n_group": (2, 6),
     "block_ffn_dim_multiplier": (1.7,),
     "rope_parameters": (
         {"rope_type": "default", "rope_theta": 500.0}, {"rope_type": "linear", "factor": 3.0}, {"factor": 3.0},
@@ -84,7 +85,7 @@ class Mutation:
 def base(kind: str, folder: Path) -> tuple[Fields, Weights]:
     """Return the fields and the weights of the family's small model, as `save_pretrained` writes them."""
     model = reference_class(MODELS[kind])(reference_config(MODELS[kind])).eval()
-    redraw(model)
+    redraw(model, constants=MODELS[kind].constants)
     model.save_pretrained(folder / kind)
     return json.loads((folder / kind / "config.json").read_text()), load_file(folder / kind / "model.safetensors")
 

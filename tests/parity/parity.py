@@ -115,7 +115,7 @@ class Case:
     requested: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
     """The function by which ours gives the same."""
     constants: tuple[str, ...] = ()
-    """Buffers of the reference that are parameters of ours; they are redrawn too, and have no gradient there."""
+    """Buffers of the reference that a file holds; they are redrawn too, and have no gradient there."""
     idle: tuple[str, ...] = ()
     """Parameters that the reference holds and never reads."""
     on_disk: Callable[[str], str] = lambda name: name
@@ -147,7 +147,7 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
         )
         ours = make_model(config).eval().to(dtype)
     pieces = [*case.family.body(hub, case.head), *case.family.head_pieces(hub, case.head)]
-    _check_cover(_trained(theirs, case), dict(ours.named_parameters()), pieces)
+    _check_cover(_trained(theirs, case), _held(ours), pieces)
     weights = {case.on_disk(name): tensor for name, tensor in theirs.state_dict().items()}
     taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
     ours.load_state_dict(taken, strict=False)
@@ -155,6 +155,12 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
         for their_name, tensor in piece.give(taken).items():
             assert tensor.shape == weights[their_name].shape, their_name
     return theirs, ours, pieces
+
+
+def _held(ours: Architecture) -> dict[str, Tensor]:
+    """Our parameters, and the buffers that a file of ours holds."""
+    saved = ours.state_dict()
+    return {name: held for name, held in (*ours.named_parameters(), *ours.named_buffers()) if name in saved}
 
 
 def _trained(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
@@ -194,7 +200,7 @@ def _compared(
     own = {name: parameter.grad for name, parameter in ours.named_parameters()}
     worst = 0.0
     for piece in pieces:
-        if any(name in case.constants for name in piece.theirs):
+        if not piece.theirs or any(name in case.constants for name in piece.theirs):
             continue
         for name, wished in _gradients(piece, gradients).items():
             gradient = own[name]

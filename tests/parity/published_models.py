@@ -44,9 +44,14 @@ class PublishedModel:
     lengths: tuple[int, ...] = LENGTHS
     idle: tuple[str, ...] = ()
     """Weights that the reference holds and never reads for this head."""
+    constants: tuple[str, ...] = ()
+    """Buffers that a file holds, redrawn with the parameters."""
 
 
 _ROTARY: dict[str, Any] = {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}, "is_causal": False}
+_SHARPENED: dict[str, Any] = {
+    "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "mscale": 0.7, "mscale_all_dim": 1.3,
+}  # fmt: skip
 _MASKED: dict[str, Any] = {"task": ("task=masked_lm", "data=grammar_lm"), "head": "masked_language_model"}
 _PAIRS: dict[str, Any] = {"task": ("task=seq2seq", "data=reverse"), "asks": "pairs"}
 _CAUSAL: dict[str, Any] = {"is_causal": False}
@@ -68,6 +73,15 @@ MODELS: dict[str, PublishedModel] = {
         "Gemma2", {**_GROUPED, "head_dim": 8, "query_pre_attn_scalar": 3, "sliding_window": 5,
                    "attn_logit_softcapping": 0.8, "final_logit_softcapping": 1.5},
         old={**_ROTARY, "layer_types": None, "sliding_window_pattern": 1},
+    ),
+    "deepseek_v3": PublishedModel(
+        "DeepseekV3", {**_LLAMA, "num_key_value_heads": 3, "moe_intermediate_size": 12, "kv_lora_rank": 10,
+                       "q_lora_rank": 14, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5,
+                       "n_routed_experts": 6, "n_group": 3, "topk_group": 2, "num_experts_per_tok": 2,
+                       "first_k_dense_replace": 1},
+        old={**_ROTARY, "scoring_func": "softmax", "topk_method": "greedy", "moe_layer_freq": 2,
+             "num_key_value_heads": 1, "num_mtp_layers": 2, "rope_scaling": _SHARPENED},
+        constants=("model.layers.1.mlp.gate.e_score_correction_bias",),
     ),
     "gemma3_text": PublishedModel(
         "Gemma3", {**_GROUPED, "head_dim": 8, "query_pre_attn_scalar": 12, "sliding_window": 5,

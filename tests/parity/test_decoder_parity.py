@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
     DiffLlamaConfig,
     DiffLlamaForCausalLM,
     Gemma2Config,
@@ -54,7 +56,7 @@ from headtohead.pretrained.mistral import MistralFamily
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.olmo2 import Olmo2Family
-from parity.experts_in_memory import InMemory
+from parity.experts_in_memory import DeepseekInMemory, InMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
@@ -74,6 +76,10 @@ SCALINGS: dict[str, dict[str, Any]] = {
     "yarn with a factor of attention": {
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": FEWER, "attention_factor": 0.7,
     },
+    "yarn with borders between pairs": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 100.0,
+        "beta_fast": 4.0, "beta_slow": 0.5, "truncate": False,
+    },
     "llama 3 scaling": {
         "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": FEWER, "low_freq_factor": 0.1,
         "high_freq_factor": 1.5,
@@ -81,9 +87,13 @@ SCALINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def compare(name: str, family: ModelFamily, reference: Any, config: Any, remark: str = "") -> None:
+def compare(
+    name: str, family: ModelFamily, reference: Any, config: Any, remark: str = "", constants: tuple[str, ...] = ()
+) -> None:
     theirs, ours = token_rows()
-    case = Case(family, reference, config, theirs, ours, scored=ours["valid"], on_disk=name_on_disk(family))
+    case = Case(
+        family, reference, config, theirs, ours, scored=ours["valid"], on_disk=name_on_disk(family), constants=constants
+    )
     check(name, case, remark=remark)
 
 
@@ -188,6 +198,33 @@ def test_gemma2_equals_its_reference(capped: bool) -> None:
     config = Gemma2Config(**SMALL, **caps, head_dim=10, query_pre_attn_scalar=5, sliding_window=4, rope_parameters=rope)
     name = "Gemma 2, capped" if capped else "Gemma 2, without caps"
     compare(f"{name}, linear scaling", Gemma2Family(), Gemma2ForCausalLM, config)
+
+
+LATENT: dict[str, Any] = {
+    **SMALL, "num_key_value_heads": 4, "moe_intermediate_size": 12, "kv_lora_rank": 10, "q_lora_rank": 14,
+    "qk_rope_head_dim": 6, "qk_nope_head_dim": 8, "v_head_dim": 5, "n_routed_experts": 8, "num_experts_per_tok": 3,
+    "n_group": 4, "topk_group": 2, "num_hidden_layers": 3, "experts_implementation": "eager",
+}  # fmt: skip
+SHARPENED = {"original_max_position_embeddings": FEWER, "beta_fast": 2.0, "mscale": 1.0, "mscale_all_dim": 0.6}
+DEEPSEEKS: dict[str, dict[str, Any]] = {
+    "DeepSeek-V3": {"first_k_dense_replace": 1},
+    "DeepSeek-V3, YaRN": {
+        "first_k_dense_replace": 1,
+        "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, **SHARPENED},
+    },
+    "DeepSeek-V3, experts in all layers, no query latents, halves": {
+        "first_k_dense_replace": 0, "q_lora_rank": None, "rope_interleave": False, "n_shared_experts": 2,
+    },
+    "DeepSeek-V3, dense layers alone": {"first_k_dense_replace": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEEPSEEKS)
+def test_deepseek_v3_equals_its_reference(name: str) -> None:
+    config = DeepseekV3Config(**{**LATENT, **DEEPSEEKS[name]})
+    layers = range(config.first_k_dense_replace, config.num_hidden_layers)
+    biases = tuple(f"model.layers.{layer}.mlp.gate.e_score_correction_bias" for layer in layers)
+    compare(name, DeepseekInMemory(), DeepseekV3ForCausalLM, config, constants=biases)
 
 
 def test_gemma3_equals_its_reference() -> None:

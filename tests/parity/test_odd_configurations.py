@@ -12,7 +12,7 @@ from transformers.models.bloom import modeling_bloom
 
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.model_family import ModelFamily
-from parity.experts_in_memory import InMemory
+from parity.experts_in_memory import DeepseekInMemory, InMemory
 from parity.parity import Case, check
 from parity.published_models import MODELS, PublishedModel, config_class, reference_class
 from parity.test_decoder_parity import exact_gelu
@@ -60,6 +60,13 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "gemma2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
                    "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False, "sliding_window": 3,
                    "attn_logit_softcapping": 0.4, "final_logit_softcapping": 0.7, "query_pre_attn_scalar": 3}),
+    "DeepSeek-V3, odd heads and widths, one group of all, no query latents, halves, tied, eps": (
+        "deepseek_v3", {**LAYERS, **FIVE_HEADS, "num_key_value_heads": 5, "moe_intermediate_size": 11,
+                        "kv_lora_rank": 9, "q_lora_rank": None, "qk_rope_head_dim": 6, "qk_nope_head_dim": 3,
+                        "v_head_dim": 8, "n_routed_experts": 5, "n_shared_experts": 3, "n_group": 1, "topk_group": 1,
+                        "num_experts_per_tok": 3, "first_k_dense_replace": 2, "norm_topk_prob": False,
+                        "routed_scaling_factor": 0.7, "rope_interleave": False, "tie_word_embeddings": True,
+                        "rms_norm_eps": 1e-2, "hidden_act": "gelu", "experts_implementation": "eager"}),
     "Gemma 3, biases of attention, untied, windows of 3 tokens, eps": (
         "gemma3_text", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
                         "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False,
@@ -135,6 +142,11 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                  "intermediate_size": 17, "rescale_every": 0, "use_cache": False}),
 }  # fmt: skip
 """The odd configurations by a name for the table: the family and the fields of the reference's configuration."""
+CONSTANTS = {
+    **dict.fromkeys(("bart", "mbart"), ("final_logits_bias",)),
+    "deepseek_v3": ("model.layers.2.mlp.gate.e_score_correction_bias",),
+}
+"""Buffers that files of these hold, by family."""
 
 
 def rows(
@@ -160,7 +172,8 @@ def rows(
 
 
 def family_of(kind: str) -> ModelFamily:
-    return InMemory() if kind == "mixtral" else next(one for one in FAMILIES if one.model_type == kind)
+    in_memory = {"mixtral": InMemory, "deepseek_v3": DeepseekInMemory}
+    return in_memory[kind]() if kind in in_memory else next(one for one in FAMILIES if one.model_type == kind)
 
 
 @pytest.mark.slow
@@ -177,7 +190,7 @@ def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
     case = Case(
         family, untied if kind == "t5" else reference_class(model), config, theirs, ours, head=model.head,
         scored=scored, overrides=model.task, idle=model.idle, on_disk=_names(kind, family),
-        constants=("final_logits_bias",) if kind in ("bart", "mbart") else (),
+        constants=CONSTANTS.get(kind, ()),
     )  # fmt: skip
     check(name, case)
 

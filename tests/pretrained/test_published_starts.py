@@ -229,6 +229,7 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
         ("n_embd", "wide", r"has n_embd=wide, which must be a whole number above 0"),
         ("n_inner", True, r"has n_inner=True, which must be a whole number"),
         ("layer_norm_epsilon", None, r"its config\.json makes no model|layer_norm_epsilon|eps"),
+        ("quantization_config", {"quant_method": "fp8"}, r"quantization_config, whose weights are coded \(fp8\)"),
         ("num_attention_heads", 4, r"has n_head=2 and num_attention_heads=4, which are two names of one field"),
     ],
 )

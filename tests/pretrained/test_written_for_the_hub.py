@@ -23,6 +23,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.config.build import fitted, make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.data.row_formats.text_source import TextSource
+from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.diffllama import subtracted
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
@@ -34,7 +35,7 @@ LLAMA = ["model/norm=rms_norm", "model/feedforward=swiglu", "model.mixer.bias=fa
 PARALLEL = ["model/residual=parallel", "model.tie_weights=false"]
 FORMS = {
     "gpt2": ["model/position=learned", "model/feedforward=gelu_tanh"],
-    "llama": [*LLAMA, "model/position=rotary_yarn", "model.mixer.num_kv_heads=2"],
+    "llama": [*LLAMA, "model/position=rotary_yarn", "model.position.truncate=false", "model.mixer.num_kv_heads=2"],
     "mistral": [*LLAMA, "model/mixer=sliding_window", "model.mixer.window=3"],
     "mixtral": [*LLAMA, "model/feedforward=moe", "model.feedforward.gated=true", "model.feedforward.bias=false",
                 "model.feedforward.activation=silu", "model.tie_weights=false"],
@@ -55,6 +56,13 @@ FORMS = {
         "model.mixers.sliding_window.window=3",
         *(f"model.mixers.{name}.{field}" for name in ("sliding_window", "softmax_attention")
           for field in ("bias=false", "scale=1.0", "score_cap=0.2")),
+    ],
+    "deepseek_v3": [
+        "model/norm=rms_norm", "model/mixer=latent_attention", "model.mixer.query_latent_width=6",
+        "model.mixer.scale=0.4", "model/position=rotary_yarn", "model.position.pairing=interleaved",
+        "model/feedforward=moe_shared", "model.feedforward.num_experts=6", "model.feedforward.num_groups=3",
+        "model.feedforward.groups_per_token=2", "model.feedforward.scale=2.5", "model.num_early_layers=1",
+        "+model/feedforward@model.early_feedforward=swiglu", "model.early_feedforward.bias=false",
     ],
     "gemma3_text": [
         "model/norm=rms_norm", "model/residual=sandwich", "model/feedforward=geglu", "model.feedforward.bias=false",
@@ -101,6 +109,7 @@ def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: 
         (["model/position=shaw"], r"gpt2: model\.position is Shaw, and gpt2 has Learned"),
         (["model/position=learned", "model.mixer.scale=0.5"], r"gpt2: .*mixer\.scale is 0\.5 here"),
         (["model/position=learned", "model.scale_embedding=true"], r"gpt2: embedding\.factor is"),
+        ([*FORMS["mixtral"], "model.feedforward.renormalise=false"], r"mixtral: .*\.renormalise is False here"),
     ],
 )
 def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
@@ -110,6 +119,22 @@ def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
     with pytest.raises(InexpressibleError, match=sentence):
         write_hub(drawn(config), config, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("model.mixer.eps=1e-5", r"model\.mixer\.eps=1e-05 cannot be written in the form of deepseek_v3"),
+        ("model.early_feedforward.activation=relu", r"early_feedforward\.activation=relu .* supports only silu"),
+        ("model/position=rotary", r"multiplied by .*, which takes a rotary scaling with factor above 1"),
+        ("model/position=rotary_ntk", r"model\.position is RotaryNtk, and it has rotary, linear, yarn or llama3"),
+    ],
+)
+def test_what_deepseek_v3_has_no_field_for_is_refused_with_ours(change: str, sentence: str) -> None:
+    form = [one for one in FORMS["deepseek_v3"] if not one.startswith("model/position") or "position" not in change]
+    config = h2h.compose("train", [*SIZE, *form, change])
+    with pytest.raises(InexpressibleError, match=sentence):
+        DeepseekV3Family().hub_config(config["model"])
 
 
 T5 = [

@@ -35,6 +35,23 @@ def test_models_without_heads_have_no_head_size() -> None:
         axis_of("head_size", config)
 
 
+def test_an_early_feedforward_changes_in_proportion() -> None:
+    config = config_of(
+        "model/feedforward=moe_shared", "model.feedforward.multiple=1", "model.num_early_layers=1",
+        "+model/feedforward@model.early_feedforward=gelu",
+    )  # fmt: skip
+    setting = axis_of("feedforward", config).at(0)
+    assert setting.keys() == {"model.feedforward.multiple", "model.early_feedforward.multiple"}
+    assert setting["model.early_feedforward.multiple"] == 4 * setting["model.feedforward.multiple"]
+
+
+def test_layers_are_no_fewer_than_early_ones() -> None:
+    early = ["model.num_early_layers=3", "+model/feedforward@model.early_feedforward=gelu"]
+    axis = axis_of("depth", config_of("model.num_layers=5", *early))
+    assert axis.at(0) == {"model.num_layers": 3} and axis.at(axis.start) == {"model.num_layers": 5}
+    assert axis.at(axis.count - 1) == axis_of("depth", config_of()).at(axis.count + 1)
+
+
 @pytest.mark.parametrize("feedforward", ["gelu", "swiglu", "moe"])
 def test_inner_widths_are_multiples_of_8(feedforward: str) -> None:
     config = config_of(f"model/feedforward={feedforward}", "model.d_model=72", "model.num_heads=2")

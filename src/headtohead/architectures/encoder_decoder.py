@@ -57,10 +57,13 @@ class EncoderOrDecoder:
         return size
 
     def parts(self, shared: StackParts, size: StackSize, path: str) -> StackParts:
-        """Return what this side's stack is made of; a mixer of its own puts the shared pattern out of force."""
+        """Return what this side's stack is made of; a mixer of its own puts the shared pattern out of force,
+        and a feed-forward of its own that of early layers."""
         own = {slot: part for slot in _SLOTS if (part := getattr(self, slot)) is not None}
         if self.mixer is not None:
             own.setdefault("pattern", None)
+        if self.feedforward is not None:
+            own["num_early_layers"] = 0
         parts = replace(shared, **own)
         fields = {"pattern_field": self.field("pattern", path), "layers_field": self.field("num_layers", path)}
         parts.by_layer(size.num_layers, **fields)

@@ -100,6 +100,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         routing.check()
         self.d_model, self.routing, self.balance = d_model, routing, routing.balance
         self.num_experts, self.experts_per_token = routing.num_experts, routing.experts_per_token
+        self.renormalise = routing.renormalise
         self.router = nn.Linear(d_model, self.num_experts, bias=False)
         self.experts = nn.ModuleList(
             DenseFeedForward(
@@ -136,7 +137,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         with without_autocast(tokens):  # small differences of scores decide
             scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
         weights, experts = scores.softmax(-1).topk(self.experts_per_token, dim=-1)
-        if self.routing.renormalise:
+        if self.renormalise:
             weights = weights / weights.sum(-1, keepdim=True)
         return ExpertRoutes(experts, weights, scores)
 

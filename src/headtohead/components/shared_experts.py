@@ -3,6 +3,7 @@ chosen by sigmoids, and balanced by biases of the choice instead of a loss (Deep
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -17,8 +18,12 @@ from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.mixture_of_experts import Demand, ExpertRoutes, MixtureOfExperts, Routing
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.training_hooks import Balance, ChangesWithSteps
+from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Multiple, NotNegative, Positive, Width
+
+_JUDGED = 2
+"""The best experts of a group whose scores decide whether the group is chosen."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,42 @@ class BiasedRouting(FieldGroup):
     num_experts: Width = 8
     experts_per_token: Width = 2
     num_shared: Amount = 1
+    num_groups: Width = 1
+    """The groups of equal size that the experts are in."""
+    groups_per_token: Width = 1
+    """The groups that a token's experts are in: those whose two best experts have the largest sum."""
     capacity: Positive | None = None
     renormalise: bool = True
     scale: Positive = 1.0
     balance: Balance = "batch"
     bias_rate: NotNegative = 0.001
+
+    def check(self) -> None:
+        """Raise UsageError where groups are unequal or too small for their choice, or a token's hold too few
+        experts."""
+        size, rest = divmod(self.num_experts, self.num_groups)
+        if rest:
+            raise UsageError(
+                f"num_groups={self.num_groups} must divide num_experts={self.num_experts} into equal groups: change "
+                "either"
+            )
+        if not 1 <= self.groups_per_token <= self.num_groups:
+            raise UsageError(
+                f"groups_per_token={self.groups_per_token} must be between 1 and num_groups={self.num_groups}: change "
+                "either"
+            )
+        if self.groups_per_token == self.num_groups:
+            return
+        if size < _JUDGED:
+            raise UsageError(
+                f"num_groups={self.num_groups} of num_experts={self.num_experts} hold one expert each, and groups are "
+                f"chosen by their {_JUDGED} best: have fewer groups, or groups_per_token={self.num_groups}"
+            )
+        if self.experts_per_token > size * self.groups_per_token:
+            raise UsageError(
+                f"experts_per_token={self.experts_per_token} is more than groups_per_token={self.groups_per_token} "
+                f"groups of {size} experts hold: raise groups_per_token"
+            )
 
     def without_losses(self) -> Routing:
         """Return the same routing to the experts that are not shared."""
@@ -45,8 +81,9 @@ class BiasedRouting(FieldGroup):
 class SharedExperts(MixtureOfExperts, ChangesWithSteps):
     """The sum of the shared experts' output and of the chosen experts' outputs, each times its weight.
 
-    A token's experts are those with the largest sum of sigmoid and bias; the weights are the sigmoids alone. After
-    every optimizer step the bias of an expert rises by `bias_rate` if it had fewer tokens than the mean, else it falls.
+    A token's experts are those with the largest sum of sigmoid and bias, of all or of the best groups; the weights are
+    the sigmoids alone. After every optimizer step the bias of an expert rises by `bias_rate` if it had fewer tokens
+    than the mean, else it falls.
     """
 
     float32_parameters: ClassVar[tuple[str, ...]] = ("choice_bias",)
@@ -63,6 +100,7 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         two_thirds: bool = False,
         bias: bool = False,
     ) -> None:
+        routing.check()
         super().__init__(
             d_model,
             dropout=dropout,
@@ -74,6 +112,7 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
             bias=bias,
         )
         self.bias_rate, self.scale = routing.bias_rate, routing.scale
+        self.num_groups, self.groups_per_token = routing.num_groups, routing.groups_per_token
         self.shared = (
             DenseFeedForward(
                 d_model,
@@ -97,16 +136,27 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         return routed if self.shared is None else routed + self.shared(x, context)
 
     def route(self, tokens: Float[Tensor, "N D"]) -> ExpertRoutes:
-        """Return the experts with the largest sigmoids and biases, weighted by the sigmoids."""
+        """Return the experts with the largest sigmoids and biases in the chosen groups, weighted by the sigmoids."""
         exact = at_least_float32(tokens.dtype)
         with without_autocast(tokens):
             scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
         shares = scores.sigmoid()
-        experts = (shares.detach() + self.choice_bias).topk(self.experts_per_token, dim=-1).indices
+        preferences = self._in_best_groups(shares.detach() + self.choice_bias)
+        experts = preferences.topk(self.experts_per_token, dim=-1).indices
         weights = shares.gather(-1, experts)
-        if self.routing.renormalise:
+        if self.renormalise:
             weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
         return ExpertRoutes(experts, self.scale * weights, scores)
+
+    def _in_best_groups(self, preferences: Float[Tensor, "N E"]) -> Float[Tensor, "N E"]:
+        """Return the preferences without those of experts outside a token's best groups."""
+        if self.groups_per_token == self.num_groups:
+            return preferences
+        by_group: Tensor = preferences.unflatten(-1, (self.num_groups, -1))
+        sums = by_group.topk(_JUDGED, dim=-1).values.sum(-1)
+        best = sums.topk(self.groups_per_token, dim=-1).indices
+        chosen = torch.zeros_like(sums, dtype=torch.bool).scatter(-1, best, True)
+        return by_group.masked_fill(~chosen[..., None], -math.inf).flatten(-2)
 
     def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
         if not is_recomputing():

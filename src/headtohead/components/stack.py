@@ -115,7 +115,7 @@ class Stack(Component):
             self.positions.extend(make_position() for _ in mixers[1:])
         self.embedding_norm = norm(d_model) if options.embedding_norm else None
         self.blocks = nn.ModuleList()
-        for layer, mixer in enumerate(mixers):
+        for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
             make = partial(
                 _directed,
                 d_model=d_model,
@@ -126,7 +126,7 @@ class Stack(Component):
             )
             mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
-            feeding = parts.feedforward(d_model, dropout=dropout)
+            feeding = feedforward(d_model, dropout=dropout)
             num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
             drop_path = options.drop_path * layer / max(1, len(mixers) - 1)
             wiring = parts.residual(norm, d_model, Branches(len(mixers), num_sublayers, dropout, drop_path))

@@ -10,7 +10,7 @@ from headtohead.components.component import MixerFactory, PositionFactory
 from headtohead.components.mixers.identity import Identity
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Depth, Probability, Width
+from headtohead.ranges import Amount, Depth, Probability, Width
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def check_sizes(d_model: int, num_layers: int, num_heads: int, *, layers_field: 
 
 @dataclass(frozen=True, kw_only=True)
 class StackParts(FieldGroup):
-    """The eight slots of a stack, each with the factory that makes its part in every layer."""
+    """The slots of a stack, each with the factory that makes its part in every layer."""
 
     mixer: MixerFactory
     pattern: Sequence[str] | None = None
@@ -47,6 +47,26 @@ class StackParts(FieldGroup):
     norm: NormFactory
     residual: ResidualSchemeFactory
     feedforward: FeedForwardFactory
+    num_early_layers: Amount = 0
+    """The first layers that have `early_feedforward` instead, such as a dense one before layers of experts."""
+    early_feedforward: FeedForwardFactory | None = None
+
+    def feedforwards(self, num_layers: int) -> list[FeedForwardFactory]:
+        """Return the feed-forward of each layer."""
+        early = self.num_early_layers
+        if not early:
+            return [self.feedforward] * num_layers
+        if self.early_feedforward is None:
+            raise UsageError(
+                f"model.num_early_layers={early} says how many layers have a feed-forward of their own, and there is "
+                "none: add it by +model/feedforward@model.early_feedforward=CHOICE"
+            )
+        if early > num_layers:
+            raise UsageError(
+                f"model.num_early_layers={early} is more than the {num_layers} layers that there are: give at most as "
+                "many"
+            )
+        return [self.early_feedforward] * early + [self.feedforward] * (num_layers - early)
 
     def by_layer(
         self, num_layers: int, *, pattern_field: str = "model.pattern", layers_field: str = "model.num_layers"

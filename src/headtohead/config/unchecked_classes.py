@@ -28,12 +28,17 @@ def mark_checked(target: str) -> None:
 def unchecked_sentences(config: Mapping[str, object]) -> Iterator[str]:
     """Yield a sentence for each class of the user's own among the model's components that has not passed."""
     for path, group, target in targets(config):
-        kind = next((part for part in reversed(group.split("/")) if part.removesuffix("s") in KINDS), None)
+        kind = next((part for part in reversed(_slots(group)) if part in KINDS), None)
         if not group.startswith("model/") or kind is None or is_shipped(group, target) or not isinstance(target, str):
             continue
         mark = _mark_of(target)
         if mark is not None and not mark.is_file():
             yield f"{path.removesuffix('._target_')}={target} has not been checked against the laws: h2h check {target}"
+
+
+def _slots(group: str) -> list[str]:
+    """Return the slots that a group names: `mixers` and `early_feedforward` are a mixer and a feed-forward."""
+    return [part.removesuffix("s").removeprefix("early_") for part in group.split("/")]
 
 
 def mention_unchecked(config: Mapping[str, object]) -> None:

@@ -16,6 +16,7 @@ from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.convnext import ConvNextFamily
+from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.diffllama import DiffLlamaFamily
 from headtohead.pretrained.distilbert import DistilBertFamily
 from headtohead.pretrained.electra import ElectraFamily
@@ -50,6 +51,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Olmo2Family(),
     DiffLlamaFamily(),
     Gemma2Family(),
+    DeepseekV3Family(),
     Gemma3Family(),
     Lfm2Family(),
     GptNeoXFamily(),

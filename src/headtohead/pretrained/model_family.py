@@ -69,12 +69,14 @@ Accepted = Mapping[str, tuple[Any, ...]]
 
 _COUNTS = frozenset({
     "attention_hidden_size", "block_multiple_of", "block_size", "conv_kernel", "conv_L_cache", "d_ff", "d_kv",
-    "d_model", "decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "embed_dim", "encoder_attention_heads",
-    "encoder_ffn_dim", "encoder_layers", "expand", "head_dim", "hidden_size", "intermediate_size",
-    "max_position_embeddings", "n_embd", "n_groups", "n_head", "n_heads", "n_inner", "n_layer", "n_layers",
-    "n_positions", "num_attention_heads", "num_channels", "num_decoder_layers", "num_experts_per_tok", "num_heads",
-    "num_hidden_layers", "num_key_value_heads", "num_layers", "num_local_experts", "relative_attention_max_distance",
-    "relative_attention_num_buckets", "rotary_dim", "sliding_window", "state_size", "vocab_size", "window_size",
+    "d_model", "decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "embed_dim",
+    "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers", "expand", "head_dim", "hidden_size",
+    "intermediate_size", "kv_lora_rank", "max_position_embeddings", "moe_intermediate_size", "n_embd", "n_group",
+    "n_groups", "n_head", "n_heads", "n_inner", "n_layer", "n_layers", "n_positions", "n_routed_experts",
+    "num_attention_heads", "num_channels", "num_decoder_layers", "num_experts_per_tok", "num_heads",
+    "num_hidden_layers", "num_key_value_heads", "num_layers", "num_local_experts", "q_lora_rank", "qk_head_dim",
+    "qk_nope_head_dim", "qk_rope_head_dim", "relative_attention_max_distance", "relative_attention_num_buckets",
+    "rotary_dim", "sliding_window", "state_size", "topk_group", "v_head_dim", "vocab_size", "window_size",
 })  # fmt: skip
 """Fields that hold a whole number above 0, or null where a family knows what that means."""
 
@@ -124,6 +126,12 @@ class ModelFamily(ABC):
     def complete(self, config: Mapping[str, Any]) -> Hub:
         """Return config.json with the class's defaults filled in; refuse what we cannot express."""
         hub = {**self.defaults, **self._in_one_spelling(config)}
+        if quantized := hub.get("quantization_config"):
+            kind = quantized.get("quant_method", "?") if isinstance(quantized, Mapping) else quantized
+            raise InexpressibleError(
+                f"its config.json has quantization_config, whose weights are coded ({kind}): choose a checkpoint with "
+                "weights in bfloat16 or float32"
+            )
         for field in sorted((_COUNTS - self.lists) & hub.keys()):
             value = hub[field]
             if value is not None and (type(value) is not int or value < 1):
@@ -194,9 +202,9 @@ class ModelFamily(ABC):
         del head
         return self.pieces(hub)
 
-    def beside(self, head: HeadName) -> tuple[str, ...]:
+    def beside(self, hub: Hub, head: HeadName) -> tuple[str, ...]:
         """Return the prefixes of the weights that a model with this head of ours ignores."""
-        del head
+        del hub, head
         return self.heads
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
@@ -241,7 +249,8 @@ class EncoderDecoderFamily(ModelFamily):
         yield self.embedding()
         yield from self.side(hub, "encoder", "stack")
 
-    def beside(self, head: HeadName) -> tuple[str, ...]:
+    def beside(self, hub: Hub, head: HeadName) -> tuple[str, ...]:
+        del hub
         return (*self.heads, self.decoder) if head in READING else self.heads
 
 

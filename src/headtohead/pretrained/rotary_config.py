@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headtohead.pretrained.model_family import Hub, InexpressibleError, choice
+from headtohead.pretrained.model_family import Hub, InexpressibleError, choice, flag
 
 
 def rotary_overrides(
@@ -61,6 +61,8 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
         }
         if position["magnitude"] is not None:
             rope["attention_factor"] = position["magnitude"]
+        if not position.get("truncate", True):
+            rope["truncate"] = False
     elif kind == "RotaryLlama3":
         rope |= {
             "rope_type": "llama3",
@@ -70,6 +72,29 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
             "low_freq_factor": position["slow_turns"],
         }
     return rope
+
+
+def score_magnitude(hub: Hub, base: float) -> float:
+    """Return what a scaling multiplies the scores of whole heads by, in models that have `mscale_all_dim`."""
+    rope = _parameters(hub, base)
+    weight = rope.get("mscale_all_dim")
+    if rotary_kind(rope) == "default" or not weight:
+        return 1.0
+    return _magnitude(rope["factor"], weight) ** 2
+
+
+def weight_of_magnitude(position: Hub, magnitude: float) -> float | None:
+    """Return the `mscale_all_dim` that multiplies scores so under the position of a model of ours, None where nothing
+    is to be multiplied; refuse what none does."""
+    if math.isclose(magnitude, 1.0, rel_tol=1e-12):
+        return None
+    factor = position.get("factor", 1.0)
+    if choice(position) == "Rotary" or not factor > 1.0 or not magnitude > 0.0:
+        raise InexpressibleError(
+            f"the scores are multiplied by {magnitude} beside the root of their width, which takes a rotary scaling "
+            "with factor above 1: keep our own form"
+        )
+    return round((math.sqrt(magnitude) - 1.0) / (0.1 * math.log(factor)), 12)
 
 
 def _parameters(hub: Hub, base: float) -> Mapping[str, Any]:
@@ -108,8 +133,6 @@ def rotary_kind(rope: Mapping[str, Any]) -> str:
 
 
 def _yarn(hub: Hub, rope: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    if not rope.get("truncate", True):
-        raise InexpressibleError("its yarn scaling has truncate=false, and ours has whole pairs as borders")
     original = _original_length(hub, rope)
     factor = rope.get("factor") or hub["max_position_embeddings"] / original
     magnitude = rope.get("attention_factor")
@@ -121,6 +144,7 @@ def _yarn(hub: Hub, rope: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         "fast_turns": float(rope.get("beta_fast") or 32),
         "slow_turns": float(rope.get("beta_slow") or 1),
         "magnitude": "null" if magnitude is None else float(magnitude),
+        "truncate": flag(bool(rope.get("truncate", True))),
     }
 
 

@@ -46,7 +46,9 @@ def convert_weights(checkpoint: Checkpoint, head: HeadName) -> ConvertedWeights:
     promised = head in (kind, _HELD.get(kind))
     has_head = promised or (bool(names) and not hub.get("architectures") and all(name in there for name in names))
     pieces = [*body, *own] if has_head else body
-    _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs}, family.beside(head))
+    _check_names(
+        checkpoint, family, there, {name for piece in pieces for name in piece.theirs}, family.beside(hub, head)
+    )
     weights = ShardedTensors(checkpoint.origin, pieces, there)
     used = {name for piece in pieces for name in piece.theirs}
     class_names = _class_names(checkpoint, hub)

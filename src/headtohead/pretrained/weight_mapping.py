@@ -122,6 +122,48 @@ class Reshaped(OneToOneMapping):
 
 
 @dataclass(frozen=True)
+class RolledHeads(OneToOneMapping):
+    """Projections of heads whose last rows there, `shift` in each head, are the first here."""
+
+    num_heads: int
+    shift: int
+
+    def to_ours(self, tensor: Tensor) -> Tensor:
+        return self._rolled(tensor, self.shift)
+
+    def to_theirs(self, tensor: Tensor) -> Tensor:
+        return self._rolled(tensor, -self.shift)
+
+    def _rolled(self, tensor: Tensor, shift: int) -> Tensor:
+        by_head: Tensor = tensor.unflatten(0, (self.num_heads, -1))
+        return by_head.roll(shift, 1).flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class FreshCounts(WeightMapping):
+    """Counts of ours that training fills and no file holds: they start at 0."""
+
+    our_name: str
+    length: int
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        return (self.our_name,)
+
+    @property
+    def theirs(self) -> tuple[str, ...]:
+        return ()
+
+    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
+        del theirs
+        return {self.our_name: torch.zeros(self.length, dtype=torch.long)}
+
+    def give(self, ours: Mapping[str, Tensor]) -> Weights:
+        del ours
+        return {}
+
+
+@dataclass(frozen=True)
 class OffsetRows(OneToOneMapping):
     """A table whose first `offset` rows belong to no position; they are ignored, and zero where we write them."""
 
@@ -196,19 +238,21 @@ class FusedInBlocks(FusedWeights):
 
 @dataclass(frozen=True)
 class FusedByHead(FusedWeights):
-    """Head by head: the first head of each, then the second head of each."""
+    """Head by head: the first head of each, then the second head of each. `sizes` are their rows in a head, None means
+    equal parts."""
 
     num_heads: int
+    sizes: tuple[int, ...] | None = None
 
     def take(self, theirs: Mapping[str, Tensor]) -> Weights:
         fused, parts = theirs[self.their_name], len(self.our_names)
-        _equal_parts(len(fused), range(parts * self.num_heads), self.their_name)
-        by_head = fused.unflatten(0, (self.num_heads, parts, -1))
-        return {name: by_head[:, part].flatten(0, 1) for part, name in enumerate(self.our_names)}
+        sizes = list(self.sizes or _equal_parts(len(fused), range(parts * self.num_heads), self.their_name)[:parts])
+        by_head = fused.unflatten(0, (self.num_heads, -1)).split(sizes, dim=1)
+        return {name: part.flatten(0, 1) for name, part in zip(self.our_names, by_head, strict=True)}
 
     def give(self, ours: Mapping[str, Tensor]) -> Weights:
         by_head = [ours[name].unflatten(0, (self.num_heads, -1)) for name in self.our_names]
-        return {self.their_name: torch.stack(by_head, dim=1).flatten(0, 2)}
+        return {self.their_name: torch.cat(by_head, dim=1).flatten(0, 1)}
 
 
 def _equal_parts(length: int, parts: Sequence[object], name: str) -> list[int]:

@@ -146,7 +146,8 @@ class RotaryLlama3(ScaledRotary):
 
 
 class RotaryYarn(ScaledRotary):
-    """The retained share of a frequency shrinks from pair to pair between `fast_turns` and `slow_turns`."""
+    """The retained share of a frequency shrinks from pair to pair between `fast_turns` and `slow_turns`; these borders
+    are whole pairs, unless `truncate` is false."""
 
     def __init__(
         self,
@@ -160,6 +161,7 @@ class RotaryYarn(ScaledRotary):
         factor: AtLeastOne = 4.0,
         turns: TrainedTurns = TrainedTurns(fast_turns=32.0),
         magnitude: Positive | None = None,
+        truncate: bool = True,
     ) -> None:
         super().__init__(
             d_model,
@@ -172,15 +174,16 @@ class RotaryYarn(ScaledRotary):
         )
         turns.check("the paper has 32 and 1")
         self.original_length = turns.length("rotary_yarn", max_length)
-        self.fast_turns, self.slow_turns = turns.fast_turns, turns.slow_turns
+        self.fast_turns, self.slow_turns, self.truncate = turns.fast_turns, turns.slow_turns, truncate
         # sqrt(1/t) of the paper, on queries and on keys.
         self.magnitude = 0.1 * math.log(factor) + 1.0 if magnitude is None else magnitude
 
     def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
         plain = plain_frequencies(self.rotated // 2, self.base, device, dtype)
-        # As in the authors' code, the two borders are whole pairs.
-        first = max(math.floor(self._pair_with(self.fast_turns)), 0)
-        last = min(math.ceil(self._pair_with(self.slow_turns)), self.rotated - 1)
+        fast, slow = self._pair_with(self.fast_turns), self._pair_with(self.slow_turns)
+        if self.truncate:  # as in the authors' code
+            fast, slow = math.floor(fast), math.ceil(slow)
+        first, last = max(fast, 0), min(slow, self.rotated - 1)
         pairs = torch.arange(len(plain), device=device, dtype=plain.dtype)
         share = ((pairs - first) / max(last - first, 0.001)).clamp(0.0, 1.0)
         return plain * (1.0 - share) + plain / self.factor * share

@@ -19,8 +19,9 @@ Compose = Callable[[Sequence[str]], dict[str, Any]]
 PREFIX = "hf:"
 _MAY_DIFFER = (
     "model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.pooler", "model.initialisation",
+    "model.feedforward.balance", "model.feedforward.bias_rate", "model.feedforward.capacity",
 )  # fmt: skip
-"""The fields that weights do not depend on, and those of a head."""
+"""The fields that weights do not depend on and no file says, and those of a head."""
 _log = logging.getLogger(__name__)
 
 

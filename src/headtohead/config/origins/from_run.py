@@ -30,7 +30,9 @@ _REFUSED = {
     "experiment": "an experiment makes choices in many groups at once: give only those that should differ",
     "resume_from": "a continued run has its own configuration: give resume_from=RUN without --from-run",
 }
-_PLACED = "model/mixer@model.mixers."
+_MIXER = "model/mixer@model.mixers."
+_PLACED = (_MIXER, "model/feedforward@model.early_feedforward")
+"""The groups whose choices may stand in places that a model's own file does not have."""
 _DATA = {"data", "task"}
 _log = logging.getLogger(__name__)
 
@@ -108,12 +110,12 @@ class _ConfigRevision:
         self._composed = compose("train", [*family, *self._placed(), *set_by_hand], config_dir)
 
     def _placed(self) -> list[str]:
-        """The run's mixers with places of their own, so that a pattern may name them."""
+        """The run's parts with places of their own, so that a pattern may name them and fields may change."""
         if "model" in self._keys:
             return []
         ready = ready_mixers(self._choices.get("model") or "", self._config_dir)
         return [
-            f"{'' if group.removeprefix(_PLACED) in ready else '+'}{group}={choice}"
+            f"{'' if group.removeprefix(_MIXER) in ready else '+'}{group}={choice}"
             for group, choice in self._choices.items()
             if group.startswith(_PLACED) and group not in self._keys
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
 
 _FROM_DATA = ("vocab_size", "max_length", "max_target_length", "num_classes", "image_shape")
-_ONLY_IN_TRAINING = {"training", "dropout", "drop_path", "p", "balance", "balance_weight", "z_weight", "capacity"}
+_ONLY_IN_TRAINING = {
+    "training", "dropout", "drop_path", "p", "balance", "balance_weight", "z_weight", "bias_rate", "capacity",
+}  # fmt: skip
 _SHOWN = 3
+_ROUNDING = 1e-12
 
 
 def write_hub(
@@ -109,9 +113,16 @@ def _difference(
             return f"{path} is {type(module).__name__} here and {type(other).__name__} there"
         here, there = _plain(module), _plain(other)
         for name in here.keys() | there.keys():
-            if here.get(name) != there.get(name):
+            if not _alike(here.get(name), there.get(name)):
                 return f"{path}.{name} is {here.get(name)} here and {there.get(name)} there"
     return None
+
+
+def _alike(one: object, other: object) -> bool:
+    """Return whether two values are equal, numbers but for the rounding of a formula."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_ROUNDING)
+    return one == other
 
 
 def _plain(module: nn.Module) -> dict[str, object]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headtohead.config.schema.source_code import arguments, class_value
 
+Node = Mapping[str, Any]
+"""A part of a configuration."""
 STACK_SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
+_EARLY = "early_feedforward"
 _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
     "decoder_only": (("", True),),
     "encoder_only": (("", False),),
@@ -25,16 +28,25 @@ _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
 
 @dataclass(frozen=True)
 class StackSide:
-    """One stack of a model: its direction, and the nodes in force (its own, else the shared ones); of a stack with a
-    pattern there is one for each of its mixers."""
+    """One stack of a model: its direction, and the nodes in force (its own, else the shared ones); of a stack whose
+    layers differ there is one for each of its mixers and feed-forwards."""
 
     path: str
     causal: bool
-    nodes: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, Node]
     paths: Mapping[str, str]
     """The field of the configuration in which each node stands: the side's own, else the one that all sides share."""
-    mixer_group: str | None = None
-    """The group that a pattern has this mixer from."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """The groups of nodes that some layers alone have, by slot."""
+
+    def with_node(self, slot: str, node: Node, path: str) -> StackSide:
+        """Return the side of the layers whose node of this slot stands at this path."""
+        return replace(
+            self,
+            nodes={**self.nodes, slot: node},
+            paths={**self.paths, slot: path},
+            groups={**self.groups, slot: f"model/{slot}@{path}"},
+        )
 
     def can(self, slot: str, name: str) -> Any:
         """Return a class variable of the class in this slot."""
@@ -61,8 +73,8 @@ class ConfigView:
 
     def chosen_of(self, side: StackSide, slot: str) -> str:
         """Return how this side's choice was made: its own, else the one that all sides share."""
-        if slot == "mixer" and side.mixer_group is not None:
-            return self.chosen(side.mixer_group)
+        if slot in side.groups:
+            return self.chosen(side.groups[slot])
         own = f"model/{slot}@{side.path}.{slot}"
         has_own = side.paths[slot] == f"{side.path}.{slot}" and own in (self.config.get("choices") or {})
         return self.chosen(own if has_own else f"model/{slot}")
@@ -112,12 +124,14 @@ class ConfigView:
             path = f"model.{key}" if key else "model"
             present = {slot: node for slot, node in nodes.items() if node}
             paths = {slot: f"{path if own.get(slot) else 'model'}.{slot}" for slot in STACK_SLOTS}
+            side = StackSide(path, causal, present, paths)
             pattern = own.get("pattern") or (None if own.get("mixer") else self.model.get("pattern"))
-            if not pattern:
-                yield StackSide(path, causal, present, paths)
-            for name in dict.fromkeys(pattern or ()):
-                mixer = (self.model.get("mixers") or {}).get(name, {})
-                own_paths = {**paths, "mixer": f"model.mixers.{name}"}
-                yield StackSide(
-                    path, causal, {**present, "mixer": mixer}, own_paths, f"model/mixer@model.mixers.{name}"
-                )
+            mixers = self.model.get("mixers") or {}
+            with_mixers = [
+                side.with_node("mixer", mixers.get(name, {}), f"model.mixers.{name}")
+                for name in dict.fromkeys(pattern or ())
+            ]
+            for one in with_mixers or [side]:
+                yield one
+                if self.model.get("num_early_layers") and not own.get("feedforward"):
+                    yield one.with_node("feedforward", self.model.get(_EARLY) or {}, f"model.{_EARLY}")

@@ -70,7 +70,7 @@ def _formats(view: ConfigView) -> Iterator[str]:
         return
     for side in view.sides():
         if side.can("mixer", "keeps_float32"):
-            mixer = view.chosen(side.mixer_group or "model/mixer")
+            mixer = view.chosen(side.groups.get("mixer", "model/mixer"))
             yield (
                 f"precision=bf16-true leaves exponents and frequencies of {mixer} in float32, and "
                 f"{view.chosen('trainer')} shards weights of one format: use precision=bf16-mixed, or trainer=ddp"
@@ -133,8 +133,7 @@ def _balance(view: ConfigView) -> Iterator[str]:
         node = side.nodes.get("feedforward", {})
         takes_shares = any(node.get(name) for name in ("balance_weight", "z_weight", "capacity"))
         if accumulate > 1 and node.get("balance") == "batch" and takes_shares:
-            own = (view.model.get(side.path.partition(".")[2]) or {}).get("feedforward")
-            path = f"{side.path if own else 'model'}.feedforward"
+            path = side.paths["feedforward"]
             yield (
                 f"{path} takes the shares of its experts over the batch of a step, of which trainer.accumulate="
                 f"{accumulate} shows it a part at a time: set trainer.accumulate=1, or {path}.balance=micro_batch, "

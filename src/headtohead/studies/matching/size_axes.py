@@ -64,7 +64,8 @@ class WidthAxis(SizeAxis):
 
 
 class DepthAxis(SizeAxis):
-    """Layers, in whole rounds of the pattern where there is one; sides with a depth of their own keep their share."""
+    """Layers, in whole rounds of the pattern where there is one, and no fewer than early ones; sides with a depth of
+    their own keep their share."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         model = RunConfig(config).model
@@ -79,11 +80,12 @@ class DepthAxis(SizeAxis):
             common = math.gcd(*(number // rounds for number in layers.values()))
         self._parts = {path: number // common for path, number in layers.items()}
         largest = max(self._parts.values())
-        self.count = max(LARGEST_DEPTH, 2 * max(layers.values())) // largest
-        self.start = _clamped(common - 1, self.count)
+        self._least = max(1, math.ceil((model.get("num_early_layers") or 0) / min(self._parts.values())))
+        self.count = max(LARGEST_DEPTH, 2 * max(layers.values())) // largest - self._least + 1
+        self.start = _clamped(common - self._least, self.count)
 
     def at(self, index: int) -> Setting:
-        return {path: part * (index + 1) for path, part in self._parts.items()}
+        return {path: part * (index + self._least) for path, part in self._parts.items()}
 
 
 class InnerWidthAxis(SizeAxis):
@@ -156,7 +158,8 @@ def _feedforwards(model: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
     own = {f"model.{side}": model[side] for side in SIDES if isinstance(model.get(side), Mapping)}
     nodes = {f"{path}.feedforward": node["feedforward"] for path, node in own.items() if node.get("feedforward")}
     shared = {} if own and len(nodes) == len(own) else {"model.feedforward": model.get("feedforward") or {}}
-    for path, node in {**shared, **nodes}.items():
+    early = {"model.early_feedforward": model.get("early_feedforward") or {}} if shared else {}
+    for path, node in {**shared, **early, **nodes}.items():
         if "multiple" in node:
             yield path, node
 
