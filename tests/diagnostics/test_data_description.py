@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -83,6 +84,83 @@ def test_what_a_file_holds_is_said_and_read_by_the_command_that_is_shown(
     assert task not in ("classification", "image_classification") or described.chance == 0.5
 
 
+LABELS = {
+    "blanks around them": ["a", " a", "b ", "b"],
+    "numbers with a point": [0.0, 1.0, 1, 0],
+    "truth": [True, False, True, False],
+    "digits as text": ["1", 1, "0", 0],
+    "negative": [-1, 1, 0, 1],
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_classes_are_those_that_a_run_learns(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "a.jsonl"
+    rows = [{"text": f"film number {number} of many", "label": LABELS[name][number % 4]} for number in range(40)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    described = describe(file)
+    assert set(described.classes) == set(build_data(compose_checked("train", described.overrides)).spec().class_names)
+    assert sum(described.classes.values()) == 40 and not described.remarks
+
+
+FAULTY = {
+    "no label": ({"label": None}, "its label is empty"),
+    "an empty label": ({"label": ""}, "its label is empty"),
+    "a list for a label": ({"label": ["a"]}, "must be a name or a whole number"),
+    "an empty text": ({"text": " "}, "its text is empty"),
+    "no text": ({"text": None}, "its text is empty"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_rows_that_a_run_refuses_are_counted(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    change, sentence = FAULTY[name]
+    rows = [{"text": f"film number {number}", "label": "ab"[number % 2]} for number in range(40)]
+    rows[7], rows[9] = rows[7] | change, rows[9] | change
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    described = describe(file)
+    (remark,) = described.remarks
+    assert sentence in remark and "2 of 40 rows cannot be read" in remark and "line 8" in remark
+    with pytest.raises(ValueError, match=sentence):
+        build_data(compose_checked("train", described.overrides)).spec()
+
+
+def test_one_class_is_none_to_learn(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text,label\n" + "".join(f"film number {number},good\n" for number in range(40)))
+    described = describe(file)
+    assert described.task == "causal_lm" and not described.classes
+    assert described.remarks == ("label is good in every row, so that there is no class to learn",)
+
+
+@pytest.mark.parametrize(
+    ("header", "label"),
+    [("text,sentiment", "sentiment"), ("text,y", "y"), ("text,star_rating", "star_rating"), ("text,year", None),
+     ("review,sentiment", "sentiment"), ("review,year,label", "label"), ("text,country", None)],
+)  # fmt: skip
+def test_a_column_named_as_a_label_is_one_whatever_the_text_is_called(
+    header: str, label: str | None, tmp_path: Path
+) -> None:
+    others = header.count(",")
+    rows = [",".join([f"film number {number}", *["ab"[number % 2]] * others]) for number in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
+    found = [word for word in describe(tmp_path / "a.csv").overrides if word.startswith("data.label_column=")]
+    assert found == ([] if label is None else [f"data.label_column={label}"])
+
+
+@pytest.mark.parametrize("name", ["csv", "headless", "json"])
+def test_a_packed_file_is_described_as_the_file_in_it(name: str, tmp_path: Path) -> None:
+    plain = CASES[name][0](tmp_path)
+    packed = plain.with_name(f"{plain.name}.gz")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    first, second = describe(plain), describe(packed)
+    assert (first.columns, first.classes, first.num_rows) == (second.columns, second.classes, second.num_rows)
+    assert [word.replace(str(packed), str(plain)) for word in second.overrides] == list(first.overrides)
+
+
 def test_the_command_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", str(table(tmp_path / "a.tsv", "", "\t"))]) == 0
     shown = capsys.readouterr().out
@@ -101,6 +179,13 @@ def test_a_file_without_a_header_is_refused_with_the_likely_answer_first(tmp_pat
     with pytest.raises(ValueError) as refused:
         build_data(compose_checked("train", ["data=csv", f"data.path={file}", "task=classification"])).spec()
     assert str(refused.value).index("data.column_names=[text,label]") < str(refused.value).index("data.answer_column")
+
+
+@pytest.mark.parametrize("header", ["text,label", "text", "a,b"])
+def test_a_table_without_a_row_is_refused_in_a_sentence(header: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n")
+    with pytest.raises(UsageError, match="no row"):
+        describe(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("text", ["[]", "[{}]"])

@@ -272,3 +272,31 @@ def test_what_cannot_be_changed_is_refused(stream: FinishedRun, overrides: list[
 def test_windows_that_cannot_be_are_refused(stream: FinishedRun, question: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         requested(stream, **question)
+
+
+@pytest.mark.parametrize(
+    ("of_task", "columns"),
+    [
+        (["task=classification", "model=encoder_only"], "text,label"),
+        (["task=causal_lm", "task.without_labels=true"], "text,label"),
+        (["task=masked_lm", "model=encoder_only"], "text,label"),
+        (["task=similarity", "model=encoder_only"], "text,score"),
+        (["task=seq2seq", "model=encoder_decoder"], "source,target"),
+        (["task=tagging", "model=encoder_only"], "text,tags"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_no_length_is_requested_of_rows_that_are_as_long_as_their_texts(
+    folder: Path, of_task: list[str], columns: str
+) -> None:
+    """The file's class has the field of a corpus too, which would do nothing."""
+    answers = {"label": "AB", "score": "12", "target": WORDS, "tags": ("O", "B-X")}[columns.partition(",")[2]]
+    rows = [f"{WORDS[row % 9]} {row},{answers[row % 2]} {answers[row % 2]}" for row in range(60)]
+    if columns.endswith(("label", "score")):
+        rows = [row.rpartition(" ")[0] for row in rows]
+    file = folder / f"{columns.replace(',', '_')}.csv"
+    file.write_text("\n".join([columns, *rows]), encoding="utf-8")
+    named = [f"data.{column}_column={column}" for column in columns.split(",")]
+    run = trained(folder, "data=csv", f"data.path={file}", *named, *of_task)
+    with pytest.raises(ConfigurationError, match="--length 3 has no effect on data=csv, whose rows are as long as"):
+        requested(run, lengths=(3,))

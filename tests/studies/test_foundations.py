@@ -140,7 +140,7 @@ def test_trials_start_from_a_foundation_of_their_own_seed(tmp_path: Path) -> Non
     tuning = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.1, 0.01]}}
     planned = planner(tmp_path, seeds=1, tuning=tuning)
     plan = planned.plan()
-    assert names(plan) == ["reader-s1000", "reader-s0", "scratch-t0", "scratch-t1"] and plan.is_open
+    assert names(plan) == ["reader-s1000", "reader-s0", "scratch-t0-s1000", "scratch-t1-s1000"] and plan.is_open
     estimated = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 1.0))
     assert {arm.arm: (arm.runs, arm.missing) for arm in estimated.arms} == {
         "reader": (2, 2), "scratch": (3, 3), "pretrained": (3, 3),
@@ -154,7 +154,7 @@ def test_trials_start_from_a_foundation_of_their_own_seed(tmp_path: Path) -> Non
     assert not plan.is_open and plan.num_runs == len(plan.runs) == 8
     begun = {run.name: run.config["init_from"] for run in plan.of_arm("pretrained")}
     folders = {run.name: f"run:{plan.run_folder(run)}" for run in plan.of_arm("reader")}
-    trials = dict.fromkeys(("pretrained-t0", "pretrained-t1"), folders["reader-s1000"])
+    trials = dict.fromkeys(("pretrained-t0-s1000", "pretrained-t1-s1000"), folders["reader-s1000"])
     assert begun == {**trials, "pretrained-s0": folders["reader-s0"]}
     assert all(run.config["optimizer"]["lr"] == 0.01 for run in plan.family)
 
@@ -174,7 +174,7 @@ def test_each_seed_of_a_trial_starts_from_the_foundation_of_that_seed(tmp_path: 
     assert not plan.is_open and plan.num_runs == len(plan.runs) == 13
     begun = {run.name: run.config["init_from"] for run in plan.of_arm("pretrained") if run.trial is not None}
     folders = {run.seed: f"run:{plan.run_folder(run)}" for run in plan.of_arm("reader")}
-    assert begun == {f"pretrained-t{number}": folders[1000 + number % 2] for number in range(4)}
+    assert begun == {f"pretrained-t{trial}-s{seed}": folders[seed] for trial in (0, 1) for seed in (1000, 1001)}
     assert all(run.config["optimizer"]["lr"] == 0.01 for run in plan.family), "the mean decides, not the lucky seed"
 
 

@@ -11,15 +11,18 @@ from headtohead.api.new_studies import write_new_study
 from headtohead.cli import main
 from headtohead.config.compose.choices import choice_names
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.nearest_study import nearest_studies
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study
 from headtohead.studies.definition.read_study_file import read_study, study_from
+from headtohead.studies.definition.tuning_field import UNTUNED
 
 DATA = {
     "causal_lm": "grammar_lm", "classification": "sentence_grammar", "tagging": "tagging_grammar",
     "seq2seq": "number_words", "image_classification": "digits", "similarity": "similarity_grammar",
     "span_qa": "qa_grammar",
 }  # fmt: skip
+DATA_WORDS = ["data=text", "task=causal_lm"]
 SMALL = ["data.num_train=64", "data.num_validation=16", "data.num_test=16", "model.d_model=16", "trainer=cpu"]
 
 
@@ -62,6 +65,41 @@ def test_arms_of_ones_own_are_compared_on_named_data() -> None:
     )
     content = yaml.safe_load(written.file.read_text())
     assert content["baseline"] == "layer" and content["seeds"] == 4 and content["metric"] == "test/accuracy"
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_question_takes_arms_of_ones_own(name: str) -> None:
+    """What the study says of its own arms is left out, whatever data they were about."""
+    request = ContestRequest(name, {"layer": [], "rms": ["model/norm=rms_norm"]})
+    made = new_study("mine", request, task="causal_lm", data=DATA_WORDS, rows=1000)
+    assert list(study_from("mine", dict(made.fields)).arms) == ["layer", "rms"]
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_question_is_asked_of_other_data_or_is_about_its_own(name: str) -> None:
+    try:
+        made = new_study("mine", ContestRequest(name), task="causal_lm", data=DATA_WORDS, rows=1000)
+    except ConfigurationError as refused:
+        assert "is about its own data" in str(refused)
+    else:
+        assert study_from("mine", dict(made.fields)).arms.keys() == read_study(name).arms.keys()
+
+
+def test_the_file_says_no_more_of_learning_rates_than_is_known() -> None:
+    """A shipped study, and overrides, bring rates of their own."""
+    for start, words in ((None, ["optimizer.lr=0.1"]), ("demo", [])):
+        made = new_study("mine", ContestRequest(start), task="causal_lm", data=[*DATA_WORDS, *words], rows=1000)
+        assert made.fields["tuning"] == UNTUNED and "own" not in UNTUNED
+
+
+@pytest.mark.parametrize(
+    ("own", "seeds", "field"),
+    [((), 4, 4), (("seeds=3",), 3, 3), (("seeds=[5,6,7]",), 3, [5, 6, 7]), (("alpha=0.01",), 4, 4)],
+)
+def test_the_comments_count_the_seeds_that_the_study_has(own: tuple[str, ...], seeds: int, field: object) -> None:
+    request = ContestRequest(seeds=4, own=own)
+    made = new_study("mine", request, task="causal_lm", data=["data=text"], rows=1000)
+    assert made.fields["seeds"] == field and made.comments["seeds"].startswith(f"{seeds} seeds")
 
 
 @pytest.mark.parametrize("fault", ["model/norm=my_norm", "model.norm.epz=1e-3", "trainer.max_steps=0.5"])

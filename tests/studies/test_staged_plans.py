@@ -74,7 +74,7 @@ def test_trials_come_first_and_what_they_choose_is_run_on_the_seeds_of_the_study
     plan = planned.plan()
     assert plan.is_open and plan.num_runs == 10 and not plan.family
     assert [(spec.name, spec.config["seed"], spec.config["optimizer"]["lr"]) for spec in plan.runs[:3]] == [
-        ("a-t0", 1000, 0.1), ("b-t0", 1000, 0.1), ("a-t1", 1000, 0.001),
+        ("a-t0-s1000", 1000, 0.1), ("b-t0-s1000", 1000, 0.1), ("a-t1-s1000", 1000, 0.001),
     ]  # fmt: skip
     assert plan.runs[2].place.trial == 1 and plan.runs[2].config["trainer"]["keep_checkpoints"] == "none"
     for spec in plan.of_arm("a"):
@@ -96,7 +96,10 @@ def test_trials_are_in_no_verdict(tmp_path: Path) -> None:
             ended(spec, plan.run_folder(spec))
     report = report_of(planned.plan())
     assert [arm.finished for arm in report.arms] == [2, 2] and report.verdicts[0].seeds == (0, 1)
-    assert report.complete and [run.words for run in report.failures] == ["a, trial 0", "b, trial 0"]
+    assert report.complete and [run.words for run in report.failures] == [
+        "a, trial 0, seed 1000",
+        "b, trial 0, seed 1000",
+    ]
 
 
 def test_an_arm_none_of_whose_trials_finishes_keeps_its_own_settings(tmp_path: Path) -> None:
@@ -140,7 +143,7 @@ def test_a_trial_whose_process_is_always_killed_counts_as_tried(tmp_path: Path) 
     planned = planner(tmp_path)
 
     def deadly(spec: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
-        if spec.name == "b-t2":
+        if spec.name == "b-t2-s1000":
             os.kill(os.getpid(), signal.SIGKILL)
         ended(spec, folder)
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from headtohead.comparison.analyses.trials import ValueChoices
 from headtohead.comparison.statistics.exact_tests import seeds_to_decide
 from headtohead.config.compose.choices import STUDY, choice_names, choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
+from headtohead.execution.search.tuning import Tuning
 from headtohead.studies.definition.read_study_file import read_study, study_from
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.study_plan import StudyPlanner
@@ -99,6 +101,18 @@ def test_an_override_is_of_the_study_where_it_has_such_a_field_and_of_every_run_
     assert read_study("norms_small", ["first_seed=2000"]).seeds == (2000, 2001, 2002)
     with pytest.raises(ConfigurationError, match="seed=1 is refused, since the study sets it itself"):
         read_study("norms_small", ["seed=1"])
+
+
+def test_an_override_may_be_of_a_part_of_a_field() -> None:
+    study = read_study("experts", ["tuning.trials=2", "tuning.seeds=1", "tuning.space.optimizer.lr=[0.1,1]"])
+    assert isinstance(study.tuning, Tuning) and (study.tuning.trials, study.tuning.seeds) == (2, 1)
+    assert study.tuning.space == {"optimizer.lr": ValueChoices((0.1, 1))} and study.tuning.search == "grid"
+    offset = read_study("norms_small", ["seed_offsets.rms_norm=5"])
+    assert offset.seed_offsets == {"rms_norm": 5}
+    with pytest.raises(ConfigurationError, match=r"is none; .* which has no parts; give it as a whole"):
+        read_study("norms_small", ["tuning.trials=2"])
+    with pytest.raises(ConfigurationError, match="trails"):
+        read_study("experts", ["tuning.trails=2"])
 
 
 def test_an_unknown_study_is_refused_with_a_guess() -> None:

@@ -188,15 +188,17 @@ def test_the_runs_of_a_trial_have_its_setting_and_seeds_of_their_own() -> None:
 
     def run_of(number: int, setting: Setting, seed: int) -> RunSpec:
         made.append((number, setting.overrides, seed))
-        return RunSpec("a", seed, setting.overrides, {}, f"{number}", "s", number)
+        return RunSpec("a", seed, setting.overrides, {}, f"{number}-{seed}", "s", number)
 
     def ended(run: RunSpec) -> RunRecord | None:
         return RunRecord(id=run.id, status="finished", metrics={"validation": {"loss": 1.0}})
 
     progress = progress_of(tuning, run_of, ended)
-    assert [(number, seed) for number, _, seed in made] == [(0, 50), (1, 51), (2, 50), (3, 51), (4, 50), (5, 51)]
+    assert [(number, seed) for number, _, seed in made] == [(0, 50), (0, 51), (1, 50), (1, 51), (2, 50), (2, 51)]
     assert [setting for _, setting, _ in made][::2] == [setting for _, setting, _ in made][1::2]
     assert progress.over and len(progress.tried) == 3 and len(progress.runs) == 6
+    assert len({run.name for run in progress.runs}) == 6, "the names of a trial's runs say their seeds"
+    assert {trial.number for trial in progress.tried} == {run.place.trial for run in progress.runs}
     half = progress_of(tuning, run_of, lambda run: ended(run) if run.seed == 50 else None)
     assert not half.over and not half.tried and len(half.runs) == 6
 

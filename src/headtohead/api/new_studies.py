@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.compose.composition import compose_checked, model_for
@@ -16,9 +15,8 @@ from headtohead.diagnostics.data_description.description import describe
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study, power_words
-from headtohead.studies.definition.read_study_file import study_from
+from headtohead.studies.definition.read_study_file import is_own_field, study_from
 from headtohead.studies.definition.study import Study
-from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.study_plan import StudyPlanner
 from headtohead.studies.results.study_tables import duration
@@ -52,22 +50,21 @@ def write_new_study(
     file = Path(f"{name}.yaml")
     if file.exists() and not replace_file:
         raise ConfigurationError(f"{file} exists: choose another name, or give --force to replace it")
-    own = {key_of(word): _value(word) for word in overrides if key_of(word) in FIELDS}
-    data = _data_overrides(path, [word for word in overrides if key_of(word) not in FIELDS])
+    own = [word for word in overrides if is_own_field(word)]
+    data = _data_overrides(path, [word for word in overrides if word not in own])
     config = compose_checked("train", data, config_dir)
     task = str(config["choices"]["task"])
     if task not in CONTESTS:
         raise UsageError(f"there is no usual question for task={task}: choose one of {', '.join(CONTESTS)}")
     source = _built(config)
     rows = len(source.split("train"))
-    request = ContestRequest(start, dict(arms or {}), seeds, config_dir)
+    request = ContestRequest(start, dict(arms or {}), seeds, config_dir, own)
     made = new_study(name, request, task=task, data=data, rows=rows)
-    made = replace(made, fields={**made.fields, **own})
     study = study_from(name, dict(made.fields))
     about = (
         f"{task} on {rows:,} rows for training, {len(source.split('validation')):,} for validation and "
         f"{len(source.split('test')):,} for the test; {_chance(source, task)}",
-        power_words(seeds),
+        power_words(len(study.seeds)),
         _minutes(study, config_dir),
     )
     replace_text(file, made.text(about))
@@ -89,12 +86,6 @@ def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[s
     choice = by_key.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
     return [*(word for word in seen if key_of(word) not in by_key), *overrides]
-
-
-def _value(word: str) -> Any:
-    import yaml
-
-    return yaml.safe_load(word.partition("=")[2])
 
 
 def _built(config: Mapping[str, object]) -> DataSource:

@@ -20,11 +20,11 @@ from headtohead.files.safe_read import parse_yaml, read_text
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.study import Study as CheckedStudy
 from headtohead.studies.definition.study_fields import FIELDS
+from headtohead.studies.definition.tuning_field import UNTUNED
 
 Arm = Sequence[Any] | Mapping[str, object] | type | Callable[..., object]
 """Overrides, a configuration, a class of nn.Module, or what makes one (a function, or functools.partial of either); a
 mixer, norm, position or feed-forward of the user's own takes its slot, alone or in a list with overrides."""
-_UNTUNED = "none; all arms train at the harness's own learning rate"
 _NOT_OF_THE_FILE = ("name", "data")
 _NEVER = ("seed", "name", "group", "output_dir", "choices", "resume_from", "notes", "tags", "replaced")
 """Fields of a configuration that a study sets itself, or that make no other run."""
@@ -50,7 +50,7 @@ class StudyDefinition:
     direction: Literal["min", "max"] | None = None
     baseline: str | None = None
     hypothesis: str = "not written down"
-    tuning: str | Mapping[str, object] = _UNTUNED
+    tuning: str | Mapping[str, object] = UNTUNED
     margin: float | None = None
     budget: str | Mapping[str, object] | None = None
     contrasts: Sequence[Sequence[str]] | None = None

@@ -29,7 +29,7 @@ class RunSpec:
     difference."""
     study: str = ""
     trial: int | None = None
-    """The trial of the arm's tuning; such a run is never in a verdict."""
+    """The trial of the arm's tuning, which has a run for each of its seeds; such a run is never in a verdict."""
     share: float = 1.0
     """The share of the budget; verdicts rest on the whole."""
     is_foundation: bool = False
@@ -37,7 +37,9 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        return run_name_of(self.arm, self.seed, self.trial, self.share)
+        """Return the run's name; a sweep's trial is one run, and needs no seed in it."""
+        is_swept = self.trial is not None and not self.study
+        return run_name_of(self.arm, None if is_swept else self.seed, self.trial, self.share)
 
     @property
     def counts(self) -> bool:
@@ -50,11 +52,13 @@ class RunSpec:
         return StudyPosition(self.study, self.arm, self.seed, self.trial, self.share) if self.study else StudyPosition()
 
 
-def run_name_of(arm: str, seed: int, trial: int | None = None, share: float = 1.0) -> str:
-    """Return the run's name on terminals and dashboards."""
-    if trial is not None:
-        return f"{arm}-t{trial}"
-    return f"{arm}-s{seed}" if share == 1 else f"{arm}-s{seed}-{100 * share:g}pct"
+def run_name_of(arm: str, seed: int | None, trial: int | None = None, share: float = 1.0) -> str:
+    """Return the run's name on terminals and dashboards: b-t2-s1000 is trial 2 of b with seed 1000."""
+    parts = [arm]
+    parts += [] if trial is None else [f"t{trial}"]
+    parts += [] if seed is None else [f"s{seed}"]
+    parts += [] if share == 1 else [f"{100 * share:g}pct"]
+    return "-".join(parts)
 
 
 def most_devices(runs: Iterable[RunSpec]) -> int:

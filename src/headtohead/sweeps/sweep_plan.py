@@ -180,7 +180,7 @@ def overrides_of(sweep: Sweep, number: int, setting: Setting) -> tuple[str, ...]
     """Return the overrides that make the run with `h2h train`."""
     last = {key_of(override): override for override in sweep.overrides(*setting.overrides)}
     last.setdefault("group", f"group={sweep.name}")
-    return (*last.values(), *(() if "name" in last else (f"name={run_name_of(sweep.name, 0, number)}",)))
+    return (*last.values(), *(() if "name" in last else (f"name={run_name_of(sweep.name, None, number)}",)))
 
 
 class EarlyStopping:

@@ -15,7 +15,7 @@ from headtohead.data.data_source import DataError
 from headtohead.data.row_formats.text_source import BucketedRows
 from headtohead.data.sources.columns import SampleColumns
 from headtohead.data.sources.json_files import JsonFiles
-from headtohead.data.sources.local_files import FileSplits, decoded
+from headtohead.data.sources.local_files import FileSplits, decoded, suffix_of
 from headtohead.data.sources.table_files import Columnar, TableFiles, TableFormat
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Seed
@@ -95,7 +95,7 @@ class CsvFiles(TableFiles):
         return Columnar(columns, numbers)
 
     def otherwise(self, file: Path) -> str:
-        if file.suffix.lower() in JsonFiles.suffixes:
+        if suffix_of(file) in JsonFiles.suffixes:
             return "; or read it by data=json"
         if self.header is not None:
             return ""
@@ -123,7 +123,7 @@ class CsvFiles(TableFiles):
     def _lines(self, file: Path) -> Iterator[tuple[int, list[str]]]:
         """Yield where each line of the table begins in the file, and its fields; blank lines are skipped."""
         text = decoded(file, self.encoding).removeprefix("\ufeff")
-        delimiter = self.delimiter or ("\t" if file.suffix.lower() == ".tsv" else ",")
+        delimiter = self.delimiter or ("\t" if suffix_of(file) == ".tsv" else ",")
         quoted = delimiter != "\t" if self.quoted is None else self.quoted
         csv.field_size_limit(sys.maxsize)
         dialect: dict[str, Any] = {"quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, "strict": True}

@@ -84,6 +84,11 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
         ) from error
 
 
+def suffix_of(file: Path) -> str:
+    """Return the suffix of a file in small letters, of a packed one the suffix of what is in it: .csv of a.csv.gz."""
+    return Path(file.name.lower().removesuffix(".gz")).suffix
+
+
 def _unpacked(file: Path, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)

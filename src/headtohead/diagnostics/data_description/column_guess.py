@@ -12,7 +12,7 @@ from headtohead.data.sources.columns import looks_like_a_row, usual_parts
 
 _FEW_CLASSES = 50
 _ROWS_OF_A_CLASS = 3.0
-_LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag", "y")
+_LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag")
 _ID_NAMES = ("id", "index", "idx", "uid", "")
 
 
@@ -46,7 +46,9 @@ def first_line_is_a_row(header: Sequence[str], columns: Mapping[str, Sequence[ob
 def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKind, dict[str, str]] | None:
     """Return the kind of data and the column of each part; None where nothing is likely."""
     if (usual := usual_parts([column.name for column in columns])) is not None:
-        return usual
+        named = [column for column in columns if _is_named_label(column)] if usual[0] == "language" else []
+        label = _label(named, num_rows)
+        return usual if label is None else ("labelled_text", {**usual[1], "label": label.name})
     texts = sorted((column for column in columns if column.kind == "text"), key=lambda column: -column.words)
     text = next((column for column in texts if column.distinct > 1), None)
     if text is None:
@@ -68,8 +70,13 @@ def _label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
         for column in columns
         if 2 <= column.distinct <= min(_FEW_CLASSES, max(2.0, num_rows / _ROWS_OF_A_CLASS)) and column.kind != "list"
     ]
-    named = [column for column in few if any(word in column.name.lower() for word in _LABEL_NAMES)]
+    named = [column for column in few if _is_named_label(column)]
     return min(named or few, key=lambda column: column.distinct, default=None)
+
+
+def _is_named_label(column: ColumnFacts) -> bool:
+    name = column.name.lower()
+    return name == "y" or any(word in name for word in _LABEL_NAMES)
 
 
 def _kind(value: Any) -> str:

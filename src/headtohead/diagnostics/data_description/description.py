@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headtohead.config.compose.composition import USUAL_TASKS, model_for
 from headtohead.data.data_source import DataError, DataKind
+from headtohead.data.row_formats.text_source import check_text
+from headtohead.data.sources.columns import sample_of
 from headtohead.data.sources.csv_files import CsvDialect, CsvFiles
 from headtohead.data.sources.image_folder import SUFFIXES as IMAGES
 from headtohead.data.sources.json_files import JsonFiles
-from headtohead.data.sources.local_files import FileSplits, decoded, existing_path, files_below
+from headtohead.data.sources.local_files import FileSplits, decoded, existing_path, files_below, suffix_of
 from headtohead.data.sources.parquet_files import ParquetFiles
 from headtohead.data.sources.table_files import TableFiles
 from headtohead.diagnostics.data_description.column_guess import (
@@ -27,6 +30,8 @@ from headtohead.errors import UsageError
 
 _TABLES: Mapping[str, type[TableFiles]] = {"csv": CsvFiles, "json": JsonFiles, "parquet": ParquetFiles}
 _NO_HEADER = ("text", "label")
+_TEXTS = {"text", "second_text", "source", "target", "question", "context"}
+"""Parts of a row that may not be empty."""
 _TAGGED = (".conll", ".bio", ".iob")
 _SHORT_LINE = 400
 """Letters; a text whose lines are shorter on average may be one document a line."""
@@ -72,9 +77,8 @@ class DataDescription:
 def describe(path: str | Path) -> DataDescription:
     """Look into a file or a folder; raise UsageError where nothing in it is known."""
     location = existing_path(str(path), "the path", _EXAMPLE)
-    suffixes = Counter(
-        file.suffix.lower() for file in ([location] if location.is_file() else location.rglob("*")) if file.is_file()
-    )
+    below = [] if location.is_file() else location.rglob("*")
+    suffixes = {file.suffix.lower() for file in below if file.is_file()} or {suffix_of(location)}
     for choice, table in _TABLES.items():
         if any(suffix in suffixes for suffix in table.suffixes):
             return _described_table(choice, location)
@@ -110,6 +114,8 @@ def _described_table(choice: str, path: Path) -> DataDescription:
         remarks.append(f"its first line is a row already, so that its columns get names: {', '.join(names)}")
     facts = tuple(facts_of(name, values) for name, values in content.items())
     num_rows = len(next(iter(content.values())))
+    if not num_rows:
+        raise UsageError(f"{file} has the columns {', '.join(content)} and no row: give a file with rows")
     guessed = guessed_parts(facts, num_rows)
     if guessed is None:
         raise UsageError(
@@ -117,8 +123,12 @@ def _described_table(choice: str, path: Path) -> DataDescription:
             f"data={choice} data.path={path} data.text_column=... (h2h list data)"
         )
     kind, parts = guessed
-    label = parts.get("label")
-    counts = Counter(str(value) for value in content[label]) if label else Counter()
+    samples, faults = _samples(table, file, kind, {part: content[name] for part, name in parts.items()})
+    remarks += [f"{len(faults):,} of {num_rows:,} rows cannot be read: {faults[0]}"] if faults else []
+    counts = Counter(sample[-1] for sample in samples) if "label" in parts else Counter()
+    if len(counts) == 1:  # nothing to tell apart
+        remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
+        kind, parts, counts = "language", {"text": parts["text"]}, Counter()
     columns = tuple(f"data.{part}_column={name}" for part, name in parts.items())
     return DataDescription(
         str(path),
@@ -130,6 +140,29 @@ def _described_table(choice: str, path: Path) -> DataDescription:
         dict(counts.most_common()),
         tuple(remarks),
     )
+
+
+def _samples(
+    table: TableFiles, file: Path, kind: DataKind, columns: Mapping[str, Sequence[object]]
+) -> tuple[list[Any], list[str]]:
+    """Return the samples as a run reads them, and what is wrong with the other rows."""
+    numbers = table.columns_of(file, [table.column_names(file)[0]]).numbers
+    samples, faults = [], []
+    for number, values in zip(numbers, zip(*columns.values(), strict=True), strict=True):
+        row, where = dict(zip(columns, values, strict=True)), partial(table.where, file, number)
+        try:
+            if kind != "language":  # whose empty texts are left out
+                _check_texts(row, where)
+            samples.append(sample_of(kind, row, where))
+        except DataError as error:
+            faults.append(str(error))
+    return samples, faults
+
+
+def _check_texts(row: Mapping[str, object], where: Callable[[], str]) -> None:
+    for part in _TEXTS & row.keys():
+        if isinstance(text := row[part], str):
+            check_text(text, part.replace("_", " "), lambda *_: where(), "train", 0)
 
 
 def _in_order(names: Sequence[str], content: Mapping[str, Sequence[object]]) -> list[str]:

@@ -23,6 +23,7 @@ from headtohead.finished_runs.evaluation.evaluation_request import (
     EvaluationRequest,
     at_length,
     check_data,
+    check_length,
     check_reach,
     check_stride,
     data_of,
@@ -89,6 +90,7 @@ class EvaluationPass:
         self.config = at_length(config, question, length, trained)
         self.data = data_of(run, self.config, question)
         self.spec = self.data.spec()
+        check_length(self.config, self.spec, length)
         check_data(run, self.config, self.spec)
         self.task = build_task(self.config, self.spec)
         self.task.use_selected(run.record.metrics.get("validation", {}))

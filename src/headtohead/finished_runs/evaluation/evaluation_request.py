@@ -28,7 +28,8 @@ from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision, precision_in_use
 
 _log = logging.getLogger(__name__)
-_LENGTH_FIELDS = ("context_length", "length")
+_OF_CORPORA = "context_length"
+_LENGTH_FIELDS = (_OF_CORPORA, "length")
 """Fields of data that say how long its rows are."""
 
 
@@ -95,16 +96,25 @@ def at_length(
     data = changed["data"]
     field = next((name for name in _LENGTH_FIELDS if name in data), None)
     if field is None:
-        raise ConfigurationError(
-            f"--length {length} has no effect on {ConfigView(config).chosen('data')}, whose rows have a fixed "
-            "length: leave it out"
-        )
+        raise _no_effect(config, length, "have a fixed length", "leave it out")
     data[field] = length
     position = changed["model"].get("position") or {}
     swapped = question.gives("model/position") and not question.gives("model.position.factor")
     if trained and swapped and "factor" in position:
         position["factor"] = max(1.0, length / trained)
     return changed
+
+
+def check_length(config: Mapping[str, Any], spec: DataSpec, length: int | None) -> None:
+    """Raise ConfigurationError where a length is requested of rows that are not cut from a corpus: what they hold is
+    known once they have been read."""
+    if length is not None and spec.kind != "language" and _OF_CORPORA in RunConfig(config).data:
+        raise _no_effect(config, length, "are as long as their texts", "leave it out, or cut them by data.max_length")
+
+
+def _no_effect(config: Mapping[str, Any], length: int, rows: str, way: str) -> ConfigurationError:
+    chosen = ConfigView(config).chosen("data")
+    return ConfigurationError(f"--length {length} has no effect on {chosen}, whose rows {rows}: {way}")
 
 
 def data_of(run: FinishedRun, config: Mapping[str, Any], question: EvaluationRequest) -> DataSource:

@@ -12,14 +12,14 @@ from headtohead.config.compose.choices import choices
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.source_code import class_value
-from headtohead.studies.definition.read_study_file import read_study
+from headtohead.studies.definition.read_study_file import read_study, study_from, with_own_fields
 from headtohead.studies.definition.study import Study
+from headtohead.studies.definition.tuning_field import UNTUNED
 
 _WIDTH = 110
 _STEPS_MOST, _STEPS_LEAST, _EPOCHS = 2000, 200, 3
 _BATCH, _BATCH_TOKENS = 32, 4096
 _LEARNED, _ROTARY = (("model=encoder_only", f"model/position={name}") for name in ("learned", "rotary"))
-_UNTUNED = "none; all arms train at the harness's own learning rate"
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,8 @@ class ContestRequest:
     arms: Mapping[str, Sequence[str]] = field(default_factory=dict)
     seeds: int = 5
     config_dir: str | Path | None = None
+    own: Sequence[str] = ()
+    """Overrides of the study's fields, of which seeds may be one."""
 
 
 def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[str], rows: int) -> NewStudy:
@@ -123,7 +125,7 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     fields: dict[str, object] = {
         "question": usual.question,
         "hypothesis": "Write down what you expect, before the first run.",
-        "tuning": _UNTUNED,
+        "tuning": UNTUNED,
         "base": base,
         "arms": {arm: list(own) for arm, own in (arms or usual.arms).items()},
         "seeds": seeds,
@@ -137,7 +139,8 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
         fields["question"] = f"Which is better on these data: {' or '.join(arms)}?"
     if shipped is not None:
         fields |= _as_shipped(shipped, task, base, changed_arms=bool(arms))
-    return NewStudy(name, fields, _comments(fields, seeds))
+    fields = with_own_fields(name, fields, request.own)
+    return NewStudy(name, fields, _comments(fields, len(study_from(name, dict(fields)).seeds)))
 
 
 def _rows_of_a_batch(data: Sequence[str]) -> int:
@@ -160,7 +163,7 @@ def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms:
         "base": [*(word for word in base if key_of(word) not in own_keys or _group(word) == "data"), *own],
     }
     lost = [word for arm in shipped.arms.values() for word in arm if _group(word) in ("data", "task")]
-    if lost or shipped.ablation is not None or shipped.foundations:
+    if not changed_arms and (lost or shipped.ablation is not None or shipped.foundations):
         why = " ".join(lost[:3]) or "it makes arms of an ablation or of runs"
         raise ConfigurationError(
             f"study {shipped.name} is about its own data ({why}): "
@@ -173,8 +176,10 @@ def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms:
         fields |= {"metric": shipped.metric, "direction": shipped.direction, "margin": shipped.margin}
     if shipped.lengths and (stage == "test" or fields.get("metric") == shipped.metric):
         fields["lengths"] = list(shipped.lengths)
-    if shipped.movable:
+    if shipped.movable and not changed_arms:
         fields["movable"] = {arm: list(moves) for arm, moves in shipped.movable.items()}
+    if shipped.seed_offsets and not changed_arms:
+        fields["seed_offsets"] = dict(shipped.seed_offsets)
     if shipped.budget is not None:
         fields["budget"] = shipped.budget.name
     return {key: value for key, value in fields.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,9 +49,8 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
     except DamagedFile as damage:
         raise ConfigurationError(str(damage)) from None
     _refuse_duplicates(name, yaml.compose(text, Loader=yaml.SafeLoader))
-    own = [override for override in overrides if key_of(override) in FIELDS]
-    by_key = {key_of(override): _read_value(override) for override in own}
-    study = study_from(name, {**written, **by_key} if isinstance(written, dict) else written)
+    own = [override for override in overrides if is_own_field(override)]
+    study = study_from(name, with_own_fields(name, written, own) if isinstance(written, dict) else written)
     others = tuple(override for override in overrides if override not in own)
     for override in taken(others):
         raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
@@ -63,6 +63,29 @@ def _known_file(name: str, config_dir: str | Path | None) -> Path:
         raise ConfigurationError(unknown(f"{name} is not a study", name, list(known)))
     refuse_unasked(STUDY, name, config_folders(config_dir))
     return known[name]
+
+
+def is_own_field(override: str) -> bool:
+    """Return whether an override changes a field of the study, or a part of one, and not the runs of its arms."""
+    return key_of(override).partition(".")[0] in FIELDS
+
+
+def with_own_fields(name: str, written: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the fields with these overrides: of one as a whole, tuning=none, or of its parts, tuning.trials=2 and
+    tuning.space.optimizer.lr=[0.1,1]."""
+    result = deepcopy(dict(written))
+    for override in overrides:
+        *parents, last = key_of(override).split(".", 2)
+        within: Any = result
+        for parent in parents:
+            within = within.setdefault(parent, {})
+            if not isinstance(within, dict):
+                raise ConfigurationError(
+                    f"{override} is refused: {parent} of study {name} is {show(within)}, which has no parts; give it "
+                    f"as a whole, '{parents[0]}=...'"
+                )
+        within[last] = _read_value(override)
+    return result
 
 
 def study_from(name: str, written: Any) -> Study:

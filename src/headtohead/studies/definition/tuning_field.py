@@ -23,6 +23,8 @@ from headtohead.execution.search.search_space import on_grid, size_of
 from headtohead.execution.search.tree_parzen import import_optuna
 from headtohead.execution.search.tuning import LEARNING_RATE, Tuning
 
+UNTUNED = "none; arms train at the learning rates of their configurations"
+"""The words for arms that are not tuned, which hold whatever their overrides are."""
 _FEWEST = 2
 _NARROWEST = 1.5
 """The narrowest ratio of the two ends of a log scale."""

@@ -49,17 +49,14 @@ def progress_of(
 ) -> TuningProgress:
     """Batch after batch, from the first: a batch is proposed once all before it have ended, however they did.
 
-    `run_of` makes the run with a number, of a setting and a seed: a trial has one for each of its seeds. `ended` gives
-    the record of a run that is done, None for any other.
+    `run_of` makes the run of a trial's number, setting and seed. `ended` gives the record of a run that is done, None
+    for any other.
     """
     runs: list[RunSpec] = []
     tried: list[Trial] = []
     while settings := proposals(tuning, tried):
         batch = [(len(tried) + index, setting) for index, setting in enumerate(settings)]
-        made = [
-            [run_of(number * tuning.seeds + index, setting, seed) for index, seed in enumerate(tuning.every_seed)]
-            for number, setting in batch
-        ]
+        made = [[run_of(number, setting, seed) for seed in tuning.every_seed] for number, setting in batch]
         runs += [run for one_trial in made for run in one_trial]
         records = [[ended(run) for run in one_trial] for one_trial in made]
         known = [[record for record in one_trial if record is not None] for one_trial in records]

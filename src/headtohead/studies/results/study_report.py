@@ -62,7 +62,7 @@ class RunLine:
     @property
     def words(self) -> str:
         """Name the run: b, seed 3."""
-        which = f"seed {self.seed}" if self.trial is None else f"trial {self.trial}"
+        which = f"seed {self.seed}" if self.trial is None else f"trial {self.trial}, seed {self.seed}"
         return f"{self.arm}, {which}" + (f", {self.share:.0%} of the budget" if self.share != 1 else "")
 
 
