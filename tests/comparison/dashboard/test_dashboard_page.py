@@ -340,7 +340,9 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
     for letter in "ab":
         config = {"model": {"mixer": {"_target_": f"package.mixers_of_a_long_name.{letter}.Mixer"}}}
         metrics = {"validation": {"a_metric_of_a_long_name": 0.1234567}}
-        written_run(tmp_path, name=f"{letter}-name-that-is-long-" * 3, status="finished", config=config, metrics=metrics)
+        written_run(
+            tmp_path, name=f"{letter}-name-that-is-long-" * 3, status="finished", config=config, metrics=metrics
+        )
     with served(tmp_path) as dashboard:
         browser.look(width=370, height=844)  # a phone of 390 with a bar to scroll by
         visit(browser, dashboard)

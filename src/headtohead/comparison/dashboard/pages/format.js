@@ -29,6 +29,7 @@ export function bytes(value) {
 export function duration(seconds) {
   if (typeof seconds !== "number") return "–";
   if (seconds < 90) return `${seconds < 10 ? Number(seconds.toPrecision(2)) : Math.round(seconds)} s`;
+  if (seconds < 600) return `${(seconds / 60).toFixed(1)} min`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return `${(seconds / 3600).toFixed(1)} h`;
 }
