@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from browser import CHROMIUM, Browser
 from headtohead.api import PUBLIC
 from headtohead.cli import COMMANDS
 from headtohead.config.compose.choices import STUDY, choice_names, groups
@@ -53,6 +54,26 @@ def test_the_site_shows_every_study_command_function_metric_and_field(site: Path
     page, known = text("reference/trainer"), fields_of("trainer", {"_target_": _TRAINER})
     assert known is not None and not [name for name in known.kinds if name not in page]
     assert not [name for name in groups() if not _has_page(site, name)]
+
+
+@pytest.mark.process
+def test_every_figure_of_the_gallery_has_an_axis_and_says_its_verdicts(site: Path) -> None:
+    figures = re.findall(r'<svg class="verdicts".*?</svg>', (site / "gallery.html").read_text(encoding="utf-8"), re.S)
+    assert len(figures) > 10
+    for figure in figures:
+        assert 2 <= figure.count('class="tick"') <= 5, figure
+        assert figure.count(">baseline</text>") == 1, figure
+
+
+@pytest.mark.process
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_no_page_is_wider_than_its_window(site: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path) as browser:
+        for page in ("index", "guide", "gallery", "reference/commands"):
+            browser.open(site / f"{page}.html")
+            for width in (390, 820, 1280, 1366, 1440, 1600, 1920):
+                browser.look(width=width, height=900)
+                assert browser.run("document.documentElement.scrollWidth") <= width, (page, width)
 
 
 _TRAINER = "headtohead.training.run_components.TrainerSettings"

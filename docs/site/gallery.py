@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from math import ceil, floor, log10
 from typing import Any
 
 from headtohead.config.compose.choices import STUDY, Choice, choices
@@ -15,7 +16,8 @@ from outcomes import outcome_of
 from page_parts import FACTS, cell, slug, table
 from study_headers import Header, header_of, linked
 
-_WIDTH, _NAMES, _ROW = 640, 190, 26
+_WIDTH, _NAMES, _SAID, _ROW = 640, 190, 130, 26
+"""Of a figure, in units of its text: all of it, the names on its left, means and verdicts on its right, a row."""
 _COLOURS = {"better": "good", "worse": "bad", "equivalent": "same", "undecided": "open"}
 
 
@@ -30,10 +32,10 @@ def _head(number: int) -> Iterator[str]:
     yield ""
     yield f"The {number} studies that ship, each with its question, its outcome, its command and how long it takes."
     yield "All of it stands in the study's own file, which was written with its expectation before anything ran. A"
-    yield "figure shows each arm's mean over the seeds with its 95 % interval; a dashed line is chance. Figures are"
-    yield "drawn from saved outcomes, and only while a study is the one that they came from. [Repeating the"
-    yield "studies](studies.md) says what held on other seeds, [how a verdict is made](verdicts.md) what each word"
-    yield "means."
+    yield "figure shows each arm's mean over the seeds with its 95 % interval, and its verdict against the first, the"
+    yield "baseline; a dashed line is chance. Figures are drawn from saved outcomes, and only while a study is the one"
+    yield "that they came from. [Repeating the studies](studies.md) says what held on other seeds, [how a verdict is"
+    yield "made](verdicts.md) what each word means."
     yield ""
     yield from table(("study", "question", "cost"), map(_line, choices(STUDY)))
 
@@ -78,7 +80,7 @@ def _facts(choice: Choice, header: Header, outcome: dict[str, Any] | None) -> It
     if not any(header.said(label) for label in ("Found", "Not as expected", "Again")) and outcome is None:
         yield "| found | no outcome yet |"
     if outcome is not None:
-        verdicts = " ".join(f"{verdict['sentence'].rstrip('.')}." for verdict in outcome["verdicts"])
+        verdicts = "<br>".join(f"{verdict['sentence'].rstrip('.')}." for verdict in outcome["verdicts"])
         yield f"| run for this page | {cell(verdicts)} |"
     yield f"| chance | {cell(header.said('Chance').removeprefix('is '))} |"
     yield f"| cost | {cell(header.said('Cost'))} |"
@@ -106,32 +108,39 @@ def figure(outcome: dict[str, Any]) -> str:
     pad = (high - low or 1.0) * 0.06
 
     def x(value: float) -> float:
-        return _NAMES + (value - low + pad) / (high - low + 2 * pad) * (_WIDTH - _NAMES - 70)
+        return _NAMES + (value - low + pad) / (high - low + 2 * pad) * (_WIDTH - _NAMES - _SAID)
 
-    height = _ROW * len(arms) + 34
-    lines = [f'<svg class="verdicts" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_label(outcome)}">']
+    foot = _ROW * len(arms) + 8
+    lines = [f'<svg class="verdicts" viewBox="0 0 {_WIDTH} {foot + 40}" role="img" aria-label="{_label(outcome)}">']
+    for tick in ticks(low - pad, high + pad):
+        lines.append(f'<line class="tick" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="4" y2="{foot}"/>')
+        lines.append(f'<text class="small" x="{x(tick):.1f}" y="{foot + 15}" text-anchor="middle">{tick:g}</text>')
     if near:
-        lines.append(f'<line class="chance" x1="{x(chance):.1f}" x2="{x(chance):.1f}" y1="4" y2="{height - 26}"/>')
-        lines.append(f'<text class="small" x="{x(chance):.1f}" y="{height - 10}" text-anchor="middle">chance</text>')
+        lines.append(f'<line class="chance" x1="{x(chance):.1f}" x2="{x(chance):.1f}" y1="4" y2="{foot}"/>')
+        lines.append(f'<text class="small" x="{x(chance):.1f}" y="{foot + 33}" text-anchor="middle">chance</text>')
     for row, arm in enumerate(arms):
         y = _ROW * row + 18
-        is_baseline = arm["arm"] == outcome["baseline"]
-        colour = "baseline" if is_baseline else _COLOURS.get(kinds.get(arm["arm"], ""), "baseline")
-        said = "baseline" if is_baseline else kinds.get(arm["arm"], "")
-        name = arm["arm"] if len(arm["arm"]) <= 26 else f"{arm['arm'][:12]}…{arm['arm'][-12:]}"
+        said = "baseline" if arm["arm"] == outcome["baseline"] else kinds.get(arm["arm"], "")
+        name = arm["arm"] if len(arm["arm"]) <= 22 else f"{arm['arm'][:11]}…{arm['arm'][-10:]}"
         start, end = arm["interval"] or (arm["mean"], arm["mean"])
         title = f"{arm['arm']}: {arm['mean']:.4g} [{start:.4g}, {end:.4g}], {said}"
-        lines.append(f'<g class="{colour}"><title>{escape(title)}</title>')
+        lines.append(f'<g class="{_COLOURS.get(said, "baseline")}"><title>{escape(title)}</title>')
         lines.append(f'<text x="{_NAMES - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
         lines.append(f'<line x1="{x(start):.1f}" x2="{x(end):.1f}" y1="{y}" y2="{y}"/>')
         lines.append(f'<circle cx="{x(arm["mean"]):.1f}" cy="{y}" r="4.5"/>')
-        lines.append(f'<text class="small" x="{_WIDTH - 4}" y="{y + 4}" text-anchor="end">{arm["mean"]:.3g}</text></g>')
-    better = "less is better" if outcome["direction"] == "min" else "more is better"
+        lines.append(f'<text class="small" x="{_WIDTH - _SAID + 10}" y="{y + 4}">{arm["mean"]:.3g}</text>')
+        lines.append(f'<text class="small said" x="{_WIDTH - _SAID + 54}" y="{y + 4}">{said}</text></g>')
+    better = "lower is better" if outcome["direction"] == "min" else "higher is better"
     caption = f"{outcome['metric']}, {better}, {outcome['seeds']} seeds from {outcome['first_seed']} on"
-    lines.append(
-        f'<text class="small" x="{_WIDTH - 4}" y="{height - 10}" text-anchor="end">{escape(caption)}</text></svg>'
-    )
+    lines.append(f'<text class="small" x="{_WIDTH}" y="{foot + 33}" text-anchor="end">{escape(caption)}</text></svg>')
     return "\n".join(["```{raw} html", *lines, "```"])
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return two to five round numbers between two."""
+    power = 10.0 ** floor(log10((high - low) / 4))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= (high - low) / 4)
+    return [round(index * step, 12) for index in range(ceil(low / step), floor(high / step) + 1)]
 
 
 def _label(outcome: dict[str, Any]) -> str:

@@ -136,6 +136,12 @@ def test_a_hash_is_named_by_what_it_stands_for(field: str) -> None:
     assert sentence.startswith("b and a differ in these conditions: the ")
 
 
+def test_a_commit_is_named_by_its_first_letters() -> None:
+    changed = runs({"environment.package_commit": "4c3e8cfe35cbd78368832c5d4db784a8475d14d7"})
+    (sentence,) = sentences_on(unlike_conditions(changed, [("b", "a")]))
+    assert "4c3e8cfe35cb against" in sentence and "4c3e8cfe35cbd" not in sentence
+
+
 def test_what_an_override_brings_about_is_part_of_the_arm() -> None:
     change = {"config.precision.name": "bf16-mixed", "comparability.precision": "bf16-mixed"}
     assert named(change, {"a": [], "b": ["precision=bf16-mixed"]}) == []

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from headtohead.comparison.contrasts import Contrast, Registration, Verdict
+from headtohead.comparison.metric_scales import chance_in
 from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.comparison.verdicts.verdict import verdicts_of
+from headtohead.records.record import RunRecord
 
 BASE = [0.999] * 6 + [0.40] * 6
 
@@ -24,6 +26,14 @@ def judged(
     values = {"arm": dict(enumerate(arm)), "base": dict(enumerate(base))}
     registration = Registration("max", metric=metric, margin=margin, seeds=range(len(arm)), scale=scale)
     return verdicts_of(values, [Contrast("arm", "base")], registration)[0]
+
+
+def test_chance_is_that_of_runs_that_measured_it() -> None:
+    """A run that is not finished holds the entropy of the vocabulary, which says less than that of its tokens."""
+    running = RunRecord(id="a", status="running", baselines={"loss": 6.2})
+    finished = [RunRecord(id=name, status="finished", baselines={"loss": 4.7}) for name in "bc"]
+    assert chance_in([running, *finished], "test", "loss") == 4.7
+    assert chance_in([running], "test", "loss") == 6.2
 
 
 @pytest.mark.parametrize("margin", [None, 0.05])

@@ -49,7 +49,7 @@ def test_a_lower_loss_is_better_and_a_lower_accuracy_is_worse() -> None:
 def test_the_sentence_says_kind_size_interval_p_and_test() -> None:
     verdict = judged(shifted(-0.20, -0.21, -0.19, -0.22, -0.18))
     assert verdict.sentence == (
-        "mamba is better than attention on loss: a difference of -0.2, 95 % interval -0.22 to -0.18 "
+        "mamba is better than attention on loss: a difference of -0.200, 95 % interval -0.220 to -0.180 "
         "(p < 0.001, paired t-test over 5 seeds)."
     )
 

@@ -44,6 +44,7 @@ class StudyDefinition:
     arms: Mapping[str, Arm] = field(default_factory=dict)
     name: str = "mine"
     data: object = None
+    """A frame, a `datasets.Dataset`, tensors or a path, in place of overrides in `base`."""
     base: Sequence[str] = ()
     seeds: int | Sequence[int] | Mapping[str, object] = 3
     metric: str = "test/loss"

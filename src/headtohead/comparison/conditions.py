@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -144,10 +145,14 @@ _HASHES = {
     "comparability.texts": "the texts of the evaluation",
 }
 """Words for hashes of a record, which nobody reads."""
+_COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
+"""A commit, and the part of it by which people name it."""
 
 
 def _in_words(condition: Condition) -> str:
-    return _HASHES.get(condition.name) or f"{condition.name} ({condition.arm} against {condition.baseline})"
+    if condition.name in _HASHES:
+        return _HASHES[condition.name]
+    return _COMMIT.sub(r"\1", f"{condition.name} ({condition.arm} against {condition.baseline})")
 
 
 def _by_seed(records: Iterable[RunRecord]) -> dict[int, RunRecord]:

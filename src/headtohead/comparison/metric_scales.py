@@ -19,8 +19,11 @@ def metric_in(records: Iterable[RunRecord], name: str) -> Metric | None:
 
 def chance_in(records: Iterable[RunRecord], stage: str, name: str) -> float | None:
     """Return the score of a model that learned nothing in that stage: the best that the record holds of chance and
-    of what the train split's targets alone tell, the mean of it over runs."""
-    known = [chance for record in records if (chance := _chance(record, stage, name)) is not None]
+    of what the train split's targets alone tell, the mean of it over runs. A run measures the latter at its end, so
+    that one that is not finished counts only where none is."""
+    runs = list(records)
+    finished = [record for record in runs if record.status == "finished"]
+    known = [chance for record in finished or runs if (chance := _chance(record, stage, name)) is not None]
     if len(set(known)) == 1:
         return known[0]  # a mean of equal numbers is another in its last digit
     return fmean(known) if known else None

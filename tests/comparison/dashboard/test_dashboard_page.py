@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="
 NASTY = "<img src=x onerror=document.title='caught'></script><script>document.title='caught'</script>%{x}\"'&lt;b&gt;"
 LINES = "(document.querySelector('.chart[data-metric=\"train/loss\"] .figure')?.series ?? [])"
 POINTS = f"Math.max(0, ...{LINES}.map((line) => line.x.length))"
+BEYOND_THEIR_CELLS = """[...document.querySelectorAll(".beside :is(th, td)")]
+    .filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.innerText)"""
 TABS = ("curves", "results", "diff", "beside", "maps", "samples", "notes")
 
 
@@ -57,6 +59,7 @@ def test_the_curve_of_a_running_job_grows_while_one_watches(browser: Browser, tm
         train(folder, range(4, 41))
         shown(browser, f"{POINTS} === 40")
         assert browser.run(f"{LINES}[0].y.at(-1)") == pytest.approx(0.1)
+        assert browser.run("document.querySelector('.run .status').innerText") == "step 40 of 100 · 30 s left"
         folder.write_record(RunRecord(id=folder.id, name="tiny", status="diverged", reason="loss is not finite"))
         shown(browser, "document.querySelector('.run').dataset.status === 'diverged'")
         written_run(tmp_path, name="second")
@@ -185,7 +188,7 @@ def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: 
         visit(browser, dashboard, sel="*", tab="results")
         shown(browser, "document.querySelectorAll('.results th').length > 3")
         heads = browser.run("[...document.querySelectorAll('.results thead th')].map((one) => one.innerText)")
-        assert "samples/s" in heads and "tokens/s" not in heads and "baseline" not in heads
+        assert "samples/s" in heads and "tokens/s" not in heads and "chance" not in heads
         browser.run("location.hash = 'sel=*&tab=maps'")
         shown(browser, "document.querySelector('#panel').innerText.includes('probe=none')")
         assert_quiet(browser, dashboard)
@@ -283,6 +286,8 @@ def test_two_runs_stand_side_by_side_with_their_differences_marked(browser: Brow
         visit(browser, dashboard, sel="*", tab="beside", sort="name")
         shown(browser, "document.querySelectorAll('.diff tbody tr').length > 0")
         assert browser.run(fields) == "differs model.d_model\t32\t64"
+        results = browser.run("document.querySelector('.results').innerText")
+        assert "status" in results and "folder" not in results, "what names a run differs between any two"
         go(browser, "sel=*&tab=beside&sort=name&every=1")
         shown(browser, f"({fields}).includes('same model.num_layers')")
         assert_quiet(browser, dashboard)
@@ -332,13 +337,19 @@ def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> N
 
 
 def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None:
-    written_run(tmp_path, name="a-name-that-is-long-" * 3, status="finished")
+    for letter in "ab":
+        config = {"model": {"mixer": {"_target_": f"package.mixers_of_a_long_name.{letter}.Mixer"}}}
+        metrics = {"validation": {"a_metric_of_a_long_name": 0.1234567}}
+        written_run(
+            tmp_path, name=f"{letter}-name-that-is-long-" * 3, status="finished", config=config, metrics=metrics
+        )
     with served(tmp_path) as dashboard:
         browser.look(width=370, height=844)  # a phone of 390 with a bar to scroll by
         visit(browser, dashboard)
         for tab in TABS:
             go(browser, f"sel=*&tab={tab}")
             assert browser.run("document.documentElement.scrollWidth") <= 370, tab
+            assert browser.run(BEYOND_THEIR_CELLS) == [], tab
         browser.look(width=1400, height=900)
 
 
@@ -397,6 +408,7 @@ def test_who_goes_elsewhere_while_the_first_runs_are_chosen_stays_there(
     with served(tmp_path) as dashboard:
         visit(browser, dashboard)
         assert requested.wait(PATIENCE)
+        assert browser.run("document.querySelector('#panel').innerText") == "Reading the runs…"
         browser.run("location.hash = 'sel=*&tab=results'")
         answered.set()
         shown(browser, "document.documentElement.dataset.drawn === 'sel=*&tab=results'")

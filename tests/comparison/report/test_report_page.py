@@ -19,6 +19,8 @@ from waiting import until
 
 NASTY = "</script><script>document.title='caught'</script> <img src=x onerror=alert(1)> \"'&amp;\u2028 ü {{body}}"
 DRAWN = "document.documentElement.dataset.drawn"
+BEYOND_ITS_TILE = """[...document.querySelectorAll(".tiles img")]
+    .filter((image) => image.clientWidth > image.parentElement.clientWidth)"""
 NUM_PLOTS = "document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length"
 pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 
@@ -115,6 +117,8 @@ def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser
     assert browser.run(wide) == 680
     browser.print_look(width=690)
     assert browser.run("document.documentElement.scrollWidth") <= 690, "what is wider makes paper's letters small"
+    assert browser.run(f"{BEYOND_ITS_TILE}.length") == 0
+    assert browser.run("getComputedStyle(document.querySelector('#arms td.numeric')).whiteSpace") == "nowrap"
     browser.look(width=1400, height=900, dark=True)
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "dark"

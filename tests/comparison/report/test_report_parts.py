@@ -18,6 +18,7 @@ from headtohead.comparison.report import report
 from headtohead.comparison.report.arm_styles import styles_of
 from headtohead.comparison.report.html_renderer import HtmlRenderer
 from headtohead.comparison.report.map_pictures import HeatMap, picture_of, shared_scale
+from headtohead.comparison.report.number_format import duration
 from headtohead.comparison.report.plotly_figures import plain_figure
 from headtohead.comparison.report.section_parts import Picture, PictureGrid, ReportFigure, Stacked, figure
 from headtohead.comparison.report.sections import SECTIONS
@@ -220,6 +221,22 @@ def test_a_long_name_is_short_in_a_figure_and_whole_in_tables(tmp_path: Path) ->
     legend = [trace["name"] for trace in json.loads(json.dumps(plain_figure(drawn_curves(result))))["forms"][0]["data"]]
     assert max(map(len, legend)) <= 35 and any(one.endswith("aaz") for one in legend)
     assert f"{name}</span>" in text_of(result)
+
+
+def test_names_of_classes_and_kernels_are_words_that_fit_a_page(tmp_path: Path) -> None:
+    result = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=2, steps=4, maps=False)
+    for run in result.runs:
+        if run.record is not None:
+            run.record.config["model"]["mixer"] = {"_target_": f"package.mixers.of_{run.arm}.Mixer"}
+            run.record.environment.device = {"type": "cpu", "kernels": {"stack.0": "fused", "stack.1": "fused"}}
+    text = text_of(result)
+    assert "<code>package.<wbr>mixers.<wbr>of_b.<wbr>Mixer</code>" in text
+    assert "type cpu, kernels fused (2 layers)" in text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(89.94, "89.9 s"), (100, "1.7 min"), (1800, "30 min"), (7200, "2.0 h")])
+def test_minutes_have_a_decimal_while_they_are_few(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 def drawn_curves(findings: ComparisonResults) -> ReportFigure:

@@ -108,7 +108,7 @@ class HtmlRenderer:
             case Badge():
                 return _badge(cell.kind) + _chip(cell.why) + (_EXPLORATORY if cell.exploratory else "")
             case Code():
-                return f"<code>{escape(cell.text)}</code>"
+                return f"<code>{_breakable(cell.text)}</code>"
             case Stacked():
                 return f'{escape(cell.text)}<span class="below">{escape(cell.below)}</span>'
 
@@ -186,6 +186,11 @@ def _badge(kind: Kind) -> str:
 
 def _chip(text: str) -> str:
     return f'<span class="chip">{escape(text)}</span>' if text else ""
+
+
+def _breakable(text: str) -> str:
+    """Let the name of a class go on in another line after each dot."""
+    return text.replace(".", ".<wbr>") if re.fullmatch(r"\w+(\.\w+)*\.[A-Z]\w*", text) else escape(text)
 
 
 def _prose(text: str) -> str:

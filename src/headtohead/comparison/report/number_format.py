@@ -42,8 +42,10 @@ def signed(value: float | None, bounds: tuple[float, float] | None = None) -> st
 
 
 def _signed(value: float) -> str:
-    """Nothing has no sign."""
-    return f"{value:+.3g}" if value else "0"
+    """Write three figures, zeros at the end among them, but of whole numbers; nothing has no sign."""
+    if float(value).is_integer():
+        return f"{value:+.3g}" if value else "0"
+    return f"{value:+#.3g}".rstrip(".")
 
 
 def signed_between(bounds: tuple[float, float] | None) -> str:
@@ -52,9 +54,11 @@ def signed_between(bounds: tuple[float, float] | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """40 s, 12 min, 3.5 h."""
+    """40 s, 1.7 min, 12 min, 3.5 h."""
     if seconds is None:
         return UNKNOWN
     if seconds < 90:
         return f"{seconds:.3g} s"
+    if seconds < 10 * 60:
+        return f"{seconds / 60:.1f} min"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -71,9 +71,8 @@ def _rows(verdict: Verdict) -> list[str]:
     if verdict.row_interval is None:
         return [f"{seen}, and what others would say is not known: {verdict.row_refusal}"]
     low, high = verdict.row_interval
-    text = (
-        f"{seen}; over others like them {_share(verdict)} interval {_figure(low)} to {_figure(high)} (paired bootstrap)"
-    )
+    interval = f"{_share(verdict)} interval {_measured(low)} to {_measured(high)} (paired bootstrap)"
+    text = f"{seen}; over others like them {interval}"
     wide = verdict.margin is not None and high - low > 2 * verdict.margin
     return [f"{text}, wider than the margin of {_figure(verdict.margin)} to either side" if wide else text]
 
@@ -91,7 +90,7 @@ def _kernels(verdict: Verdict) -> list[str]:
 
 
 def _answer(verdict: Verdict) -> str:
-    subject, apart = f"{verdict.arm} and {verdict.baseline}", f"{_figure(verdict.difference)}{_interval(verdict)}"
+    subject, apart = f"{verdict.arm} and {verdict.baseline}", f"{_measured(verdict.difference)}{_interval(verdict)}"
     if verdict.kind == "equivalent":
         return (
             f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, and by less than the margin of "
@@ -113,7 +112,7 @@ def _answer(verdict: Verdict) -> str:
 
 def _seen(verdict: Verdict) -> str:
     if verdict.method == "none":
-        difference = "" if verdict.difference is None else f"they differ by {_figure(verdict.difference)}, but "
+        difference = "" if verdict.difference is None else f"they differ by {_measured(verdict.difference)}, but "
         return f"{difference}{verdict.because}, so there is no test"
     tested = f"{_p(verdict.p_adjusted, verdict)}, {_tested(verdict)}"
     if verdict.solved is not None and verdict.of is not None:
@@ -123,10 +122,12 @@ def _seen(verdict: Verdict) -> str:
         return f"{counts}{_sooner(verdict)} ({tested})"
     if verdict.method == "ranks":
         apart = (
-            "" if verdict.difference is None else f"a difference of {_figure(verdict.difference)} where both finished "
+            ""
+            if verdict.difference is None
+            else f"a difference of {_measured(verdict.difference)} where both finished "
         )
         return f"{apart}({tested})" if apart else f"compared by rank ({tested})"
-    return f"a difference of {_figure(verdict.difference)}{_interval(verdict)} ({tested})"
+    return f"a difference of {_measured(verdict.difference)}{_interval(verdict)} ({tested})"
 
 
 def _sooner(verdict: Verdict) -> str:
@@ -191,7 +192,7 @@ def _interval(verdict: Verdict) -> str:
         return ""
     low, high = verdict.interval
     kind = "confidence sequence" if verdict.method == "e-process" else "interval"
-    return f", {_share(verdict)} {kind} {_figure(low)} to {_figure(high)}"
+    return f", {_share(verdict)} {kind} {_measured(low)} to {_measured(high)}"
 
 
 def _share(verdict: Verdict) -> str:
@@ -232,3 +233,8 @@ def _seeds(number: int) -> str:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value + 0.0:.3g}"  # adding 0 takes the sign off -0.0
+
+
+def _measured(value: float | None) -> str:
+    """Write three figures, zeros at the end among them: 0.140 beside 0.101; a whole number as it is."""
+    return _figure(value) if value is None or value.is_integer() else f"{value:#.3g}".rstrip(".")

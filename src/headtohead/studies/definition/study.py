@@ -44,20 +44,27 @@ class Study:
     """One YAML file of conf/study."""
 
     name: str
+    """The name of its file, and of its folder in outputs/studies."""
     question: str
+    """What the study asks, as its report is headed."""
     hypothesis: str
+    """The answer that is expected, and why, written down before any run."""
     tuning: str | Tuning
     """The amount of tuning that the numbers receive: in words, or done before the runs."""
     arms: Mapping[str, tuple[str, ...]]
     """The overrides that set each contestant apart, applied after those of the base."""
     seeds: tuple[int, ...]
+    """The seeds of each arm: their number, or a list of them."""
     metric: str
     """The metric as records have it: test/loss."""
     direction: Literal["min", "max"]
+    """Whether lower or higher values of the metric are better."""
     baseline: str
+    """The arm that the others are compared with, and whose cost a budget makes equal."""
     first_seed: int = 0
     """The first of the seeds that are given by their number: another repeats a study on seeds of its own."""
     base: tuple[str, ...] = ()
+    """The overrides of every run, before those of its arm."""
     contrasts: tuple[tuple[str, str], ...] = ()
     """Pairs (arm, what it is compared with); unless given, each arm with the baseline."""
     margin: float | None = None
@@ -87,6 +94,7 @@ class Study:
     vary: tuple[str, ...] = ()
     """The things that each seed draws beside its first weights, order and dropout: split, the rows of all splits."""
     alpha: float = 0.05
+    """The error rate of all verdicts of the study together; intervals hold 1 - alpha."""
     best: float | None = None
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""
     solved_at: float | None = None

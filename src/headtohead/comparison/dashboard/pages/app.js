@@ -63,7 +63,7 @@ function tabs() {
     onclick: () => change({ tab: name }), onkeydown: turn,
   }, text)));
   byId("panel").drawnContent = null;
-  byId("panel").replaceChildren();
+  byId("panel").replaceChildren(el("div", { class: "loading" }, el("p", { class: "nothing" }, "Reading the runs…")));
   if (had) byId("tabs").querySelector("[aria-selected=true]").focus();
 }
 
@@ -78,7 +78,7 @@ function empty(count) {
   byId("tabs").hidden = byId("panel").hidden = count === 0;
   if (count) return;
   if (page.total) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
-  else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=induction\nh2h study NAME        a whole comparison; h2h list study names those that ship"));
+  else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=induction\nh2h study demo"), el("p", { class: "note" }, el("code", {}, "h2h list study"), " names the studies that ship."));
 }
 
 function live(isThere) {

@@ -2,14 +2,16 @@
 
 import { get } from "./asking.js";
 import { styleOf } from "./colours.js";
-import { columnsOf } from "./columns.js";
-import { choices, el, labelled, refill, select } from "./dom.js";
+import { columnsOf, textOf } from "./columns.js";
+import { breakable, choices, el, labelled, refill, select, textCell } from "./dom.js";
 import { details } from "./folders.js";
-import { number, stepName, words } from "./format.js";
+import { stepName, words } from "./format.js";
 import { groupOf, labelOf } from "./selection.js";
 import { change, state } from "./state.js";
 
 const ROWS = 8;
+/** Columns that name a run: they differ between any two. */
+const NAMES = ["run", "star", "arm", "id", "started", "folder"];
 
 export async function show(panel, list, isWanted) {
   const pair = pairOf(list);
@@ -53,11 +55,10 @@ function heads(pair) {
 }
 
 function results(pair) {
-  const columns = columnsOf(pair).filter((column) => !["run", "star", "arm"].includes(column.name));
-  const text = (column, run) => { const value = column.of(run); return column.number ? (column.text ?? number)(value, run) : (column.text ?? String)(value ?? "–"); };
+  const columns = columnsOf(pair).filter((column) => !NAMES.includes(column.name));
   return el("div", { class: "scroll" }, el("table", { class: "results beside" }, heads(pair), el("tbody", {}, ...columns.map((column) => {
-    const [left, right] = pair.map((run) => text(column, run));
-    return el("tr", { class: left === right ? "same" : "differs" }, el("th", { scope: "row" }, words(column.name)), el("td", {}, left), el("td", {}, right));
+    const [left, right] = pair.map((run) => textOf(column, run));
+    return el("tr", { class: left === right ? "same" : "differs" }, el("th", { scope: "row" }, ...breakable(words(column.name))), el("td", {}, left), el("td", {}, right));
   }))));
 }
 
@@ -68,7 +69,7 @@ function config(pair, configs) {
     el("p", { class: "note" }, differing.length ? `${differing.length} of ${names.length} fields differ.` : `All ${names.length} fields are the same.`),
     shown.length ? el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "diff beside" }, heads(pair), el("tbody", {}, ...shown.map((name) => {
       const isSame = configs[0][name] === configs[1][name];
-      return el("tr", { class: isSame ? "same" : "differs" }, el("th", { scope: "row" }, name), ...configs.map((own) => el("td", { class: isSame ? "usual" : null }, own[name] ?? "–")));
+      return el("tr", { class: isSame ? "same" : "differs" }, el("th", { scope: "row" }, ...breakable(name)), ...configs.map((own) => el("td", { class: isSame ? "usual" : null }, ...breakable(own[name] ?? "–"))));
     })))) : "");
 }
 
@@ -77,10 +78,13 @@ function maps(folders) {
   const last = folders.map(({ pictures }) => new Map(Object.entries(pictures).sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true })).flatMap(([step, names]) => names.map((name) => [name, step]))));
   const names = [...new Set(last.flatMap((own) => [...own.keys()]))].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
   if (!names.length) return el("p", { class: "note" }, "Neither run holds pictures.");
-  return el("div", { class: "two" }, ...names.flatMap((name) => folders.map(({ run, words }, side) => {
-    const step = last[side].get(name);
-    const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${words[name]}, ${stepName(step)}` : `no ${name}`));
-    return el("figure", {}, caption, step ? el("img", { loading: "lazy", src: `/picture?${new URLSearchParams({ run: run.key, step, name })}`, alt: `${name} of ${run.name}` }) : null);
+  const layers = Object.assign({}, ...folders.map((one) => one.words));
+  return el("div", { class: "two" }, ...names.flatMap((name) => folders.map(({ run }, side) => {
+    const step = last[side].get(name), layer = layers[name];
+    const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${layer}, ${stepName(step)}` : `no map of ${layer}`));
+    if (!step) return el("figure", {}, caption);
+    const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
+    return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { loading: "lazy", src: address, alt: `${layer} of ${run.name}` })));
   })));
 }
 
@@ -92,9 +96,9 @@ async function lastTable({ run, tables }) {
 }
 
 function table({ label, step, content }) {
-  const heading = el("h3", {}, label, el("small", {}, step ? ` ${stepName(step)}` : " no samples"));
+  const heading = el("h3", {}, label, el("small", {}, step ? `${stepName(step)}` : "no samples"));
   if (!content) return el("div", { class: "sample" }, heading);
   return el("div", { class: "sample" }, heading, el("div", { class: "scroll", tabindex: "0" }, el("table", {},
     el("thead", {}, el("tr", {}, ...content.columns.map((column) => el("th", {}, words(column))))),
-    el("tbody", {}, ...content.rows.slice(0, ROWS).map((row) => el("tr", {}, ...row.map((own) => el("td", {}, own))))))));
+    el("tbody", {}, ...content.rows.slice(0, ROWS).map((row) => el("tr", {}, ...row.map(textCell)))))));
 }

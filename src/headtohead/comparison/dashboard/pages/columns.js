@@ -1,6 +1,6 @@
 // The columns that a table of runs can have: what runs are, cost and achieved, and the fields of their configurations.
 
-import { bytes, duration, large, number, words } from "./format.js";
+import { bytes, duration, large, measured, number, time, words } from "./format.js";
 
 const STAGES = ["test", "validation"];
 const OWN = [
@@ -11,8 +11,8 @@ const OWN = [
   { name: "seed", of: (run) => run.seed, number: true },
   { name: "task", of: (run) => run.task || null },
   { name: "status", of: (run) => run.status, text: words },
-  { name: "result", of: (run) => run.value, number: true, text: (value, run) => (run.metric ? `${words(run.metric)} ${number(value)}` : "–") },
-  { name: "baseline", of: (run) => run.baseline, number: true },
+  { name: "result", of: (run) => run.value, number: true, text: (value, run) => (run.metric ? `${words(run.metric)} ${measured(value)}` : "–") },
+  { name: "chance", of: (run) => run.baseline, number: true, text: measured },
   { name: "parameters", of: (run) => run.costs.parameters, number: true, text: large },
   { name: "steps", of: (run) => run.progress.step, number: true },
   { name: "tokens", of: (run) => run.progress.tokens || null, number: true, text: large },
@@ -22,7 +22,7 @@ const OWN = [
   { name: "samples/s", of: (run) => run.costs.samples_per_second || null, number: true, text: large },
   { name: "peak memory", of: (run) => run.costs.peak_memory_bytes, number: true, text: bytes },
   { name: "study", of: (run) => run.study }, { name: "group", of: (run) => run.group }, { name: "id", of: (run) => run.id },
-  { name: "tags", of: (run) => run.tags.join(", ") || null }, { name: "started", of: (run) => run.started }, { name: "folder", of: (run) => run.key },
+  { name: "tags", of: (run) => run.tags.join(", ") || null }, { name: "started", of: (run) => run.started, text: time }, { name: "folder", of: (run) => run.key },
 ];
 /** Those that are shown only when somebody chooses them. */
 const QUIET = new Set(["task", "study", "group", "id", "tags", "started", "folder"]);
@@ -32,8 +32,15 @@ export function columnsOf(list) {
   const rank = (name) => { const stage = STAGES.indexOf(name.split("/")[0]); return stage < 0 ? STAGES.length : stage; };
   const results = [...new Set(list.flatMap((run) => Object.keys(run.results)))];
   results.sort((one, other) => rank(one) - rank(other) || one.localeCompare(other, "en", { numeric: true }));
-  const all = [...OWN, ...results.map((name) => ({ name, of: (run) => run.results[name], number: true }))];
+  const all = [...OWN, ...results.map((name) => ({ name, of: (run) => run.results[name], number: true, text: measured }))];
   return all.filter((column) => list.some((run) => (column.of(run) ?? null) !== null));
+}
+
+/** What a cell of the column says of a run. */
+export function textOf(column, run) {
+  const value = column.of(run);
+  if (column.number) return (column.text ?? number)(value, run);
+  return (value ?? null) === null ? "–" : (column.text ?? String)(value);
 }
 
 export const usualColumns = (columns) => columns.filter((column) => !QUIET.has(column.name)).map((column) => column.name);

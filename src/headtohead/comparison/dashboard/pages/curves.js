@@ -12,7 +12,7 @@ import { bring, series } from "./series.js";
 import { change, joined, listed, state } from "./state.js";
 
 const AXES = { step: "steps", tokens: "tokens", flops: "training FLOPs", seconds: "seconds of training" };
-const SHOWN = [["both", "runs, mean and interval"], ["mean", "mean and interval"], ["runs", "runs"]];
+const SHOWN = [["both", "runs and mean"], ["mean", "mean"], ["runs", "runs"]];
 const COUNTED = ["running", "finished"];
 const MOST_POINTS = 60000;
 const MOST_OF_A_LINE = 800;
@@ -50,13 +50,14 @@ function controls(names, chosen) {
     type: "button", "aria-pressed": String(state[`log${axis}`] === "1"), title: `logarithmic ${axis} axis`,
     onclick: () => change({ [`log${axis}`]: state[`log${axis}`] === "1" ? "" : "1" }),
   }, `log ${axis}`);
-  const smooth = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: state.smooth, oninput: () => change({ smooth: smooth.value }) });
+  const weight = el("output", {}, state.smooth);
+  const smooth = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: state.smooth, oninput: () => { weight.textContent = smooth.value; change({ smooth: smooth.value }); } });
   const others = names.filter((name) => !chosen.includes(name));
   parts.bar.replaceChildren(
     labelled("add a chart", select([["", `${others.length} more metrics`], ...others], "", (value) => value && change({ charts: joined([...chosen, value]) }), { id: "add-chart" })),
     labelled("over", select(Object.entries(AXES), state.x, (value) => change({ x: value, from: "", to: "" }), { id: "axis" })),
     el("div", { class: "choices" }, log("x"), log("y")),
-    labelled("smoothing", smooth),
+    el("label", { class: "control" }, el("span", {}, "smoothing ", weight), smooth),
     choices(SHOWN, state.show, (value) => change({ show: value }), "what is drawn of each group"),
     isZoomed ? el("button", { type: "button", id: "whole", onclick: () => change({ from: "", to: "" }) }, "all steps again") : "",
     state.charts ? el("button", { type: "button", onclick: () => change({ charts: "", large: "" }) }, "usual charts") : "",

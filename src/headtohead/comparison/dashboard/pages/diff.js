@@ -1,6 +1,6 @@
 // What sets the configurations of the selected runs apart, side by side.
 
-import { el, refill } from "./dom.js";
+import { breakable, el, refill } from "./dom.js";
 import { get } from "./asking.js";
 import { labelOf } from "./selection.js";
 
@@ -32,9 +32,4 @@ function row(field, texts) {
   const most = Math.max(...counts.values());
   const usual = most > 1 ? texts.find((text) => counts.get(text) === most) : null;
   return el("tr", {}, el("th", { scope: "row" }, field), ...texts.map((text) => el("td", { class: text === usual ? "usual" : null }, ...breakable(text))));
-}
-
-/** Lines break between the parts of a name first. */
-function breakable(text) {
-  return text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]);
 }

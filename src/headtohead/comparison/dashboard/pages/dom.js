@@ -33,6 +33,12 @@ export function shortened(text, tail = 14) {
   return el("span", { class: "shortened", title: text }, el("span", {}, text.slice(0, at)), el("span", {}, text.slice(at)));
 }
 
+/** Lines break between the parts of a name first. */
+export const breakable = (text) => text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]);
+
+/** The cell of a table of texts: a text without a letter is said to be one. */
+export const textCell = (text) => el("td", { class: text === "" ? "note" : null }, text === "" ? "(empty)" : text);
+
 /** Only a real address of the web becomes a link. */
 export function link(address, text) {
   return /^https?:\/\//i.test(address) ? el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, text) : el("span", {}, address);

@@ -10,6 +10,12 @@ export function number(value) {
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
+/** A measured number with all of its four digits, so that a column of them is even. */
+export function measured(value) {
+  const text = number(value);
+  return typeof value === "number" && !Number.isInteger(value) && !text.includes("e") ? value.toPrecision(4) : text;
+}
+
 export function large(value) {
   if (typeof value !== "number") return number(value);
   const step = STEPS.find(([size]) => Math.abs(value) >= size);
@@ -23,9 +29,12 @@ export function bytes(value) {
 export function duration(seconds) {
   if (typeof seconds !== "number") return "–";
   if (seconds < 90) return `${seconds < 10 ? Number(seconds.toPrecision(2)) : Math.round(seconds)} s`;
+  if (seconds < 600) return `${(seconds / 60).toFixed(1)} min`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return `${(seconds / 3600).toFixed(1)} h`;
 }
+
+export const time = (text) => (text ? new Date(text).toLocaleString() : null);
 
 export const words = (text) => String(text ?? "").replaceAll("_", " ");
 

@@ -3,7 +3,7 @@
 import { get } from "./asking.js";
 import { styleOf } from "./colours.js";
 import { byId, el, shortened } from "./dom.js";
-import { duration, number, words } from "./format.js";
+import { duration, measured, number, words } from "./format.js";
 import { save } from "./marks.js";
 import { keysOf, page, runs, showMore } from "./runs.js";
 import { groupOf, isSelected, SORTS, toggle } from "./selection.js";
@@ -29,6 +29,7 @@ export function setUp(again) {
   byId("list").addEventListener("keydown", press);
   new IntersectionObserver(([seen]) => { if (seen.isIntersecting) grow(); }, { rootMargin: "200px" }).observe(more);
   if (matchMedia("(max-width: 760px)").matches) byId("drawer").open = false;
+  showChoices();
 }
 
 let growing = false;
@@ -46,12 +47,16 @@ export function show() {
     matching === total ? "" : `${matching} match${matching === 1 ? "es" : ""}`,
     drawn.length < count ? `${drawn.length} of the ${count} selected are drawn, evenly from each group` : "",
   ].filter(Boolean).join("; ");
+  showChoices();
+  fill();
+}
+
+function showChoices() {
   for (const [id, value] of [["filter", state.q], ["group", state.group], ["sort", state.sort]]) {
     if (document.activeElement !== byId(id)) byId(id).value = value;
   }
   byId("all").checked = chosen().all;
   byId("stars").checked = state.stars === "1";
-  fill();
 }
 
 /** The names to group by: they are requested when somebody is about to choose one. */
@@ -123,14 +128,15 @@ function row(run, isChosen) {
 function standing(run) {
   const { step, seconds } = run.progress, to = run.max_steps;
   if (run.status === "finished") return `finished · ${number(step)} steps`;
-  const left = run.status === "running" && to && step ? ` · ${duration((seconds / step) * (to - step))} left` : "";
-  return `${words(run.status)} · step ${number(step)}${to ? ` of ${to}` : ""}${left}`;
+  const at = `step ${number(step)}${to ? ` of ${number(to)}` : ""}`;
+  if (run.status === "running" && to && step) return `${at} · ${step < to ? `${duration((seconds / step) * (to - step))} left` : "evaluating"}`; // the green bar says that it runs
+  return `${words(run.status)} · ${at}`;
 }
 
 function headline(run) {
-  if (run.value !== null) return `${words(run.metric)} ${number(run.value)}`;
+  if (run.value !== null) return `${words(run.metric)} ${measured(run.value)}`;
   const name = [`validation/${run.selected_by}`, "train/loss"].find((metric) => run.latest[metric] !== undefined);
-  return name ? `${name} ${number(run.latest[name])}` : "";
+  return name ? `${name} ${measured(run.latest[name])}` : "";
 }
 
 function pick(key, { add, range }) {

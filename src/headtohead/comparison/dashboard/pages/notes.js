@@ -3,7 +3,7 @@
 import { save, star } from "./marks.js";
 import { el, link, refill } from "./dom.js";
 import { details } from "./folders.js";
-import { words } from "./format.js";
+import { time, words } from "./format.js";
 import { labelOf } from "./selection.js";
 
 const MOST = 24;
@@ -27,7 +27,7 @@ function card(info) {
     ...Object.entries(info.cannot ?? {}).map(([stage, reason]) => [`cannot measure ${words(stage)}`, reason]),
     ["W&B", info.wandb ? link(info.wandb, info.wandb) : null],
     ["folder", el("code", {}, info.folder ?? run.key)],
-    ["again", el("code", {}, `h2h evaluate ${info.folder ?? run.key}`)],
+    ["evaluate it again", el("code", {}, `h2h evaluate ${info.folder ?? run.key}`)],
   ].filter(([, value]) => value);
   const note = el("textarea", { rows: 2, maxlength: 4000, placeholder: "a note of your own", "aria-label": `note on ${labelOf(run)}`, onchange: () => save(run, { note: note.value }) }, run.note);
   return el("article", { class: "card", "data-status": run.status },
@@ -36,5 +36,3 @@ function card(info) {
     run.reason ? el("p", { class: "reason" }, run.reason) : null,
     el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
 }
-
-function time(text) { return text ? new Date(text).toLocaleString() : null; }

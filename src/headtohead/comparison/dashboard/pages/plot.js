@@ -7,6 +7,7 @@ import { extent, padded, scale } from "./scales.js";
 const SVG = "http://www.w3.org/2000/svg";
 const EDGE = { left: 54, right: 10, top: 8, bottom: 34 };
 const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+const ROOM = 4; // of a point on the frame, on either side
 const MOST_READ = 10;
 
 function svg(tag, attributes = {}, ...children) {
@@ -87,7 +88,7 @@ function drawInto(node, tip, view) {
   const clip = `clip${Math.random().toString(36).slice(2)}`;
   const label = (attributes, text) => svg("text", { fill: "var(--muted)", "font-size": 11, ...attributes }, text);
   node.replaceChildren(svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": view.name, "font-family": "var(--sans)" },
-    svg("clipPath", { id: clip }, svg("rect", box)),
+    svg("clipPath", { id: clip }, svg("rect", { ...box, x: box.x - ROOM, width: box.width + 2 * ROOM })),
     ...up.ticks.flatMap((tick) => [
       svg("line", { x1: box.x, x2: box.x + box.width, y1: up.at(tick), y2: up.at(tick), stroke: "var(--grid)" }),
       label({ x: box.x - 6, y: up.at(tick) + 4, "text-anchor": "end" }, number(tick)),

@@ -1,11 +1,11 @@
 // Results and costs of the selected runs in one table: columns of one's choice, sorted by any of them, saved as CSV.
 
 import { get } from "./asking.js";
-import { columnsOf, fieldColumn, sorted, usualColumns } from "./columns.js";
+import { columnsOf, fieldColumn, sorted, textOf, usualColumns } from "./columns.js";
 import { styleOf } from "./colours.js";
 import { el, refill, shortened } from "./dom.js";
 import { csvOf, save } from "./download.js";
-import { number, words } from "./format.js";
+import { words } from "./format.js";
 import { groupOf } from "./selection.js";
 import { change, joined, listed, state } from "./state.js";
 
@@ -26,7 +26,7 @@ export async function show(panel, list, isWanted) {
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
       el("thead", {}, el("tr", {}, ...columns.map(head))),
       el("tbody", {}, ...rows.map((run) => el("tr", {}, ...columns.map((column) => cell(column, run))))))),
-    el("p", { class: "note" }, "Result: on the test, else on validation. Baseline: the score of a model that learned nothing. Speed and memory of different machines do not compare."),
+    el("p", { class: "note" }, "Result: on the test, else on validation. Chance: the score of a model that learned nothing. Speed and memory of different machines do not compare."),
   ]);
 }
 
@@ -76,6 +76,6 @@ function cell(column, run) {
     const swatch = el("i");
     swatch.style.background = styleOf(groupOf(run))?.colour ?? "";
     node.append(swatch, shortened(String(value)));
-  } else node.append(column.number ? (column.text ?? number)(value, run) : (column.text ?? String)(value ?? "–"));
+  } else node.append(textOf(column, run));
   return node;
 }

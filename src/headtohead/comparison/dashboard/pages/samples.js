@@ -1,7 +1,7 @@
 // Tables that runs wrote: samples read and answered, matrices of confusion.
 
 import { get } from "./asking.js";
-import { el, refill } from "./dom.js";
+import { el, refill, textCell } from "./dom.js";
 import { details, steps, upTo } from "./folders.js";
 import { stepName, words } from "./format.js";
 import { labelOf } from "./selection.js";
@@ -35,6 +35,6 @@ function table(data) {
   return el("div", { class: "sample" }, heading,
     el("div", { class: "scroll", tabindex: "0" }, el("table", {},
       el("thead", {}, el("tr", {}, ...data.columns.map((column) => el("th", {}, words(column))))),
-      el("tbody", {}, ...data.rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", {}, cell))))))),
+      el("tbody", {}, ...data.rows.map((row) => el("tr", {}, ...row.map(textCell)))))),
     data.more ? el("p", { class: "note" }, `The first ${data.rows.length} rows.`) : null);
 }

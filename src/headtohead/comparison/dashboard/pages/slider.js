@@ -13,7 +13,7 @@ export function stepControls(names, name, steps, step, key, words = {}) {
     onchange: () => change({ step: Number(range.value) === steps.length - 1 ? "" : steps[range.value] }),
   });
   return el("div", { class: "controls" },
-    labelled("of", select(names.map((one) => [one, words[one] ?? one]), name, (value) => change({ [key]: value }))),
+    labelled(key, select(names.map((one) => [one, words[one] ?? one]), name, (value) => change({ [key]: value }))),
     el("label", { class: "control" }, el("span", {}, "up to ", readout), range),
   );
 }

@@ -43,7 +43,7 @@ function card(study, isOpen) {
     ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.answer), ` ${verdict.sentence}`)),
     ...(study.remarks ?? []).map((remark) => el("p", { class: "note" }, remark)),
     el("div", { class: "controls" },
-      el("button", { type: "button", onclick: runs }, "its runs"),
+      el("button", { type: "button", onclick: runs }, "show its runs"),
       study.report ? el("button", { type: "button", "aria-pressed": String(isOpen), onclick: () => change({ study: isOpen ? "" : study.name }) }, "report") : null,
       study.report ? el("a", { href: address(study), target: "_blank", rel: "noopener" }, "report in a tab of its own") : null));
 }

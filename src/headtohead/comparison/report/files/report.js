@@ -252,6 +252,23 @@ document.getElementById("appendix").addEventListener("click", () => {
   print();
 });
 
+/** The largest scale at which an appendix fits on its pages; the smaller it is, the longer are its lines. */
+function appendixScale() {
+  const main = document.querySelector("main");
+  const fits = (scale) => {
+    root.style.setProperty("--scale", scale);
+    return main.scrollHeight * scale <= TWO_PAGES;
+  };
+  let [low, high] = [0.4, 1];
+  if (fits(high)) return high;
+  for (let step = 0; step < 6; step += 1) {
+    const middle = (low + high) / 2;
+    if (fits(middle)) low = middle; else high = middle;
+  }
+  fits(low);
+  return low;
+}
+
 let before = null;  // a browser may announce one printing twice
 addEventListener("beforeprint", () => {
   if (before) return;
@@ -261,14 +278,17 @@ addEventListener("beforeprint", () => {
   for (const one of folded) one.open = true;
   root.dataset.theme = "light";
   drawAll(PRINTED, isAppendix ? APPENDIX_HEIGHT : undefined);
-  if (isAppendix) root.style.setProperty("--fit", Math.min(1, TWO_PAGES / document.querySelector("main").scrollHeight));
+  if (!isAppendix) return;
+  const scale = appendixScale();
+  root.style.setProperty("--fit", scale);
+  drawAll(PRINTED / scale, APPENDIX_HEIGHT);
 });
 addEventListener("afterprint", () => {
   if (!before) return;
   const { folded } = before;
   before = null;
   delete root.dataset.print;
-  root.style.removeProperty("--fit");
+  for (const name of ["--fit", "--scale"]) root.style.removeProperty(name);
   for (const one of folded) one.open = false;
   theme.apply();
 });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.section_parts import Cell, Code, Column, ReportTable, Section
@@ -37,7 +37,7 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
     where, shared = record.environment, record.comparability
     device = {key: value for key, value in where.device.items() if value not in (None, "", {})}
     facts = {
-        "device": ", ".join(f"{key} {value}" for key, value in device.items()),
+        "device": ", ".join(f"{key} {_kernels(value) if key == 'kernels' else value}" for key, value in device.items()),
         "precision": shared.precision or "",
         "git commit": _commit(where.git_commit, where.git_dirty),
         "git commit of headtohead": _commit(where.package_commit, where.package_dirty),
@@ -55,6 +55,12 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
         "loss normalisation": shared.loss_normalisation or "",
     }
     yield from ((name, value) for name, value in facts.items() if value)
+
+
+def _kernels(kernels: Mapping[str, str]) -> str:
+    """Return each kernel with the number of layers that it computes."""
+    counted = Counter(kernels.values())
+    return ", ".join(f"{kernel} ({times} layer{'' if times == 1 else 's'})" for kernel, times in counted.items())
 
 
 def _commit(commit: str | None, dirty: bool | None) -> str:
