@@ -99,7 +99,8 @@ def slopes(provided: argparse.Namespace) -> Answer:
     del provided
     import math
 
-    from headtohead.components.component import CostQuery, Mixer
+    from headtohead.components.component import Mixer
+    from headtohead.components.costs import CostQuery
     from headtohead.components.mixers.attention.sliding_window import SlidingWindow
     from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
     from headtohead.components.mixers.linear.linear_attention import LinearAttention

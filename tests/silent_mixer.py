@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 
 
 class RunningMean(Mixer):

@@ -16,7 +16,7 @@ from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.architectures.ledger import Totals, ledger
 from headtohead.architectures.operation_counter import Counts, counting, saved_bytes
 from headtohead.components.feedforwards import DenseFeedForward
-from headtohead.components.mixers.attention import softmax_attention
+from headtohead.components.mixers.attention import fused_attention
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.absolute import Learned
@@ -123,7 +123,7 @@ def test_declared_products_equal_counted_ones(name: str, batch_size: int) -> Non
 def test_heads_that_share_keys_are_counted_alike_whatever_the_fused_kernel_of_this_torch_takes(
     takes_groups: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(softmax_attention, "CPU_TAKES_GROUPS", takes_groups and softmax_attention.CPU_TAKES_GROUPS)
+    monkeypatch.setattr(fused_attention, "CPU_TAKES_GROUPS", takes_groups and fused_attention.CPU_TAKES_GROUPS)
     model = small_model("decoder_only", mixer=grouped)
     forward, training, num_bytes = counted(model, 1)
     totals = declared(model)

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from contracts.choices import factory, names
 from headtohead.architectures.operation_counter import counting, saved_bytes
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, in_few_shapes, inner_width
 from small_models import redraw
 

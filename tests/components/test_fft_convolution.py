@@ -10,7 +10,7 @@ from torch import Tensor
 
 from contracts.choices import factory
 from headtohead.architectures.operation_counter import counting
-from headtohead.components.component import CostQuery
+from headtohead.components.costs import CostQuery
 from headtohead.components.sequence_ops.fft_convolution import convolved, transform_flops
 
 

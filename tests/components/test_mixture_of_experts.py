@@ -10,7 +10,8 @@ from torch import Tensor
 
 import headtohead as h2h
 from headtohead.architectures.operation_counter import counting, saved_bytes
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 from headtohead.components.shared_experts import BiasedRouting, SharedExperts
 

@@ -16,7 +16,8 @@ from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
 from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.initialisations import gpt2, t5, xavier
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.norms import DynamicTanh, LayerNorm

@@ -9,7 +9,8 @@ from torch import nn
 from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import recompute
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm, RmsNorm, RmsScale
 
 

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from contracts.choices import factory, slow_twin
 from headtohead.architectures.operation_counter import counting, saved_bytes
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.feedforwards import RwkvChannelMix
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize

@@ -8,7 +8,8 @@ from torch import Tensor
 from transformers.models.deepseek_v3 import modeling_deepseek_v3
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.shared_experts import BiasedRouting, SharedExperts
 from headtohead.errors import UsageError
 from parity.parity import exactly

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from from_fields import from_fields
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, CostQuery, Mixer
+from headtohead.components.component import Context, Mixer
+from headtohead.components.costs import CostQuery
 from headtohead.components.mixers.attention.bigbird import BigBird, adjacent
 from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer

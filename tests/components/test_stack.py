@@ -17,7 +17,8 @@ from contracts.choices import factory
 from from_fields import from_fields
 from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention

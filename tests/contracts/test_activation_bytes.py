@@ -13,8 +13,8 @@ from contracts.choices import agree, can_look, factory, kind_of, names
 from contracts.test_mixer_laws import MIXERS, label
 from contracts.test_stack_laws import FOR_IMAGES, in_layers
 from headtohead.architectures.architecture import InputSize
-from headtohead.components.component import CostQuery
-from headtohead.components.mixers.attention import softmax_attention
+from headtohead.components.costs import CostQuery
+from headtohead.components.mixers.attention import fused_attention
 from headtohead.components.mixers.recurrent.torch_recurrence import workspace_bytes
 from headtohead.components.positions.relative import T5Bias
 from headtohead.components.stack import Stack
@@ -67,7 +67,7 @@ def test_every_position_declares_every_byte_over_one_layer_and_three(name: str, 
 def test_heads_that_share_keys_keep_copies_of_them_where_no_fused_kernel_takes_groups(
     position: str, takes_groups: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(softmax_attention, "CPU_TAKES_GROUPS", takes_groups and softmax_attention.CPU_TAKES_GROUPS)
+    monkeypatch.setattr(fused_attention, "CPU_TAKES_GROUPS", takes_groups and fused_attention.CPU_TAKES_GROUPS)
     mixer = factory("mixer", "softmax_attention", num_kv_heads=2)
     for causal in (True, False):
         hold(2 * [mixer], factory("position", position), causal=causal, length=11)

@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, State
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, attend, merge_heads
+from headtohead.components.component import Context, State
+from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.mixers.attention.fused_attention import attend
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention
 from headtohead.diagnostics.laws import Law, LawBroken, LawSubject, alone, cost_laws, equivalence_laws, masking_laws
 from order_laws import order_is_seen, permutation_equivariance

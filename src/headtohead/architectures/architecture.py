@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Component, CostQuery, Costs
+from headtohead.components.component import Component
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.errors import UsageError
 
 

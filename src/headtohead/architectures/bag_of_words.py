@@ -14,7 +14,7 @@ from torch import Tensor
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize, required
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.heads import make_head
-from headtohead.components.component import Costs
+from headtohead.components.costs import Costs
 from headtohead.components.norms import NoNorm
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, Positive, Rows, Vocabulary

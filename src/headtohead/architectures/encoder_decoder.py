@@ -17,14 +17,13 @@ from headtohead.architectures.token_stack import TokenFields
 from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
 from headtohead.components.component import (
     Context,
-    CostQuery,
-    Costs,
     CrossFactory,
     CrossMixer,
     Initialisation,
     MixerFactory,
     PositionFactory,
 )
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.ranges import Depth, Length

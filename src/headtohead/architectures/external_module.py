@@ -18,7 +18,7 @@ from headtohead.architectures.decoder import DecodingModel, DecodingState, left_
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.heads import GivenLogits
 from headtohead.architectures.operation_counter import counting, saved_bytes
-from headtohead.components.component import Costs
+from headtohead.components.costs import Costs
 from headtohead.errors import UsageError
 from headtohead.ranges import Length, Vocabulary
 

@@ -23,7 +23,7 @@ from headtohead.architectures.vocabulary_heads import (
     MultiTokenLanguageModel,
 )
 from headtohead.components.block_parts import Norm
-from headtohead.components.component import CostQuery, Costs
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.errors import UsageError

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Architecture, CostRow, Head, InputSize, check_image_shape
 from headtohead.architectures.heads import ClassHeadFields
 from headtohead.components.block_parts import NormFactory
-from headtohead.components.component import CostQuery, Costs, Grid, Initialisation
+from headtohead.components.component import Grid, Initialisation
 from headtohead.components.convolutions import (
     ConvolutionLayer,
     ImageConvolution,
@@ -22,6 +22,7 @@ from headtohead.components.convolutions import (
     ResidualConvolutions,
     stages,
 )
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.stack_parts import check_sizes
 from headtohead.errors import UsageError

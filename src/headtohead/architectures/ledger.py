@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize
-from headtohead.components.component import CostQuery, Costs, CrossMixer, Mixer
+from headtohead.components.component import CrossMixer, Mixer
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError

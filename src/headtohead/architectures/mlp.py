@@ -19,7 +19,8 @@ from headtohead.architectures.architecture import (
     required,
 )
 from headtohead.architectures.heads import ClassHeadFields
-from headtohead.components.component import Costs, Initialisation
+from headtohead.components.component import Initialisation
+from headtohead.components.costs import Costs
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.feedforwards import Activation, DenseLayer
 from headtohead.components.norms import NoNorm

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.ledger import stack_rows
-from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.components.stack import Stack

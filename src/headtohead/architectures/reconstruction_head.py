@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import pool
 from headtohead.components.block_parts import Norm
-from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.components.positions.absolute import waves
 from headtohead.errors import UsageError

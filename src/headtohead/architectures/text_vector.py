@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import known_pooling, make_pooler, pool
-from headtohead.components.component import CostQuery, Costs
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import linear_costs
 
 

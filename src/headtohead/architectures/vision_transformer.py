@@ -14,7 +14,8 @@ from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.heads import make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.pixel_decoder import PixelDecoder, PixelDecoderFields
-from headtohead.components.component import Context, Costs, Initialisation
+from headtohead.components.component import Context, Initialisation
+from headtohead.components.costs import Costs
 from headtohead.components.embeddings import ClassToken, PatchEmbedding
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import known_pooling, pool
 from headtohead.components.block_parts import Norm
-from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
 from headtohead.components.linear_maps import Readout, ReadoutLinear, linear_costs, logits_of
 from headtohead.components.soft_cap import soft_capped

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import Norm
-from headtohead.components.component import Context, CostQuery, Costs, State
+from headtohead.components.component import Context, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Width
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from headtohead.components.block_parts import FeedForward, ResidualScheme, Sublayer
 from headtohead.components.checkpointing import recompute
-from headtohead.components.component import Component, Context, CostQuery, Costs, CrossMixer, Mixer, State
+from headtohead.components.component import Component, Context, CrossMixer, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
 
 

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.component import Component, Context, CostQuery, Costs, State
+from headtohead.components.component import Component, Context, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.errors import UsageError
 
 

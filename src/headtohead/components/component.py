@@ -16,65 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class CostQuery:
-    """The circumstances of a cost: one sequence of `length` tokens, attending to `memory_length` others."""
-
-    length: int
-    memory_length: int = 0
-    bytes_per_element: int = 4
-    causal: bool = False
-    """Whether a token knows of those before it alone; set by the stack."""
-    device: str = "cpu"
-    """The type of the device that computes, since kernels differ in what they keep."""
-    biased_heads: int = 0
-    """The number of heads that the position encoding biases; set by the stack, with the encoding."""
-    encoding: Position | None = None
-
-    @property
-    def explicit_attention(self) -> bool:
-        """Return whether attention makes its weights: of a bias that learns a CPU's fused kernel has no gradient."""
-        return self.device == "cpu" and self.encoding is not None and self.encoding.bias_learns
-
-    @property
-    def bytes_per_biased_pair(self) -> int:
-        """Return what a fused kernel saves of the biases of one pair; explicit attention saves its weights instead."""
-        return 0 if self.explicit_attention else self.biased_heads * self.bytes_per_element
-
-    def bytes_of_bias(self, num_queries: int, num_pairs: int) -> int:
-        """Return what autograd saves to compute the biases."""
-        return 0 if self.encoding is None else self.encoding.bytes_of_bias(self, num_queries, num_pairs)
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The costs of one component for one sequence; one multiply-add is two FLOPs. Costs add up.
-
-    `forward_flops` and `training_flops` hold matrix products and convolutions only, causal-exact; elementwise work is
-    counted, not declared. `training_flops` is forward plus backward, without recomputation. `activation_bytes` is what
-    autograd saves for the backward pass of one sequence. `state_elements` is what decoding must carry after `length`
-    tokens.
-    """
-
-    parameters: int = 0
-    active_parameters: int = 0
-    forward_flops: int = 0
-    training_flops: int = 0
-    state_elements: int = 0
-    activation_bytes: int = 0
-
-    @classmethod
-    def of(
-        cls, module: nn.Module, *, forward_flops: int = 0, state_elements: int = 0, activation_bytes: int = 0
-    ) -> Costs:
-        """Return the costs of a trained module: all its parameters are active, and the backward pass costs twice the
-        forward."""
-        parameters = sum(parameter.numel() for parameter in module.parameters())
-        return cls(parameters, parameters, forward_flops, 3 * forward_flops, state_elements, activation_bytes)
-
-    def __add__(self, other: Costs) -> Costs:
-        return Costs(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+from headtohead.components.costs import CostQuery, Costs
 
 
 @dataclass(frozen=True)

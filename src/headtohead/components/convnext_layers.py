@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import Branch, Norm, NormFactory
-from headtohead.components.component import Context, CostQuery, Costs, Grid
+from headtohead.components.component import Context, Grid
 from headtohead.components.convolutions import ImageLayer, check_kernel
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.errors import UsageError

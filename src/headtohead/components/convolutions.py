@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import NormFactory
-from headtohead.components.component import Component, Context, CostQuery, Costs, Grid
+from headtohead.components.component import Component, Context, Grid
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import KEEPS_OWN_OUTPUT, Activation, activation_of
 from headtohead.errors import UsageError
 

@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.component import Component, CostQuery, Costs
+from headtohead.components.component import Component
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import InputLinear
 from headtohead.errors import UsageError
 

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import FeedForward
-from headtohead.components.component import Component, Context, CostQuery, Costs, State, TensorParallelPlan
+from headtohead.components.component import Component, Context, State, TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import InputLinear, ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery, Costs
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.processor import reads_one_row_slowly
 
 _FEW_OUTPUTS, _MANY_OUTPUTS, _BLOCK = 2, 4096, 256

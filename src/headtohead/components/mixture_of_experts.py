@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import FeedForward
 from headtohead.components.checkpointing import is_recomputing
-from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.training_hooks import Balance, HasAuxiliaryLoss, OneDevice

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import is_recomputing
-from headtohead.components.component import Component, Context, CostQuery, Costs
+from headtohead.components.component import Component, Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Probability
 

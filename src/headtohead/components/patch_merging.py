@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import NormFactory
-from headtohead.components.component import Component, Context, CostQuery, Costs, Grid
+from headtohead.components.component import Component, Context, Grid
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import linear_costs
 from headtohead.errors import UsageError
 

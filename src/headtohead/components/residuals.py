@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import Branch, Branches, Norm, NormFactory, ResidualScheme, Sublayer
-from headtohead.components.component import Context, CostQuery, Costs, State
+from headtohead.components.component import Context, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.norms import NoNorm
 from headtohead.ranges import Real
 

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.checkpointing import is_recomputing
-from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.mixture_of_experts import Demand, ExpertRoutes, MixtureOfExperts, Routing
 from headtohead.components.precision import at_least_float32, without_autocast

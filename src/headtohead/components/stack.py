@@ -15,18 +15,8 @@ from torch import Tensor, nn
 from headtohead.components.block import Block, BlockState
 from headtohead.components.block_parts import Branches, Norm
 from headtohead.components.checkpointing import Checkpointing, recompute
-from headtohead.components.component import (
-    Component,
-    Context,
-    CostQuery,
-    Costs,
-    CrossFactory,
-    Grid,
-    Mixer,
-    MixerFactory,
-    Position,
-    State,
-)
+from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, MixerFactory, Position, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.mixers.bidirectional import bidirectional_mixer
 from headtohead.components.mixers.local_then_mixer import with_local_first

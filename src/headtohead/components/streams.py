@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import Branches, NormFactory, Sublayer
-from headtohead.components.component import CostQuery, Costs
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.residuals import NormedResidual
 from headtohead.ranges import Count, Real
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from headtohead.components.component import Costs
+from headtohead.components.costs import Costs
 from headtohead.diagnostics.inspection import Inspection, Shape, Stage
 
 _LAYER = re.compile(r"(?<=\.)\d+(?=\.|$)")

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.sequence_ops.ragged_rows import reordered, reversed_order
 from headtohead.errors import UsageError
 

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.component import CostQuery, Costs, Grid, Position
+from headtohead.components.component import Grid, Position
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.positions.absolute import waves
 from headtohead.components.positions.rotary import plain_frequencies, rotated_width, turn, turning_angles
 from headtohead.errors import UsageError

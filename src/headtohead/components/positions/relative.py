@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.component import CostQuery, Costs, Grid, Position
+from headtohead.components.component import Grid, Position
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.errors import UsageError
 from headtohead.ranges import Length, Positive, Width
 

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headtohead.components.component import CostQuery, Costs, Grid, Position
+from headtohead.components.component import Grid, Position
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
-from headtohead.components.component import Context, CostQuery, Mixer
+from headtohead.components.component import Context, Mixer
+from headtohead.components.costs import CostQuery
 from headtohead.components.stack import Stack
 from headtohead.diagnostics.laws.law_subject import LawBroken, LawSubject
 

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.block_parts import Branches, FeedForward, NormFactory, ResidualScheme, Sublayer
-from headtohead.components.component import Context, CostQuery, Costs, CrossFactory, MixerFactory, PositionFactory
+from headtohead.components.component import Context, CrossFactory, MixerFactory, PositionFactory
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.norms import BatchNorm, NoNorm
 from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.stack import Stack

@@ -14,9 +14,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
+from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.sliding_window import differ_by_row
-from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, apart, positions_of, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks
 from headtohead.errors import UsageError

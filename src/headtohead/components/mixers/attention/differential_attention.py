@@ -8,14 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, TensorParallelPlan
-from headtohead.components.mixers.attention.softmax_attention import (
-    AttentionHeads,
-    SoftmaxAttention,
-    attend,
-    merge_heads,
-    takes_groups,
-)
+from headtohead.components.component import Context, TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.mixers.attention.fused_attention import attend, takes_groups
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention, merge_heads
 from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive, Share

@@ -8,7 +8,8 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery, Costs, TensorParallelPlan
+from headtohead.components.component import TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 
 

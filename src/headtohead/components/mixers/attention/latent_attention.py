@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, State, TensorParallelPlan
+from headtohead.components.component import Context, State, TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,

@@ -14,11 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, State, TensorParallelPlan
+from headtohead.components.component import Context, State, TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
     SoftmaxAttention,
-    attend,
     merge_heads,
     split_heads,
 )

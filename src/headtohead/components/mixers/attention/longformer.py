@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, TensorParallelPlan
+from headtohead.components.component import Context, TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ScoreLinear
+from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.sliding_window import (
     differ_by_row,
     masked,
@@ -19,7 +21,7 @@ from headtohead.components.mixers.attention.sliding_window import (
     row_positions,
     window_pairs,
 )
-from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads, split_heads
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import (
     SparseAttention,
     apart,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery, Costs, TensorParallelPlan
+from headtohead.components.component import TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import Fused, SoftmaxAttention
 from headtohead.errors import UsageError

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, CostQuery, Costs, CrossMixer, State
+from headtohead.components.component import Context, CrossMixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.score_masks import as_bias

@@ -11,8 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs
-from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.mixers.attention.fused_attention import attend
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import (
     SparseAttention,
     apart,

@@ -9,13 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Grid, State
-from headtohead.components.mixers.attention.softmax_attention import (
-    AttentionHeads,
-    SoftmaxAttention,
-    attend,
-    merge_heads,
-)
+from headtohead.components.component import Context, Grid, State
+from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.mixers.attention.fused_attention import attend
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention, merge_heads
 from headtohead.errors import UsageError
 
 

@@ -10,8 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, TensorParallelPlan
-from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention, attend
+from headtohead.components.component import Context, TensorParallelPlan
+from headtohead.components.costs import CostQuery
+from headtohead.components.mixers.attention.fused_attention import attend
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 
 
 class SinkAttention(SoftmaxAttention):

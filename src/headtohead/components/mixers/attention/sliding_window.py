@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.component import Context, CostQuery, Costs
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks, attend_blocks, folded, near, unfolded

@@ -9,16 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, CrossMixer, State, TensorParallelPlan
+from headtohead.components.component import Context, CrossMixer, State, TensorParallelPlan
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.attention.softmax_attention import (
-    FUSED_ATTENTION,
-    attend,
-    equal_share,
-    merge_heads,
-    split_heads,
-    takes_groups,
-)
+from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
+from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.sequence_ops.score_masks import as_bias
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive, Width

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.component import PLAIN, Context, CostQuery
+from headtohead.components.component import PLAIN, Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.mixers.attention.sliding_window import required_window
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias

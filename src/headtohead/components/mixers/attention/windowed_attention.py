@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from headtohead.components.mixers.attention.softmax_attention import attend
+from headtohead.components.mixers.attention.fused_attention import attend
 
 
 @dataclass(frozen=True)

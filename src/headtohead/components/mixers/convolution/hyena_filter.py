@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.component import Component, CostQuery, Costs
+from headtohead.components.component import Component
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.errors import UsageError
 
 WINDOW_LEFT = 1e-2

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, device, dtype, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document
 from headtohead.errors import UsageError
 from headtohead.ranges import Multiple

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Component, Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Component, Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
 from headtohead.errors import UsageError
 from headtohead.ranges import Width

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.mixers.convolution.short_conv import LatestState
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
 

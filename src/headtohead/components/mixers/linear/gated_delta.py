@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery
+from headtohead.components.costs import CostQuery
 from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, through_fla
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, start_decays

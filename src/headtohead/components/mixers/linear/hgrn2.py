@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.component import CostQuery, Costs
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.component import Context, CostQuery
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
 from headtohead.components.mixers.attention.softmax_attention import equal_share
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
 from headtohead.components.sequence_ops.chunked_decay import padded_length

@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.recurrent.mamba import start_steps

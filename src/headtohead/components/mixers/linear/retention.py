@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, CostQuery, Costs, State
+from headtohead.components.component import Context, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import SIMPLE_GLA, Accelerated, FastKernel, FlaKernel, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads

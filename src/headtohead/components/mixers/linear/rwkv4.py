@@ -15,7 +15,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.precision import at_least_float32, without_autocast

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.attention_maps import HasAttentionMaps, implicit_decays, weighted_values
-from headtohead.components.component import Component, Context, CostQuery, Costs, State
+from headtohead.components.component import Component, Context, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import SELECTIVE_SCAN, Accelerated, FastKernel, MambaKernel
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution

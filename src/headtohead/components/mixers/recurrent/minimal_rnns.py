@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.component import CostQuery, Costs
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.recurrent.gated_recurrence import (
     GatedRecurrence,

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.component import Component, CostQuery, Costs
+from headtohead.components.component import Component
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.mixers.recurrent.gated_recurrence import (

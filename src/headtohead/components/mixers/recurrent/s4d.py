@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
-from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, Mixer, State
+from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.fft_convolution import convolved
