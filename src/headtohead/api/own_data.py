@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,18 +34,37 @@ def overrides_for(data: object) -> tuple[str, ...]:
     if isinstance(data, Sequence) and all(isinstance(word, str) for word in data):
         return tuple(data)
     if isinstance(data, tuple) and len(data) == 2:
-        first, labels = np.asarray(data[0]), np.asarray(data[1])
+        first, labels = _array(data[0]), _class_labels(_array(data[1]))
         if len(first) != len(labels):
             raise UsageError(f"data has {len(first)} rows and {len(labels)} labels: give one label for each row")
         return _of_images(first, labels) if first.ndim in (3, 4) else _of_tokens(first, labels)
     if _writer_of(data) is not None:
         return _of_table(data)
     if hasattr(data, "shape"):
-        return _of_tokens(np.asarray(data), None)
+        return _of_tokens(_array(data), None)
     raise UsageError(
         f"data is {type(data).__name__}: give a file's path, a pandas or polars frame, a datasets.Dataset, tensors "
         "(rows, labels), or overrides such as ['data=csv', 'data.path=reviews.csv']"
     )
+
+
+def _array(values: Any) -> np.ndarray:
+    """Return values as an array; of a tensor, wherever it lies and whatever its precision."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if values.is_floating_point() else values
+    return np.asarray(values)
+
+
+def _class_labels(labels: np.ndarray) -> np.ndarray:
+    """Return one class for each row; numbers with a point are classes where they are whole."""
+    if labels.ndim != 1:
+        raise UsageError(f"data has labels of shape {labels.shape}: give one class for each row")
+    if labels.dtype.kind != "f":
+        return labels
+    if not (np.isfinite(labels) & (labels == labels.round())).all():
+        raise UsageError("data has labels that are no whole numbers: give classes, or a frame with a column of scores")
+    return labels.astype(np.int64)
 
 
 def _writer_of(data: object) -> Callable[[str], object] | None:
@@ -80,7 +99,8 @@ def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
 
     pixels = _pixels(images)
     names = [str(name) for name in sorted(set(labels.tolist()))]
-    digest = hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest()[:_DIGITS]
+    content = repr((pixels.shape, labels.tolist())).encode() + pixels.tobytes()
+    digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
     folder = _folder() / f"images-{digest}"
     if not (folder / _IMAGES).is_file():
         folder.mkdir(exist_ok=True)
@@ -106,9 +126,19 @@ def _pixels(images: np.ndarray) -> np.ndarray:
         images = np.moveaxis(images, 1, -1)
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
-    if images.dtype.kind == "f":
-        images = (images.clip(0, 1) * _MOST_COLOURS).round()
-    result: np.ndarray = images.astype(np.uint8)
+    if (images.ndim == 4 and images.shape[-1] != 3) or images.shape[1] != images.shape[2] or not images.size:
+        raise UsageError(
+            f"data has images of shape {images.shape[1:]}: give square ones, of one channel or of three, and at least "
+            "one"
+        )
+    are_whole = images.dtype.kind in "iu"
+    brightest = _MOST_COLOURS if are_whole else 1.0
+    if not (images.min() >= 0 and images.max() <= brightest):  # nor is it where there are NaNs
+        raise UsageError(
+            f"data has images with numbers from {images.min():.4g} to {images.max():.4g}: give whole numbers from 0 to "
+            "255, or shares of full brightness from 0 to 1"
+        )
+    result: np.ndarray = (images if are_whole else (images * _MOST_COLOURS).round()).astype(np.uint8)
     return result
 
 
@@ -121,6 +151,8 @@ def _of_tokens(tokens: np.ndarray, labels: np.ndarray | None) -> tuple[str, ...]
             f"data is an array of {tokens.dtype} of shape {tokens.shape}: give token ids [rows, length], images "
             "[rows, height, width] with labels, or a frame"
         )
+    if not tokens.size:
+        raise UsageError(f"data has token ids of shape {tokens.shape}: give at least one row of at least one token")
     if tokens.min() < 0 or tokens.max() >= _MOST_TOKENS:
         raise UsageError(f"data has token ids from {tokens.min()} to {tokens.max()}: give 0 to {_MOST_TOKENS - 1}")
     columns: Mapping[str, list[object]] = {

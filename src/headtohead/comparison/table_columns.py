@@ -76,6 +76,8 @@ def guess(what: str, header: Sequence[str]) -> str | None:
 
 
 def _choices(what: str, header: Sequence[str]) -> str:
+    if not header:
+        return "it has no other column, so add one"
     probable = guess(what, header)
     hint = f"did you mean {probable}? " if probable else ""
     return f"{hint}its columns are {', '.join(header)}"

@@ -66,6 +66,11 @@ def test_a_column_that_is_missing_is_asked_for_with_a_guess(file: Path, columns:
         read(file, TABLE, columns)
 
 
+def test_a_table_without_another_column_asks_for_one(file: Path) -> None:
+    with pytest.raises(TableError, match="--seed COLUMN is needed: it has no other column, so add one"):
+        read(file, "arm,val_loss\na,2.1\nb,2.0\n", NamedColumns(metric="val_loss"))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
