@@ -55,24 +55,28 @@ def _api() -> Iterator[str]:
 
 
 def _definition(module: str, name: str) -> LocatedDefinition:
-    """Return what a name of a module stands for, also where a decorator was called: `runs = decorated(module.runs)`."""
+    """Return what a name of a module stands for."""
     located = find(module, name)
     assert located is not None, f"{module} does not define {name}"
-    match located.node:
-        case ast.Assign(value=ast.Call(args=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)])):
-            imported = parse(module)[owner].node
-            assert isinstance(imported, ast.ImportFrom)
-            return _definition(f"{imported.module}.{owner}", attribute)
     return located
 
 
 def _results(located: LocatedDefinition) -> Iterator[LocatedDefinition]:
     """Yield the classes of the API that a function's annotation says it returns."""
     annotation = getattr(located.node, "returns", None)
-    for node in ast.walk(annotation) if annotation is not None else ():
-        result = find(located.module, node.id) if isinstance(node, ast.Name) else None
+    if annotation is not None:
+        yield from _classes_in(annotation, located.module)
+
+
+def _classes_in(expression: ast.expr, module: str) -> Iterator[LocatedDefinition]:
+    """Yield the classes of the package that a type names, and those that it is a list of."""
+    for node in ast.walk(expression):
+        result = find(module, node.id) if isinstance(node, ast.Name) else None
         if result is not None and isinstance(result.node, ast.ClassDef) and result.module.startswith("headtohead."):
             yield result
+            for base in result.node.bases:
+                if isinstance(base, ast.Subscript):
+                    yield from _classes_in(base.slice, result.module)
 
 
 def _function(name: str, node: Function, mark: str) -> Iterator[str]:

@@ -37,7 +37,7 @@ _TOKEN = re.compile(r"(--[\w-]+)(?:/([\d.]+))?")
 
 def figure_of(results: ComparisonResults, section: str, options: Sequence[str]) -> Figure:
     """Return the figure of a section of the report as Plotly's own; `options` choose among its forms, in any order."""
-    from plotly.graph_objects import Figure
+    from headtohead.api.reported_figure import ReportedFigure
 
     shown = report_figures(results)
     if section not in shown:
@@ -51,7 +51,7 @@ def figure_of(results: ComparisonResults, section: str, options: Sequence[str]) 
     form = next(form for form in forms if set(options) <= set(form["options"]))
     filled = _resolved({"data": form["data"], "layout": form["layout"]}, plain["columns"])
     layout = {"template": "plotly_white", "margin": {"t": 30, "r": 20}, **filled["layout"]}
-    return Figure(data=filled["data"], layout=layout)
+    return ReportedFigure(data=filled["data"], layout=layout)
 
 
 def report_figures(results: ComparisonResults) -> dict[str, ReportFigure]:
@@ -77,7 +77,10 @@ def _first_figure(parts: Sequence[SectionPart]) -> ReportFigure | None:
 
 def _resolved(value: object, columns: Mapping[str, Sequence[Any]]) -> Any:
     if isinstance(value, Mapping):
-        return {name: _resolved(item, columns) for name, item in value.items()}
+        resolved = {name: _resolved(item, columns) for name, item in value.items()}
+        if "colorscale" in resolved:  # a page reads its ends as texts, Plotly in Python as numbers
+            resolved["colorscale"] = [[float(at), colour] for at, colour in resolved["colorscale"]]
+        return resolved
     if isinstance(value, list):
         return [_resolved(item, columns) for item in value]
     if not isinstance(value, str):

@@ -125,11 +125,11 @@ class ProbedAttention(Result, Attention):
 
     def plot(self, index: int = 0) -> Any:
         """Return a matplotlib figure of one layer's heads side by side; `index` counts the maps."""
-        from matplotlib.figure import Figure
+        from headtohead.api.drawn_figure import DrawnFigure
 
         pair = self.pairs[index].of_sample(0)
         weights, scale = pair.trained.weights[0], scale_of(pair.trained)
-        figure = Figure(figsize=(3.2 * len(weights), 3.4), layout="constrained")
+        figure = DrawnFigure(figsize=(3.2 * len(weights), 3.4), layout="constrained")
         panels = figure.subplots(1, len(weights), squeeze=False)[0]
         for head, (axes, own) in enumerate(zip(panels, weights, strict=True)):
             axes.imshow(own.float().cpu().numpy(), vmin=scale.low, vmax=scale.high)

@@ -45,9 +45,9 @@ class TrainedRun(Result, RunRecord):
 
     def plot(self, *names: str) -> Figure:
         """Return a figure of logged metrics over steps: `plot("train/loss", "validation/loss")`, the default."""
-        from matplotlib.figure import Figure
+        from headtohead.api.drawn_figure import DrawnFigure
 
-        figure = Figure(figsize=_INCHES, layout="constrained")
+        figure = DrawnFigure(figsize=_INCHES, layout="constrained")
         axes = figure.subplots()
         shown = names or tuple(name for name in ("train/loss", "validation/loss") if name in logged(self))
         for name in shown:

@@ -23,6 +23,9 @@ from headtohead.generation.decoding_strategy import DecodingStrategy
 class LoadedRun(FinishedRun):
     """A finished run with what can be asked of its model in one call."""
 
+    def __repr__(self) -> str:
+        return f"{self.record.one_line}\n{self.folder}: .generate(), .embed(), .attention(), .model, .data, .record"
+
     @cached_property
     def writer(self) -> TextGenerator:
         """Return a text generator with a model of its own on `device`."""

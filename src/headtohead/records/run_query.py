@@ -25,14 +25,7 @@ _Key = Callable[[RunSummary], Any]
 def runs(
     paths: str | Path | Sequence[str | Path] = "outputs", *, where: str = "", sort: str = "newest", limit: int = 0
 ) -> list[RunSummary]:
-    """Return the runs below folders in short: `runs("outputs", where="d_model=64 status=finished", sort="test/loss")`.
-
-    `where` is what `h2h list runs --where` takes: FIELD=VALUE with = != < <= > >= or ~, or words that a run's name,
-    arm, group, study, status, notes or tags contain; - in front turns one round. `sort` is newest, oldest, name,
-    result, status, or any field, with - in front from the largest down; `limit` keeps the first of them, 0 all.
-    `.results["test/loss"]`, `.config["model.d_model"]` and `.progress["step"]` have the numbers of a run; `load_run`
-    of its `.path` opens it. Records that have not changed since the last call are not read again.
-    """
+    """Return the runs below folders that a filter lets through, in an order; `limit` keeps the first of them, 0 all."""
     folders = [paths] if isinstance(paths, str | Path) else list(paths)
     for path in map(Path, folders):
         if not path.is_dir():

@@ -350,6 +350,8 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
             go(browser, f"sel=*&tab={tab}")
             assert browser.run("document.documentElement.scrollWidth") <= 370, tab
             assert browser.run(BEYOND_THEIR_CELLS) == [], tab
+            tab_ends = "document.querySelector('.tabs [aria-selected=true]').getBoundingClientRect().right"
+            assert browser.run(tab_ends) <= 370, f"{tab} is chosen and out of sight"
         browser.look(width=1400, height=900)
 
 

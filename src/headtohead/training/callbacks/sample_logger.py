@@ -153,7 +153,7 @@ def draw_matrix(table: MetricTable) -> np.ndarray:
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     size = len(counts)
     side = float(np.clip(2.2 + 0.42 * size, 3.6, 14.0))
-    figure = Figure(figsize=(side + 0.9, side), dpi=_DOTS_PER_INCH, layout="constrained")
+    figure = Figure(figsize=(side + 0.9, side), dpi=_DOTS_PER_INCH, layout="compressed")
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)

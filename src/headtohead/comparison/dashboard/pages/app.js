@@ -64,7 +64,9 @@ function tabs() {
   }, text)));
   byId("panel").drawnContent = null;
   byId("panel").replaceChildren(el("div", { class: "loading" }, el("p", { class: "nothing" }, "Reading the runs…")));
-  if (had) byId("tabs").querySelector("[aria-selected=true]").focus();
+  const chosen = byId("tabs").querySelector("[aria-selected=true]");
+  chosen.scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (had) chosen.focus();
 }
 
 function turn(event) {

@@ -36,8 +36,8 @@ export function shortened(text, tail = 14) {
 /** Lines break between the parts of a name first. */
 export const breakable = (text) => text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]);
 
-/** The cell of a table of texts: a text without a letter is said to be one. */
-export const textCell = (text) => el("td", { class: text === "" ? "note" : null }, text === "" ? "(empty)" : text);
+/** The cell of a table of texts: a text without a letter is said to be one, and a number takes little room. */
+export const textCell = (text) => el("td", { class: text === "" ? "note" : /^-?[\d.]+$/.test(text) ? "number" : null }, text === "" ? "(empty)" : text);
 
 /** Only a real address of the web becomes a link. */
 export function link(address, text) {

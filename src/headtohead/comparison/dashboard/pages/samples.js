@@ -30,7 +30,7 @@ async function read({ run }, step, name) {
 }
 
 function table(data) {
-  const heading = el("h2", {}, data.label, el("small", {}, data.step ? ` ${stepName(data.step)}` : " nothing yet"));
+  const heading = el("h2", {}, data.label, el("small", {}, data.step ? ` ${stepName(data.step)}` : " not written"));
   if (!data.step) return el("div", { class: "sample" }, heading);
   return el("div", { class: "sample" }, heading,
     el("div", { class: "scroll", tabindex: "0" }, el("table", {},

@@ -1,0 +1,27 @@
+"""A figure of the report as Plotly's, which a notebook lets one read, with a drawing for where no script runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from plotly.graph_objects import Figure
+
+from headtohead.api.drawn_figure import drawn
+
+
+class ReportedFigure(Figure):  # type: ignore[misc]
+    """Plotly's figure; an exported notebook shows a drawing of the same numbers in its place."""
+
+    def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        plain = self.to_plotly_json()
+        picture = drawn(plain["data"], plain["layout"])._repr_svg_()
+        return {**super()._repr_mimebundle_(*arguments, **options), "image/svg+xml": picture}
+
+    def _ipython_display_(self) -> None:
+        """Show itself in a notebook with the drawing, which Plotly would not send along; elsewhere as Plotly does."""
+        shown = self._repr_mimebundle_()
+        if len(shown) > 1:
+            import_module("IPython.display").display(shown, raw=True)
+        else:
+            super()._ipython_display_()
