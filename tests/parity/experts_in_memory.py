@@ -1,4 +1,4 @@
-"""Mixtral's experts as its reference holds them in memory: stacked, while its files hold them one by one."""
+"""Experts as the references of Mixtral and Qwen3-Next hold them in memory: stacked, while files have one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from headtohead.pretrained.mistral import MixtralFamily
-from headtohead.pretrained.model_family import Hub
+from headtohead.pretrained.model_family import Hub, ModelFamily
+from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.weight_mapping import FusedWeights, Renamed, WeightMapping, Weights
 
 
@@ -16,11 +17,26 @@ class InMemory(MixtralFamily):
     """The reference stacks the experts, which its files hold one by one."""
 
     def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        experts = [f"{ours}.feedforward.experts.{number}" for number in range(hub["num_local_experts"])]
         yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
-        parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
-        yield Stacked(parts, f"{theirs}.mlp.experts.gate_up_proj")
-        yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.mlp.experts.down_proj")
+        yield from stacked(hub["num_local_experts"], f"{ours}.feedforward", f"{theirs}.mlp")
+
+
+class Qwen3NextInMemory(Qwen3NextFamily):
+    """The same of Qwen3-Next."""
+
+    def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        yield from stacked(hub["num_experts"], ours, theirs)
+
+
+IN_MEMORY: Mapping[str, ModelFamily] = {"mixtral": InMemory(), "qwen3_next": Qwen3NextInMemory()}
+
+
+def stacked(number: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
+    """Yield the weights of a layer's experts as two tensors."""
+    experts = [f"{ours}.experts.{expert}" for expert in range(number)]
+    parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
+    yield Stacked(parts, f"{theirs}.experts.gate_up_proj")
+    yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.experts.down_proj")
 
 
 class Stacked(FusedWeights):

@@ -24,7 +24,7 @@ from headtohead.config.build import fitted, make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.pretrained.diffllama import subtracted
-from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.families import FAMILIES, family_of
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
 from headtohead.pretrained.model_family import InexpressibleError
 from pretrained.published_folders import TEXT, write_text
@@ -40,6 +40,13 @@ FORMS = {
                 "model.feedforward.activation=silu", "model.tie_weights=false"],
     "qwen2": [*LLAMA, "model.mixer.bias=true", "model.mixer.output_bias=false"],
     "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
+    "qwen3_next": [
+        "model/norm=rms_norm", "model/feedforward=moe_gated_shared", "model.feedforward.num_experts=3",
+        "model.feedforward.multiple=0.5", "model.feedforward.shared_multiple=0.75", "model.tie_weights=false",
+        "model.pattern=[gated_delta,gated_attention]", "model.position.fraction=0.5",
+        "model.mixers.gated_attention.bias=false", "model.mixers.gated_attention.qk_norm=true",
+        "model.mixers.gated_delta.num_key_heads=2", "model.mixers.gated_delta.norm_eps=${model.norm.eps}",
+    ],
     "olmo2": [*LLAMA, "model/residual=reordered", "model.mixer.qk_norm=true", "model.mixer.qk_norm_over=all",
               "model.mixer.num_kv_heads=2"],
     "diffllama": [
@@ -73,6 +80,10 @@ FORMS = {
 }  # fmt: skip
 
 
+BOTH = ("sliding_window", "softmax_attention")
+ATTENTION_ALONE = ["model.pattern=[gated_attention]", "model.feedforward.num_experts=3"]
+
+
 def drawn(config: dict[str, Any]) -> Architecture:
     torch.manual_seed(0)
     model = make_model(config).eval()
@@ -85,7 +96,11 @@ def drawn(config: dict[str, Any]) -> Architecture:
 @pytest.mark.parametrize("form", FORMS)
 def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *FORMS[form]])
-    model = drawn(config)
+    _read_back(form, drawn(config), config, tmp_path)
+
+
+def _read_back(form: str, model: Architecture, config: dict[str, Any], tmp_path: Path) -> None:
+    """Raises where the model is not written in this form, or has other logits there."""
     assert write_hub(model, config, tmp_path) == form
     there = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
     tokens = torch.randint(0, 41, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -101,6 +116,12 @@ def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: 
         (["model/position=shaw"], r"gpt2: model\.position is Shaw, and gpt2 has Learned"),
         (["model/position=learned", "model.mixer.scale=0.5"], r"gpt2: .*mixer\.scale is 0\.5 here"),
         (["model/position=learned", "model.scale_embedding=true"], r"gpt2: embedding\.factor is"),
+        ([*FORMS["llama"], "model.mixer.score_cap=1.0"], r"llama: .*mixer\.score_cap is 1\.0 here"),
+        ([*FORMS["llama"], "model.logit_cap=1.0"], r"llama: head\.cap is 1\.0 here"),
+        (
+            [*FORMS["gemma3_text"], *(f"model.mixers.{name}.score_cap=1.0" for name in BOTH)],
+            r"gemma3_text: .*mixer\.score_cap is 1\.0 here",
+        ),
     ],
 )
 def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
@@ -110,6 +131,26 @@ def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
     with pytest.raises(InexpressibleError, match=sentence):
         write_hub(drawn(config), config, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("form", ["mixtral", "qwen3_next"])
+def test_weights_of_experts_that_do_not_sum_to_1_are_written_or_refused(form: str, tmp_path: Path) -> None:
+    config = h2h.compose("train", [*SIZE, *FORMS[form], "model.feedforward.renormalise=false"])
+    if form == "mixtral":
+        with pytest.raises(InexpressibleError, match="renormalise=false cannot be written in the form of mixtral"):
+            family_of({"model_type": form}).hub_config(config["model"])
+        with pytest.raises(InexpressibleError, match="no form of the hub can represent this"):
+            write_hub(drawn(config), config, tmp_path)
+        return
+    _read_back(form, drawn(config), config, tmp_path)
+
+
+@pytest.mark.parametrize("changes", [["model/feedforward=swiglu", "model.feedforward.bias=false"], ATTENTION_ALONE])
+def test_qwen3_next_is_read_back_without_experts_and_without_delta_rules(changes: list[str], tmp_path: Path) -> None:
+    kept = [field for field in FORMS["qwen3_next"] if not field.startswith("model.feedforward")]
+    kept = [field for field in kept if "delta" not in field] if changes is ATTENTION_ALONE else kept
+    config = h2h.compose("train", [*SIZE, *kept, *changes])
+    _read_back("qwen3_next", drawn(config), config, tmp_path)
 
 
 T5 = [

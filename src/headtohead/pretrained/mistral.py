@@ -8,7 +8,7 @@ from typing import ClassVar
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.llama import LlamaFamily
 from headtohead.pretrained.model_description import Model
-from headtohead.pretrained.model_family import Architectures, Hub, HubConfig, choice
+from headtohead.pretrained.model_family import Architectures, Hub, HubConfig, InexpressibleError, choice
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 
@@ -89,9 +89,14 @@ class MixtralFamily(MistralFamily):
                 )
 
     def hub_config(self, model: Model) -> HubConfig:
-        node = model["feedforward"]
+        config, node = super().hub_config(model), model["feedforward"]
+        if not node.get("renormalise", True):
+            raise InexpressibleError(
+                "model.feedforward.renormalise=false cannot be written in the form of mixtral, where the weights of a "
+                "token's experts sum to 1: keep our own form"
+            )
         return {
-            **super().hub_config(model),
+            **config,
             "num_local_experts": node.get("num_experts"),
             "num_experts_per_tok": node.get("experts_per_token"),
             "router_aux_loss_coef": node.get("balance_weight"),

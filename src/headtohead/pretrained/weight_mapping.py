@@ -196,19 +196,23 @@ class FusedInBlocks(FusedWeights):
 
 @dataclass(frozen=True)
 class FusedByHead(FusedWeights):
-    """Head by head: the first head of each, then the second head of each."""
+    """Head by head: the first head of each, then the second head of each. `sizes` are the rows of one head, None means
+    equal parts."""
 
     num_heads: int
+    sizes: tuple[int, ...] | None = None
 
     def take(self, theirs: Mapping[str, Tensor]) -> Weights:
         fused, parts = theirs[self.their_name], len(self.our_names)
-        _equal_parts(len(fused), range(parts * self.num_heads), self.their_name)
-        by_head = fused.unflatten(0, (self.num_heads, parts, -1))
-        return {name: by_head[:, part].flatten(0, 1) for part, name in enumerate(self.our_names)}
+        if self.sizes is None:
+            _equal_parts(len(fused), range(parts * self.num_heads), self.their_name)
+        by_head = fused.unflatten(0, (self.num_heads, -1))
+        split = by_head.split(list(self.sizes or _equal_parts(by_head.shape[1], self.our_names, self.their_name)), 1)
+        return {name: part.flatten(0, 1) for name, part in zip(self.our_names, split, strict=True)}
 
     def give(self, ours: Mapping[str, Tensor]) -> Weights:
         by_head = [ours[name].unflatten(0, (self.num_heads, -1)) for name in self.our_names]
-        return {self.their_name: torch.stack(by_head, dim=1).flatten(0, 2)}
+        return {self.their_name: torch.cat(by_head, dim=1).flatten(0, 1)}
 
 
 def _equal_parts(length: int, parts: Sequence[object], name: str) -> list[int]:
