@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.component import Context
+from headtohead.components.mixers.linear.delta_rule import DeltaHeads
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
 from headtohead.components.mixers.linear.matrix_memory import MemoryShape
@@ -47,6 +49,34 @@ def convolved(x: Tensor, weight: Tensor) -> Tensor:
     """Return silu of the taps over x_{t-3} ... x_t, the last tap on the token itself."""
     rows = [sum(weight[:, 0, 3 - back] * x[t - back] for back in range(min(t, 3) + 1)) for t in range(len(x))]
     return F.silu(torch.stack([torch.as_tensor(row) for row in rows]))
+
+
+@torch.no_grad()
+def test_heads_that_share_queries_and_keys_are_heads_with_copies_of_them() -> None:
+    torch.manual_seed(0)
+    widths = {"num_value_heads": 6, "key_width": 5, "value_width": 2}
+    shared = GatedDelta(WIDTH, num_heads=HEADS, causal=True, heads=DeltaHeads(num_key_heads=2, **widths))
+    apart = GatedDelta(WIDTH, num_heads=HEADS, causal=True, heads=DeltaHeads(**widths))
+    shaken(shared)
+    apart.double()
+    weights = shared.state_dict()
+    *convolved_keys, convolved_values = weights["conv.weight"].split([10, 10, 12])
+    for name in ("query", "key"):
+        weights[f"{name}.weight"] = copied(weights[f"{name}.weight"])
+    weights["conv.weight"] = torch.cat([*map(copied, convolved_keys), convolved_values])
+    apart.load_state_dict(weights)
+    x = tokens()[None]
+    torch.testing.assert_close(shared(x, Context()), apart(x, Context()))
+
+
+def copied(rows: Tensor) -> Tensor:
+    """Return the rows of two heads, each of them three times."""
+    return rows.unflatten(0, (2, 5)).repeat_interleave(3, 0).flatten(0, 1)
+
+
+def test_heads_of_keys_that_do_not_divide_those_of_values_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_key_heads=2 does not divide the 3 heads of values: choose a divisor"):
+        GatedDelta(WIDTH, num_heads=HEADS, causal=True, heads=DeltaHeads(num_key_heads=2))
 
 
 @torch.no_grad()

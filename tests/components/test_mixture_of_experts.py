@@ -12,6 +12,7 @@ import headtohead as h2h
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery
+from headtohead.components.gated_shared_expert import GatedSharedExpert
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 from headtohead.components.shared_experts import BiasedRouting, SharedExperts
 
@@ -142,6 +143,7 @@ def test_the_task_teaches_every_router_that_a_run_may_have(experts_per_token: in
     for name, layer in (
         ("moe", MixtureOfExperts(8, routing=routing)),
         ("moe_shared", SharedExperts(8, routing=biased)),
+        ("moe_gated_shared", GatedSharedExpert(8, routing=routing)),
     ):
         layer(torch.randn(2, 16, 8), Context()).square().sum().backward()
         assert layer.router.weight.grad is not None

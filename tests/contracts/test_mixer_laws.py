@@ -67,6 +67,8 @@ VARIANTS: dict[str, list[dict]] = {
     "rwkv7": [{"decay_rank": 3, "rate_rank": 5, "gate_rank": 2, "chunk_size": 4}],
     "gated_delta": [
         {"gate": False, "chunk_size": 4},
+        {"num_value_heads": 6, "num_key_heads": 2, "key_width": 3, "value_width": 5, "chunk_size": 4, "norm_eps": 0.1},
+        {"num_key_heads": 2, "conv": 0, "chunk_size": 8},
         {"conv": 0, "output_gate": False, "value_ratio": 1.0, "negative_eigenvalues": True, "chunk_size": 8},
     ],
 }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.mistral import MixtralFamily
-from headtohead.pretrained.model_family import Hub
+from headtohead.pretrained.model_family import Hub, ModelFamily
+from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.weight_mapping import FusedWeights, Renamed, WeightMapping, Weights
 
 
@@ -17,20 +18,32 @@ class InMemory(MixtralFamily):
     """The reference stacks the experts, which its files hold one by one."""
 
     def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        experts = [f"{ours}.feedforward.experts.{number}" for number in range(hub["num_local_experts"])]
         yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
-        yield from stacked(experts, f"{theirs}.mlp.experts")
+        yield from stacked(hub["num_local_experts"], f"{ours}.feedforward.experts", f"{theirs}.mlp.experts")
 
 
 class DeepseekInMemory(DeepseekV3Family):
-    """The same for DeepSeek-V3."""
+    """The same of DeepSeek-V3."""
 
     def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        return stacked([f"{ours}.{number}" for number in range(hub["n_routed_experts"])], theirs)
+        return stacked(hub["n_routed_experts"], ours, theirs)
 
 
-def stacked(experts: Sequence[str], theirs: str) -> Iterator[WeightMapping]:
-    """Gates and ups of all experts, and downs."""
+class Qwen3NextInMemory(Qwen3NextFamily):
+    """The same of Qwen3-Next."""
+
+    def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        return stacked(hub["num_experts"], f"{ours}.experts", f"{theirs}.experts")
+
+
+IN_MEMORY: Mapping[str, ModelFamily] = {
+    "mixtral": InMemory(), "deepseek_v3": DeepseekInMemory(), "qwen3_next": Qwen3NextInMemory(),
+}  # fmt: skip
+
+
+def stacked(number: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
+    """Yield the weights of a layer's experts as two tensors: gates with ups, and downs."""
+    experts = [f"{ours}.{expert}" for expert in range(number)]
     parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
     yield Stacked(parts, f"{theirs}.gate_up_proj")
     yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.down_proj")

@@ -64,6 +64,14 @@ MODELS: dict[str, PublishedModel] = {
     "mixtral": PublishedModel("Mixtral", {**_GROUPED, "num_local_experts": 3}, old=_ROTARY),
     "qwen2": PublishedModel("Qwen2", _GROUPED, old={**_ROTARY, "attention_bias": False}),
     "qwen3": PublishedModel("Qwen3", {**_GROUPED, "head_dim": 12}, old=_ROTARY),
+    "qwen3_next": PublishedModel(
+        "Qwen3Next", {**_GROUPED, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
+                      "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 5,
+                      "linear_value_head_dim": 6, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 14,
+                      "num_experts": 3, "num_experts_per_tok": 2},
+        old={**_ROTARY, "partial_rotary_factor": 0.5, "full_attention_interval": 1, "mlp_only_layers": [0],
+             "layer_types": ["linear_attention"] * 2, "head_dim": 12},
+    ),
     "olmo2": PublishedModel("Olmo2", _GROUPED, old={**_ROTARY, "head_dim": 12, "mlp_bias": True}),
     "diffllama": PublishedModel(
         "DiffLlama", {**_LLAMA, "num_attention_heads": 4, "num_key_value_heads": 2},

@@ -40,6 +40,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
 )
 from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
@@ -56,7 +58,7 @@ from headtohead.pretrained.mistral import MistralFamily
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.olmo2 import Olmo2Family
-from parity.experts_in_memory import DeepseekInMemory, InMemory
+from parity.experts_in_memory import DeepseekInMemory, InMemory, Qwen3NextInMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
@@ -181,6 +183,18 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
     remark = "the reference assumes alibi_bias_max=8 whatever its file says; here it is passed in"
     compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)
+
+
+@pytest.mark.parametrize("renormalised", [True, False])
+def test_qwen3_next_equals_its_reference(renormalised: bool) -> None:
+    config = Qwen3NextConfig(
+        **SMALL, head_dim=16, layer_types=["linear_attention", "full_attention"], linear_num_value_heads=4,
+        linear_num_key_heads=2, linear_key_head_dim=6, linear_value_head_dim=5, moe_intermediate_size=12,
+        shared_expert_intermediate_size=20, num_experts=4, num_experts_per_tok=2, norm_topk_prob=renormalised,
+        experts_implementation="eager",
+    )  # fmt: skip
+    name = "Qwen3-Next" if renormalised else "Qwen3-Next, weights of experts as they are"
+    compare(name, Qwen3NextInMemory(), Qwen3NextForCausalLM, config)
 
 
 def test_olmo2_equals_its_reference() -> None:

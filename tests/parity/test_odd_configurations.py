@@ -12,7 +12,7 @@ from transformers.models.bloom import modeling_bloom
 
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.model_family import ModelFamily
-from parity.experts_in_memory import DeepseekInMemory, InMemory
+from parity.experts_in_memory import IN_MEMORY
 from parity.parity import Case, check
 from parity.published_models import MODELS, PublishedModel, config_class, reference_class
 from parity.test_decoder_parity import exact_gelu
@@ -50,6 +50,19 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
                   "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
     "Qwen3, odd width, head_dim apart, biases": ("qwen3", {**LAYERS, **APART, "attention_bias": True}),
+    "Qwen3-Next, no experts, biases of attention, a half of each head turned, tied, eps": (
+        "qwen3_next", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 12,
+                       "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": True,
+                       "linear_num_value_heads": 3, "linear_num_key_heads": 3, "linear_key_head_dim": 7,
+                       "linear_value_head_dim": 4, "linear_conv_kernel_dim": 3, "mlp_only_layers": [0, 1, 2],
+                       "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+                       "rope_parameters": {"rope_type": "default", "rope_theta": 77.0, "partial_rotary_factor": 0.5}}),
+    "Qwen3-Next, three experts of three, four memories to a key": (
+        "qwen3_next", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": 8,
+                       "linear_num_value_heads": 8, "linear_num_key_heads": 2, "linear_key_head_dim": 6,
+                       "linear_value_head_dim": 5, "moe_intermediate_size": 11, "shared_expert_intermediate_size": 7,
+                       "num_experts": 3, "num_experts_per_tok": 3, "full_attention_interval": 2,
+                       "experts_implementation": "eager"}),
     "OLMo 2, multi-query, biases of attention, tied, eps": (
         "olmo2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "rms_norm_eps": 1e-2,
                   "attention_bias": True, "tie_word_embeddings": True}),
@@ -172,8 +185,7 @@ def rows(
 
 
 def family_of(kind: str) -> ModelFamily:
-    in_memory = {"mixtral": InMemory, "deepseek_v3": DeepseekInMemory}
-    return in_memory[kind]() if kind in in_memory else next(one for one in FAMILIES if one.model_type == kind)
+    return IN_MEMORY.get(kind) or next(one for one in FAMILIES if one.model_type == kind)
 
 
 @pytest.mark.slow

@@ -41,6 +41,13 @@ FORMS = {
                 "model.feedforward.activation=silu", "model.tie_weights=false"],
     "qwen2": [*LLAMA, "model.mixer.bias=true", "model.mixer.output_bias=false"],
     "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
+    "qwen3_next": [
+        "model/norm=rms_norm", "model/feedforward=moe_gated_shared", "model.feedforward.num_experts=3",
+        "model.feedforward.multiple=0.5", "model.feedforward.shared_multiple=0.75", "model.tie_weights=false",
+        "model.pattern=[gated_delta,gated_attention]", "model.position.fraction=0.5",
+        "model.mixers.gated_attention.bias=false", "model.mixers.gated_attention.qk_norm=true",
+        "model.mixers.gated_delta.num_key_heads=2", "model.mixers.gated_delta.norm_eps=${model.norm.eps}",
+    ],
     "olmo2": [*LLAMA, "model/residual=reordered", "model.mixer.qk_norm=true", "model.mixer.qk_norm_over=all",
               "model.mixer.num_kv_heads=2"],
     "diffllama": [
@@ -81,6 +88,10 @@ FORMS = {
 }  # fmt: skip
 
 
+BOTH = ("sliding_window", "softmax_attention")
+ATTENTION_ALONE = ["model.pattern=[gated_attention]"]
+
+
 def drawn(config: dict[str, Any]) -> Architecture:
     torch.manual_seed(0)
     model = make_model(config).eval()
@@ -93,7 +104,11 @@ def drawn(config: dict[str, Any]) -> Architecture:
 @pytest.mark.parametrize("form", FORMS)
 def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *FORMS[form]])
-    model = drawn(config)
+    _read_back(form, drawn(config), config, tmp_path)
+
+
+def _read_back(form: str, model: Architecture, config: dict[str, Any], tmp_path: Path) -> None:
+    """Raises where the model is not written in this form, or has other logits there."""
     assert write_hub(model, config, tmp_path) == form
     there = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
     tokens = torch.randint(0, 41, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -110,6 +125,12 @@ def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: 
         (["model/position=learned", "model.mixer.scale=0.5"], r"gpt2: .*mixer\.scale is 0\.5 here"),
         (["model/position=learned", "model.scale_embedding=true"], r"gpt2: embedding\.factor is"),
         ([*FORMS["mixtral"], "model.feedforward.renormalise=false"], r"mixtral: .*\.renormalise is False here"),
+        ([*FORMS["llama"], "model.mixer.score_cap=1.0"], r"llama: .*mixer\.score_cap is 1\.0 here"),
+        ([*FORMS["llama"], "model.logit_cap=1.0"], r"llama: head\.cap is 1\.0 here"),
+        (
+            [*FORMS["gemma3_text"], *(f"model.mixers.{name}.score_cap=1.0" for name in BOTH)],
+            r"gemma3_text: .*mixer\.score_cap is 1\.0 here",
+        ),
     ],
 )
 def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
@@ -135,6 +156,19 @@ def test_what_deepseek_v3_has_no_field_for_is_refused_with_ours(change: str, sen
     config = h2h.compose("train", [*SIZE, *form, change])
     with pytest.raises(InexpressibleError, match=sentence):
         DeepseekV3Family().hub_config(config["model"])
+
+
+def test_weights_of_experts_that_do_not_sum_to_1_are_written_as_qwen3_next(tmp_path: Path) -> None:
+    config = h2h.compose("train", [*SIZE, *FORMS["qwen3_next"], "model.feedforward.renormalise=false"])
+    _read_back("qwen3_next", drawn(config), config, tmp_path)
+
+
+@pytest.mark.parametrize("changes", [["model/feedforward=swiglu", "model.feedforward.bias=false"], ATTENTION_ALONE])
+def test_qwen3_next_is_read_back_without_experts_and_without_delta_rules(changes: list[str], tmp_path: Path) -> None:
+    left_out = "gated_delta" if changes is ATTENTION_ALONE else "model.feedforward"
+    fields = [field for field in FORMS["qwen3_next"] if left_out not in field]
+    config = h2h.compose("train", [*SIZE, *fields, *changes])
+    _read_back("qwen3_next", drawn(config), config, tmp_path)
 
 
 T5 = [

@@ -155,8 +155,6 @@ class Mixer(Component):
     shares_scores: ClassVar[bool] = True
     """Whether it reads the masks and biases of all pairs in `context.allowed` and `context.bias`; other mixers make
     their own for the pairs that they attend to."""
-    saves_shared_bias: bool = True
-    """Whether the backward pass keeps the shared biases themselves; other mixers save a copy of their own, or none."""
     needs_length: ClassVar[bool] = False
     """Whether a weight belongs to every position: the constructor then takes `max_length` too."""
     reads_one_way: ClassVar[bool] = False
@@ -176,6 +174,12 @@ class Mixer(Component):
     causal: bool
     max_length: int | None = None
     """The longest sequence that it has weights for; None means any."""
+
+    @property
+    def saves_shared_bias(self) -> bool:
+        """Return whether the backward pass keeps the shared biases themselves; other mixers save a copy of their own,
+        or none."""
+        return True
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
         """Return what computes the mixer on such a device in such a precision (None: where its parameters are): the

@@ -35,6 +35,7 @@ from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFam
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.olmo2 import Olmo2Family
+from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
 from headtohead.pretrained.swin import SwinFamily
@@ -48,6 +49,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MixtralFamily(),
     Qwen2Family(),
     Qwen3Family(),
+    Qwen3NextFamily(),
     Olmo2Family(),
     DiffLlamaFamily(),
     Gemma2Family(),

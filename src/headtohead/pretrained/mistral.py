@@ -89,9 +89,9 @@ class MixtralFamily(MistralFamily):
                 )
 
     def hub_config(self, model: Model) -> HubConfig:
-        node = model["feedforward"]
+        config, node = super().hub_config(model), model["feedforward"]
         return {
-            **super().hub_config(model),
+            **config,
             "num_local_experts": node.get("num_experts"),
             "num_experts_per_tok": node.get("experts_per_token"),
             "router_aux_loss_coef": node.get("balance_weight"),

@@ -22,7 +22,10 @@ class SinkAttention(SoftmaxAttention):
     The sink is one more key that is read through one more channel, so that the fused kernel computes it."""
 
     no_mup_rule = "no rule is published for its sinks"
-    saves_shared_bias = False
+
+    @property
+    def saves_shared_bias(self) -> bool:
+        return False
 
     def __init__(
         self,

@@ -140,14 +140,16 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         self.value_width = width
         self.scale = width**-0.5 if heads.scale is None else heads.scale
         self.score_cap = score_cap
-        if score_cap is not None:
-            self.saves_shared_bias = False
         output_bias = heads.bias if heads.output_bias is None else heads.output_bias
         self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=heads.bias)
         self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=heads.bias)
         self.output = ResidualLinear(num_heads * width, d_model, bias=output_bias)
         self.query_norm, self.key_norm = (heads.norm(number, width) for number in (num_heads, self.num_kv_heads))
+
+    @property
+    def saves_shared_bias(self) -> bool:
+        return self.score_cap is None
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
         """Return the kernel of scaled_dot_product_attention, which knows no cap."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,9 @@ from headtohead.components.mixers.linear.matrix_memory import (
 )
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Positive, Width
 
 # How strongly heads forget before training, where a decay is exp(-strength step) and the token makes the step (Dao and
 # Gu 2024, https://arxiv.org/abs/2405.21060).
@@ -51,6 +55,33 @@ def start_decays(log_strength: Tensor, decay_bias: Tensor) -> None:
     decay_bias.copy_(step + torch.log(-torch.expm1(-step)))  # softplus of it is the step
 
 
+@dataclass(frozen=True)
+class DeltaHeads(FieldGroup):
+    """The heads of a delta rule where they are not those of the model: how many memories there are, how many of them
+    share queries and keys, how wide both sides are, and the norm of what is read."""
+
+    num_value_heads: Width | None = None
+    num_key_heads: Width | None = None
+    key_width: Width | None = None
+    value_width: Width | None = None
+    norm_eps: Positive = 1e-5
+
+    def numbers(self, num_heads: int) -> tuple[int, int]:
+        """Return the numbers of memories and of heads that make queries and keys."""
+        values = num_heads if self.num_value_heads is None else self.num_value_heads
+        keys = values if self.num_key_heads is None else self.num_key_heads
+        if values % keys:
+            raise UsageError(f"num_key_heads={keys} does not divide the {values} heads of values: choose a divisor")
+        return values, keys
+
+    def widths(self, d_model: int, num_heads: int, shape: MemoryShape) -> tuple[int, int]:
+        """Return the widths of keys and of values."""
+        if self.key_width is not None and self.value_width is not None:
+            return self.key_width, self.value_width
+        keys, values = shape.widths(equal_share(d_model, num_heads))
+        return self.key_width or keys, self.value_width or values
+
+
 class DeltaRule(MatrixMemory):
     """S_t = A_t (1 - b_t k_t k_t^T) S_(t-1) + b_t k_t v_t^T; subclasses make the decays A and the gates of the
     output."""
@@ -65,19 +96,21 @@ class DeltaRule(MatrixMemory):
         negative_eigenvalues: bool,
         chunks: ChunkedForm,
         offer: Offer,
+        heads: DeltaHeads = DeltaHeads(),
     ) -> None:
         super().__init__(chunks, offer)
-        self.d_model, self.num_heads, self.causal = d_model, num_heads, True
-        self.key_width, self.value_width = shape.widths(equal_share(d_model, num_heads))
+        self.d_model, self.causal = d_model, True
+        self.num_heads, self.num_key_heads = heads.numbers(num_heads)
+        self.key_width, self.value_width = heads.widths(d_model, num_heads, shape)
         self.num_writes, self.highest_rate = shape.num_writes, 2.0 if negative_eigenvalues else 1.0
-        keys, values = num_heads * self.key_width, num_heads * self.value_width
+        keys, values = self.num_key_heads * self.key_width, self.num_heads * self.value_width
         self.widths = keys, self.num_writes * keys, self.num_writes * values
         self.query = ScoreLinear(d_model, keys, bias=False)
         self.key = ScoreLinear(d_model, self.num_writes * keys, bias=False)
         self.value = nn.Linear(d_model, self.num_writes * values, bias=False)
-        self.rate = nn.Linear(d_model, num_heads * self.num_writes, bias=False)
+        self.rate = nn.Linear(d_model, self.num_heads * self.num_writes, bias=False)
         self.conv = CausalConvolution(sum(self.widths), taps=conv, bias=False) if conv else None
-        self.norm = RmsScale(self.value_width, eps=1e-5)
+        self.norm = RmsScale(self.value_width, eps=heads.norm_eps)
         self.output = ResidualLinear(values, d_model, bias=False)
 
     @abstractmethod
@@ -99,14 +132,15 @@ class DeltaRule(MatrixMemory):
             seen = None if before is None else self.conv.next_tail(mixed, before)
             mixed = self.conv(mixed, document_starts, before)
         parts, writes = F.silu(mixed).split(self.widths, dim=-1), self.num_writes
+        widths = self.key_width, writes * self.key_width, writes * self.value_width
         q, k, v = (
-            split_heads(part, part.shape[-1] // self.num_heads).unflatten(-1, (count, -1))
-            for part, count in zip(parts, (1, writes, writes), strict=True)
+            split_heads(part, width).unflatten(-1, (count, -1))
+            for part, width, count in zip(parts, widths, (1, writes, writes), strict=True)
         )
         rate = self.highest_rate * split_heads(self.rate(x).sigmoid(), writes)
-        k = _of_unit_length(k)
+        q, k = self._shared(_of_unit_length(q) * self.key_width**-0.5), self._shared(_of_unit_length(k))
         return MemoryInputs(
-            q=_of_unit_length(q).flatten(-2) * self.key_width**-0.5,
+            q=q.flatten(-2),
             k=k.flatten(-2),
             v=v.flatten(-2),
             log_decay=self.log_decay(x),
@@ -115,6 +149,11 @@ class DeltaRule(MatrixMemory):
             gate=self.output_gate(x),
             seen=seen,
         )
+
+    def _shared(self, x: Float[Tensor, "B G L N K"]) -> Float[Tensor, "B H L N K"]:
+        """Return queries or keys for every head that has a memory."""
+        groups = self.num_heads // self.num_key_heads
+        return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -144,12 +183,13 @@ class DeltaRule(MatrixMemory):
         the recurrence reads, solves and gives, and its states."""
         n, heads, writes = query.length, self.num_heads, self.num_writes
         queries, keys, values = self.widths
+        shared, of_all = self.num_key_heads, writes * heads * self.key_width
         chunk = chunk_length(n * writes, self.chunk_size)
         chunks = -(-n * writes // chunk)
         copied = values if writes > 1 else 0
         own = n * (self.d_model + 2 * (queries + keys + values) + values // writes + copied)
-        own += n * heads * (4 * writes + 1)
-        exact = n * keys + chunks * chunk * (4 * keys + 3 * values) // writes + (chunks + 1) * memory
+        own += n * (3 * writes * heads + (writes + 1) * shared)
+        exact = n * of_all + chunks * chunk * (4 * of_all + 3 * values) // writes + (chunks + 1) * memory
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 4 * n * heads
 
 

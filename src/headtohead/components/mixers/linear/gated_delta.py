@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headtohead.components.costs import CostQuery
 from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, through_fla
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
-from headtohead.components.mixers.linear.delta_rule import DeltaRule, start_decays
+from headtohead.components.mixers.linear.delta_rule import DeltaHeads, DeltaRule, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
@@ -35,6 +35,7 @@ class GatedDelta(DeltaRule):
         conv: Amount = 4,
         negative_eigenvalues: bool = False,
         chunks: ChunkedForm = ChunkedForm(),
+        heads: DeltaHeads = DeltaHeads(),
     ) -> None:
         super().__init__(
             d_model,
@@ -44,13 +45,14 @@ class GatedDelta(DeltaRule):
             negative_eigenvalues=negative_eigenvalues,
             chunks=chunks,
             offer=GATED_DELTA if gate else DELTA,
+            heads=heads,
         )
         del causal, dropout  # one way always; no weights to drop
-        self.decay = nn.Linear(d_model, num_heads, bias=False) if gate else None
-        self.log_strength = nn.Parameter(torch.empty(num_heads)) if gate else None
-        self.decay_bias = nn.Parameter(torch.empty(num_heads)) if gate else None
+        self.decay = nn.Linear(d_model, self.num_heads, bias=False) if gate else None
+        self.log_strength = nn.Parameter(torch.empty(self.num_heads)) if gate else None
+        self.decay_bias = nn.Parameter(torch.empty(self.num_heads)) if gate else None
         has_output_gate = gate if output_gate is None else output_gate
-        self.gate = nn.Linear(d_model, num_heads * self.value_width, bias=False) if has_output_gate else None
+        self.gate = nn.Linear(d_model, self.num_heads * self.value_width, bias=False) if has_output_gate else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
