@@ -158,9 +158,9 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
 
 
 def _held(ours: Architecture, pieces: Sequence[WeightMapping]) -> dict[str, Tensor]:
-    """Our parameters, and those of our saved buffers that a piece says something of: others are no weights."""
-    said = {name for piece in pieces for name in piece.ours} & ours.state_dict().keys()
-    return dict(ours.named_parameters()) | {name: held for name, held in ours.named_buffers() if name in said}
+    """Our parameters, and those of our saved buffers that a piece names: others are no weights."""
+    named = {name for piece in pieces for name in piece.ours} & ours.state_dict().keys()
+    return dict(ours.named_parameters()) | {name: held for name, held in ours.named_buffers() if name in named}
 
 
 def _trained(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
