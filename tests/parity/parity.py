@@ -147,7 +147,7 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
         )
         ours = make_model(config).eval().to(dtype)
     pieces = [*case.family.body(hub, case.head), *case.family.head_pieces(hub, case.head)]
-    _check_cover(_trained(theirs, case), _held(ours), pieces)
+    _check_cover(_trained(theirs, case), _held(ours, pieces), pieces)
     weights = {case.on_disk(name): tensor for name, tensor in theirs.state_dict().items()}
     taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
     ours.load_state_dict(taken, strict=False)
@@ -157,10 +157,10 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
     return theirs, ours, pieces
 
 
-def _held(ours: Architecture) -> dict[str, Tensor]:
-    """Our parameters, and the buffers that a file of ours holds."""
-    saved = ours.state_dict()
-    return {name: held for name, held in (*ours.named_parameters(), *ours.named_buffers()) if name in saved}
+def _held(ours: Architecture, pieces: Sequence[WeightMapping]) -> dict[str, Tensor]:
+    """Our parameters, and those of our saved buffers that a piece names: others are no weights."""
+    named = {name for piece in pieces for name in piece.ours} & ours.state_dict().keys()
+    return dict(ours.named_parameters()) | {name: held for name, held in ours.named_buffers() if name in named}
 
 
 def _trained(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
