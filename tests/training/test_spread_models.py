@@ -13,7 +13,7 @@ from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.streams import Sphere
 from headtohead.records.record import RunRecord
 from headtohead.training.checkpoints import load, load_best
-from headtohead.training.optim.optimizers import lion, muon
+from headtohead.training.optim.optimizers import ademamix, lion, muon
 from headtohead.training.run import train
 from training.programs import records_of
 from training.runs import curve, make_model, parts
@@ -26,6 +26,7 @@ CASES: dict[str, dict[str, Any]] = {
     "split and clipped": {"accumulate": 2, "gradient_clip": 0.1},
     "lion": {"optimizer": partial(lion, lr=1e-3)},
     "muon": {"optimizer": partial(muon, lr=3e-3)},
+    "ademamix": {"optimizer": partial(ademamix, lr=1e-3, ramp=9)},
     "recomputed": {"checkpointing": Checkpointing("full")},
     "frozen": {"make_model": drawn(1)},
     "on a sphere": {"make_model": partial(make_model, dropout=0.0, residual=partial(Sphere, unit_weights=True))},

@@ -21,7 +21,7 @@ from headtohead.components.mixers.attention.softmax_attention import AttentionHe
 from headtohead.components.norms import RmsNorm
 from headtohead.components.streams import Sphere
 from headtohead.training.checkpoints import load_best
-from headtohead.training.optim.optimizers import adamw, lion, muon, sgd
+from headtohead.training.optim.optimizers import adamw, ademamix, lion, muon, sgd
 from headtohead.training.optim.unit_weights import UnitWeights
 from headtohead.training.run import train
 from small_models import FAMILIES, exact_model, small_model
@@ -35,7 +35,9 @@ NGPT: dict[str, Any] = {
     "feedforward": partial(DenseFeedForward, activation="silu", gated=True, bias=False, gains=True),
     "tie_weights": False,
 }
-OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {"adamw": adamw, "lion": lion, "muon": muon, "sgd": sgd}
+OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
+    one.__name__: one for one in (adamw, ademamix, lion, muon, sgd)
+}
 HEAD_WIDTH = 8
 
 

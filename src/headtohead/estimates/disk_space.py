@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headtohead.config.run_config import RunConfig
+from headtohead.training.optim.kept_state import kept_state
 
 Config = Mapping[str, Any]
 _BYTES = {"64-true": 8, "bf16-true": 2, "16-true": 2}
-_STATE = {"adamw": 2, "adam": 2, "muon": 2, "lion": 1}
-"""Numbers that an optimizer keeps for each weight."""
 _RECORD_BYTES = 50_000
 """The record, its configuration and the log."""
 _ROW_BYTES = 300
@@ -36,12 +35,7 @@ def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
     run = RunConfig(config)
     weights = parameters * _BYTES.get(run.precision or "", 4)
     averaged = 1 if run.weight_averaging else 0
-    return weights, weights * (1 + averaged + _state(run.optimizer))
-
-
-def _state(optimizer: Config) -> int:
-    name = optimizer["_target_"].rpartition(".")[2]
-    return _STATE.get(name, 1 if optimizer.get("momentum") else 0)
+    return weights, weights * (1 + averaged + kept_state(run.optimizer).most)
 
 
 def _metrics(config: Config) -> float:

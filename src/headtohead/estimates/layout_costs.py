@@ -7,9 +7,10 @@ block, and the most that there is at a time counts, or the update of the weights
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from torch import nn
 
@@ -77,9 +78,9 @@ class LayoutCosts:
         costs: Ledger,
         settings: TrainerSettings,
         precision: Precision,
-        optimizer: str,
+        optimizer: Mapping[str, Any],
     ) -> None:
-        """`optimizer` is the name of its function."""
+        """`optimizer` is its part of the configuration."""
         self._model, self._replay, self._costs = model, replay, costs
         self._settings, self._width = settings, precision.of_weights.itemsize
         self._activation_width = precision.bytes_per_element

@@ -75,7 +75,7 @@ class RunPlanner:
         lengths = {side: tokens.shape[1] for side, tokens in sides.items() if tokens is not None}
         self.costs: Ledger = ledger(self.model, replace(size, device=device, **lengths))
         self.model.to(self.precision.of_weights)
-        optimizer = RunConfig(filled).optimizer_target.rpartition(".")[2]
+        optimizer = RunConfig(filled).optimizer
         replay = StepReplay(self.model, self.task, self.batch, self.costs, self.precision, device=device)
         self.layout_costs = LayoutCosts(self.model, replay, self.costs, self.settings, self.precision, optimizer)
 

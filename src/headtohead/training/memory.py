@@ -6,14 +6,15 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
 
-from headtohead.training.optim.optimizers import STATES
+from headtohead.training.optim.kept_state import kept_state, optimizer_name
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -99,7 +100,7 @@ def _high_water_mark() -> int:
     return psutil.Process(os.getpid()).memory_info().rss
 
 
-_OF_UPDATE = {"lion": 1, "muon": 4}
+_OF_UPDATE = {"ademamix": 2, "lion": 1, "muon": 4}
 """Numbers for each weight that exist while the weights are updated, where the optimizer has no fused kernel."""
 
 
@@ -122,14 +123,16 @@ class TrainedBytes:
         return self.weights + self.gradients + self.optimizer
 
 
-def trained_bytes(weights: float, trained: float, optimizer: str, weight_averaging: float | None) -> TrainedBytes:
+def trained_bytes(
+    weights: float, trained: float, optimizer: Mapping[str, Any], weight_averaging: float | None
+) -> TrainedBytes:
     """Return the bytes by those of the weights on the device, and of those of them that are trained."""
-    states = STATES.get(optimizer, 0)
+    states = kept_state(optimizer).least
     averaged = trained if weight_averaging is not None else 0.0
     return TrainedBytes(
         weights=weights + averaged,
         gradients=trained,
         optimizer=states * trained,
-        updating=trained * max(1, _OF_UPDATE.get(optimizer, 0) + 1),
+        updating=trained * max(1, _OF_UPDATE.get(optimizer_name(optimizer), 0) + 1),
         moved=trained * (3 + 2 * states) + 3 * averaged,
     )

@@ -45,10 +45,8 @@ def memory_needs_of(
     """Weights that several devices share are divided; on a machine without any, every process has its own."""
     totals = costs.totals
     width = torch.finfo(precision.of_weights).bits // 8
-    optimizer = RunConfig(config).optimizer_target.rpartition(".")[2]
-    taken = trained_bytes(
-        totals.parameters * width, totals.trained_parameters * width, optimizer, settings.weight_averaging
-    )
+    weights, trained = totals.parameters * width, totals.trained_parameters * width
+    taken = trained_bytes(weights, trained, RunConfig(config).optimizer, settings.weight_averaging)
     shared = settings.devices * settings.num_nodes if settings.strategy == "model_parallel" else 1
     replicas = max(1, settings.num_replicas)
     rows = max(1, config["data"].get("batch_size", 1) // (replicas * settings.accumulate))

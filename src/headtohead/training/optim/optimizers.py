@@ -17,6 +17,7 @@ from headtohead.components.component import Component, Position
 from headtohead.components.embeddings import PatchEmbedding, SegmentEmbedding, TokenEmbedding
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, NotNegative, Positive, Probability
+from headtohead.training.optim.ademamix import AdEMAMix
 from headtohead.training.optim.lion import Lion
 from headtohead.training.optim.muon import Muon, Scale
 
@@ -77,9 +78,6 @@ def _without_weight_decay(model: nn.Module, decay_embeddings: bool) -> Iterator[
 
 _FUSED_DEVICES = ("cpu", "cuda")
 
-STATES = {"adamw": 2, "adam": 2, "lion": 1, "muon": 1, "sgd": 0}
-"""Numbers that each optimizer keeps of every weight, at least."""
-
 
 def adamw(
     model: nn.Module,
@@ -109,6 +107,24 @@ def adam(
     """Adam (Kingma and Ba 2015, https://arxiv.org/abs/1412.6980); its weight decay is an L2 term in the gradient."""
     groups = parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings)
     return torch.optim.Adam(groups, lr=lr, betas=_pair(betas), eps=eps, fused=_fused(model, fused))
+
+
+def ademamix(
+    model: nn.Module,
+    *,
+    lr: NotNegative = 1e-3,
+    betas: tuple[Probability, Probability] = (0.9, 0.999),
+    slow_beta: Probability = 0.9999,
+    slow_weight: NotNegative = 5.0,
+    ramp: Count | None = None,
+    eps: Positive = 1e-8,
+    weight_decay: NotNegative = 0.1,
+    decay_embeddings: bool = True,
+) -> Optimizer:
+    """Build AdEMAMix: AdamW with a second, slow momentum, whose weight and beta grow over `ramp` steps (None: never
+    grow, so that they are whole from the start)."""
+    groups = parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings)
+    return AdEMAMix(groups, lr=lr, betas=_pair(betas), slow_beta=slow_beta, slow_weight=slow_weight, ramp=ramp, eps=eps)
 
 
 def sgd(

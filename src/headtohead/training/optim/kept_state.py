@@ -1,0 +1,35 @@
+"""The numbers that an optimizer keeps of every weight from step to step, known from its configuration alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class KeptState:
+    """How many numbers an optimizer keeps of a weight: the fewest, and the most where weights differ."""
+
+    least: int
+    most: int
+
+
+_KEPT = {
+    "adamw": KeptState(2, 2),
+    "adam": KeptState(2, 2),
+    "ademamix": KeptState(3, 3),
+    "lion": KeptState(1, 1),
+    "muon": KeptState(1, 2),  # of hidden matrices, and of all else
+}
+
+
+def optimizer_name(optimizer: Mapping[str, Any]) -> str:
+    """Return the name of the optimizer's function or class, in small letters."""
+    return str(optimizer["_target_"]).rpartition(".")[2].lower()
+
+
+def kept_state(optimizer: Mapping[str, Any]) -> KeptState:
+    """Return what an optimizer keeps; one that is not listed keeps a momentum if it has one."""
+    momentum = 1 if optimizer.get("momentum") else 0
+    return _KEPT.get(optimizer_name(optimizer), KeptState(momentum, momentum))

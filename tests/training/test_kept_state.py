@@ -1,0 +1,30 @@
+"""What plans say of an optimizer's state is what it holds after a step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import headtohead as h2h
+from headtohead.config.compose.choices import choices
+from headtohead.config.instantiate import make
+from headtohead.training.optim.kept_state import kept_state
+from small_models import small_model
+
+CASES = [*([f"optimizer={choice.name}"] for choice in choices("optimizer")), ["optimizer=sgd", "optimizer.momentum=0"]]
+
+
+@pytest.mark.parametrize("overrides", CASES, ids=" ".join)
+def test_an_optimizer_keeps_as_many_numbers_of_a_weight_as_is_said(overrides: list[str]) -> None:
+    node = h2h.compose("train", ["data=grammar_lm", *overrides])["optimizer"]
+    model = small_model("decoder_only")
+    optimizer = make(node)(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    declared = kept_state(node)
+    for parameter in model.parameters():
+        states = [value for value in optimizer.state[parameter].values() if isinstance(value, Tensor)]
+        counted = sum(state.numel() for state in states if state.shape == parameter.shape) / parameter.numel()
+        assert declared.least <= counted <= declared.most
