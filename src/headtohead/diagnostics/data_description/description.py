@@ -123,8 +123,9 @@ def _described_table(choice: str, path: Path) -> DataDescription:
             f"data={choice} data.path={path} data.text_column=... (h2h list data)"
         )
     kind, parts = guessed
-    samples, faults = _samples(table, file, kind, {part: content[name] for part, name in parts.items()})
-    remarks += [f"{len(faults):,} of {num_rows:,} rows cannot be read: {faults[0]}"] if faults else []
+    samples, faults = _samples(table, kind, parts)
+    num_samples = len(samples) + len(faults)
+    remarks += [f"{len(faults):,} of {num_samples:,} rows cannot be read: {faults[0]}"] if faults else []
     counts = Counter(sample[-1] for sample in samples) if "label" in parts else Counter()
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
@@ -142,20 +143,20 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     )
 
 
-def _samples(
-    table: TableFiles, file: Path, kind: DataKind, columns: Mapping[str, Sequence[object]]
-) -> tuple[list[Any], list[str]]:
-    """Return the samples as a run reads them, and what is wrong with the other rows."""
-    numbers = table.columns_of(file, [table.column_names(file)[0]]).numbers
+def _samples(table: TableFiles, kind: DataKind, parts: Mapping[str, str]) -> tuple[list[Any], list[str]]:
+    """Return the samples of the train split as a run reads them, and what is wrong with its other rows."""
     samples, faults = [], []
-    for number, values in zip(numbers, zip(*columns.values(), strict=True), strict=True):
-        row, where = dict(zip(columns, values, strict=True)), partial(table.where, file, number)
-        try:
-            if kind != "language":  # whose empty texts are left out
-                _check_texts(row, where)
-            samples.append(sample_of(kind, row, where))
-        except DataError as error:
-            faults.append(str(error))
+    for file in table.files["train"]:
+        read = table.columns_of(file, list(dict.fromkeys(parts.values())))
+        for index, number in enumerate(read.numbers):
+            row = {part: read.columns[name][index] for part, name in parts.items()}
+            where = partial(table.where, file, number)
+            try:
+                if kind != "language":  # whose empty texts are left out
+                    _check_texts(row, where)
+                samples.append(sample_of(kind, row, where))
+            except DataError as error:
+                faults.append(str(error))
     return samples, faults
 
 
