@@ -157,8 +157,8 @@ def test_a_column_named_as_a_label_is_one_whatever_the_text_is_called(
     others = header.count(",")
     rows = [",".join([f"film number {number}", *["ab"[number % 2]] * others]) for number in range(40)]
     (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
-    found = [word for word in describe(tmp_path / "a.csv").overrides if word.startswith("data.label_column=")]
-    assert found == ([] if label is None else [f"data.label_column={label}"])
+    named = [word for word in describe(tmp_path / "a.csv").overrides if word.startswith("data.label_column=")]
+    assert named == ([] if label is None else [f"data.label_column={label}"])
 
 
 @pytest.mark.parametrize("name", ["csv", "headless", "json"])

@@ -126,7 +126,7 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     samples, faults = _samples(table, kind, parts)
     num_samples = len(samples) + len(faults)
     remarks += [f"{len(faults):,} of {num_samples:,} rows cannot be read: {faults[0]}"] if faults else []
-    counts = Counter(sample[-1] for sample in samples) if "label" in parts else Counter()
+    counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
         kind, parts, counts = "language", {"text": parts["text"]}, Counter()
@@ -143,9 +143,10 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     )
 
 
-def _samples(table: TableFiles, kind: DataKind, parts: Mapping[str, str]) -> tuple[list[Any], list[str]]:
+def _samples(table: TableFiles, kind: DataKind, parts: Mapping[str, str]) -> tuple[list[object], list[str]]:
     """Return the samples of the train split as a run reads them, and what is wrong with its other rows."""
-    samples, faults = [], []
+    samples: list[object] = []
+    faults: list[str] = []
     for file in table.files["train"]:
         read = table.columns_of(file, list(dict.fromkeys(parts.values())))
         for index, number in enumerate(read.numbers):
