@@ -128,6 +128,16 @@ def test_rows_that_a_run_refuses_are_counted(name: str, tmp_path: Path, monkeypa
         build_data(compose_checked("train", described.overrides)).spec()
 
 
+def test_classes_are_counted_over_all_files_of_the_split(tmp_path: Path) -> None:
+    """Many sets are sorted by class, with a file or more for each."""
+    for label in "abc":
+        rows = "".join(f"film number {number},{label}\n" for number in range(10))
+        (tmp_path / f"train-{label}.csv").write_text(f"text,label\n{rows}")
+    (tmp_path / "test.csv").write_text("text,label\nfilm,a\n")
+    described = describe(tmp_path)
+    assert described.classes == {"a": 10, "b": 10, "c": 10} and described.num_rows == {"train": 30, "test": 1}
+
+
 def test_one_class_is_none_to_learn(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("text,label\n" + "".join(f"film number {number},good\n" for number in range(40)))
@@ -147,8 +157,8 @@ def test_a_column_named_as_a_label_is_one_whatever_the_text_is_called(
     others = header.count(",")
     rows = [",".join([f"film number {number}", *["ab"[number % 2]] * others]) for number in range(40)]
     (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
-    found = [word for word in describe(tmp_path / "a.csv").overrides if word.startswith("data.label_column=")]
-    assert found == ([] if label is None else [f"data.label_column={label}"])
+    named = [word for word in describe(tmp_path / "a.csv").overrides if word.startswith("data.label_column=")]
+    assert named == ([] if label is None else [f"data.label_column={label}"])
 
 
 @pytest.mark.parametrize("name", ["csv", "headless", "json"])

@@ -69,7 +69,7 @@ def test_arms_of_ones_own_are_compared_on_named_data() -> None:
 
 @pytest.mark.parametrize("name", choice_names("study"))
 def test_every_shipped_question_takes_arms_of_ones_own(name: str) -> None:
-    """What the study says of its own arms is left out, whatever data they were about."""
+    """The fields that name the arms of the study are left out, whatever data these were about."""
     request = ContestRequest(name, {"layer": [], "rms": ["model/norm=rms_norm"]})
     made = new_study("mine", request, task="causal_lm", data=DATA_WORDS, rows=1000)
     assert list(study_from("mine", dict(made.fields)).arms) == ["layer", "rms"]

@@ -63,7 +63,7 @@ def _class_labels(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind != "f":
         return labels
     if not (np.isfinite(labels) & (labels == labels.round())).all():
-        raise UsageError("data has labels that are no whole numbers: give classes, or a frame with a column of scores")
+        raise UsageError("data has labels with fractions: give classes, or a frame with a column of scores")
     return labels.astype(np.int64)
 
 

@@ -123,9 +123,10 @@ def _described_table(choice: str, path: Path) -> DataDescription:
             f"data={choice} data.path={path} data.text_column=... (h2h list data)"
         )
     kind, parts = guessed
-    samples, faults = _samples(table, file, kind, {part: content[name] for part, name in parts.items()})
-    remarks += [f"{len(faults):,} of {num_rows:,} rows cannot be read: {faults[0]}"] if faults else []
-    counts = Counter(sample[-1] for sample in samples) if "label" in parts else Counter()
+    samples, faults = _samples(table, kind, parts)
+    num_samples = len(samples) + len(faults)
+    remarks += [f"{len(faults):,} of {num_samples:,} rows cannot be read: {faults[0]}"] if faults else []
+    counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
         kind, parts, counts = "language", {"text": parts["text"]}, Counter()
@@ -142,20 +143,21 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     )
 
 
-def _samples(
-    table: TableFiles, file: Path, kind: DataKind, columns: Mapping[str, Sequence[object]]
-) -> tuple[list[Any], list[str]]:
-    """Return the samples as a run reads them, and what is wrong with the other rows."""
-    numbers = table.columns_of(file, [table.column_names(file)[0]]).numbers
-    samples, faults = [], []
-    for number, values in zip(numbers, zip(*columns.values(), strict=True), strict=True):
-        row, where = dict(zip(columns, values, strict=True)), partial(table.where, file, number)
-        try:
-            if kind != "language":  # whose empty texts are left out
-                _check_texts(row, where)
-            samples.append(sample_of(kind, row, where))
-        except DataError as error:
-            faults.append(str(error))
+def _samples(table: TableFiles, kind: DataKind, parts: Mapping[str, str]) -> tuple[list[object], list[str]]:
+    """Return the samples of the train split as a run reads them, and what is wrong with its other rows."""
+    samples: list[object] = []
+    faults: list[str] = []
+    for file in table.files["train"]:
+        read = table.columns_of(file, list(dict.fromkeys(parts.values())))
+        for index, number in enumerate(read.numbers):
+            row = {part: read.columns[name][index] for part, name in parts.items()}
+            where = partial(table.where, file, number)
+            try:
+                if kind != "language":  # whose empty texts are left out
+                    _check_texts(row, where)
+                samples.append(sample_of(kind, row, where))
+            except DataError as error:
+                faults.append(str(error))
     return samples, faults
 
 

@@ -105,14 +105,14 @@ def at_length(
     return changed
 
 
-def check_length(config: Mapping[str, Any], spec: DataSpec, length: int | None) -> None:
+def check_length(config: Mapping[str, object], spec: DataSpec, length: int | None) -> None:
     """Raise ConfigurationError where a length is requested of rows that are not cut from a corpus: what they hold is
     known once they have been read."""
     if length is not None and spec.kind != "language" and _OF_CORPORA in RunConfig(config).data:
         raise _no_effect(config, length, "are as long as their texts", "leave it out, or cut them by data.max_length")
 
 
-def _no_effect(config: Mapping[str, Any], length: int, rows: str, way: str) -> ConfigurationError:
+def _no_effect(config: Mapping[str, object], length: int, rows: str, way: str) -> ConfigurationError:
     chosen = ConfigView(config).chosen("data")
     return ConfigurationError(f"--length {length} has no effect on {chosen}, whose rows {rows}: {way}")
 

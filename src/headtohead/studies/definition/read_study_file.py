@@ -70,20 +70,21 @@ def is_own_field(override: str) -> bool:
     return key_of(override).partition(".")[0] in FIELDS
 
 
-def with_own_fields(name: str, written: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def with_own_fields(name: str, written: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
     """Return the fields with these overrides: of one as a whole, tuning=none, or of its parts, tuning.trials=2 and
     tuning.space.optimizer.lr=[0.1,1]."""
     result = deepcopy(dict(written))
     for override in overrides:
         *parents, last = key_of(override).split(".", 2)
-        within: Any = result
+        within = result
         for parent in parents:
-            within = within.setdefault(parent, {})
-            if not isinstance(within, dict):
+            inner = within.setdefault(parent, {})
+            if not isinstance(inner, dict):
                 raise ConfigurationError(
-                    f"{override} is refused: {parent} of study {name} is {show(within)}, which has no parts; give it "
+                    f"{override} is refused: {parent} of study {name} is {show(inner)}, which has no parts; give it "
                     f"as a whole, '{parents[0]}=...'"
                 )
+            within = inner
         within[last] = _read_value(override)
     return result
 
