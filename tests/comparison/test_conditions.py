@@ -180,6 +180,7 @@ SETS_OTHER_FIELDS = (
     *([f"model/size={name}"] for name in choice_names("model/size")),
     ["model.pattern=[mamba2,softmax_attention]"],
     ["+model/mixer@model.mixers.own=mamba2", "model.pattern=[own]"],
+    ["+model/feedforward@model.early_feedforward=swiglu", "model.num_early_layers=1"],
     ["trainer.max_epochs=2"],
     ["trainer.batch_tokens=4096"],
 )

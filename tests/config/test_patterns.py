@@ -13,6 +13,7 @@ from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
 from headtohead.config.build import build_model
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.unchecked_classes import unchecked_sentences
 from headtohead.errors import UsageError
 
 
@@ -116,3 +117,12 @@ def test_a_side_with_a_feedforward_of_its_own_has_it_in_all_layers() -> None:
 def test_early_layers_that_cannot_be_are_refused_by_name(overrides: list[str], sentence: str) -> None:
     with pytest.raises((ConfigurationError, UsageError), match=re.escape(sentence)):
         feedforwards(*overrides)
+
+
+def test_a_class_of_ones_own_is_mentioned_wherever_it_stands() -> None:
+    own = {"early_feedforward": {"_target_": "json.JSONEncoder"}, "mixers": {"near": {"_target_": "json.JSONDecoder"}}}
+    sentences = list(unchecked_sentences({"model": own}))
+    assert [sentence.partition(" ")[0] for sentence in sentences] == [
+        "model.early_feedforward=json.JSONEncoder",
+        "model.mixers.near=json.JSONDecoder",
+    ]

@@ -29,7 +29,6 @@ _FOLLOWING = {
     "config.task": ("comparability.",),
     "config.precision": ("comparability.precision",),
     "config.model.pattern": ("config.model.mixers",),
-    "config.model.num_early_layers": ("config.model.early_feedforward",),
     "config.model.size": (
         *(f"config.model.{name}" for name in ("d_model", "num_layers", "num_heads")),
         *(f"config.model.feedforward.{name}" for name in ("multiple", "two_thirds")),
