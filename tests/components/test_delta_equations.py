@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.mixers.linear.delta_rule import DeltaHeads
+from headtohead.components.mixers.linear.delta_rule import DeltaShape
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
 from headtohead.components.mixers.linear.matrix_memory import MemoryShape
@@ -55,8 +55,8 @@ def convolved(x: Tensor, weight: Tensor) -> Tensor:
 def test_heads_that_share_queries_and_keys_are_heads_with_copies_of_them() -> None:
     torch.manual_seed(0)
     widths = {"num_value_heads": 6, "key_width": 5, "value_width": 2}
-    shared = GatedDelta(WIDTH, num_heads=HEADS, causal=True, heads=DeltaHeads(num_key_heads=2, **widths))
-    apart = GatedDelta(WIDTH, num_heads=HEADS, causal=True, heads=DeltaHeads(**widths))
+    shared = GatedDelta(WIDTH, num_heads=HEADS, causal=True, shape=DeltaShape(num_key_heads=2, **widths))
+    apart = GatedDelta(WIDTH, num_heads=HEADS, causal=True, shape=DeltaShape(**widths))
     shaken(shared)
     apart.double()
     weights = shared.state_dict()
@@ -76,7 +76,7 @@ def copied(rows: Tensor) -> Tensor:
 
 def test_heads_of_keys_that_do_not_divide_those_of_values_are_refused() -> None:
     with pytest.raises(ValueError, match="num_key_heads=2 does not divide the 3 heads of values: choose a divisor"):
-        GatedDelta(WIDTH, num_heads=HEADS, causal=True, heads=DeltaHeads(num_key_heads=2))
+        GatedDelta(WIDTH, num_heads=HEADS, causal=True, shape=DeltaShape(num_key_heads=2))
 
 
 @torch.no_grad()

@@ -63,7 +63,10 @@ VARIANTS: dict[str, list[dict]] = {
     "hgrn2": [{"chunk_size": 4, "key_ratio": 0.5, "value_ratio": 2.0}],
     "rwkv6": [{"shift_rank": 3, "decay_rank": 5, "chunk_size": 4}],
     "kimi_delta": [{"chunk_size": 4, "conv": 0, "rank": 3, "value_ratio": 2.0, "negative_eigenvalues": True}],
-    "delta_product": [{"chunk_size": 8, "products": 3, "conv": 0, "gate": False, "value_ratio": 2.0}],
+    "delta_product": [
+        {"chunk_size": 8, "products": 3, "conv": 0, "gate": False, "value_ratio": 2.0},
+        {"chunk_size": 4, "num_value_heads": 6, "num_key_heads": 3, "key_width": 3, "value_width": 5},
+    ],
     "rwkv7": [{"decay_rank": 3, "rate_rank": 5, "gate_rank": 2, "chunk_size": 4}],
     "gated_delta": [
         {"gate": False, "chunk_size": 4},

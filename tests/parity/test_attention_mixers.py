@@ -24,9 +24,9 @@ from headtohead.components.mixers.attention.latent_attention import LatentAttent
 from headtohead.components.mixers.attention.sink_attention import SinkAttention
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
+from headtohead.components.mixers.linear.delta_rule import DeltaShape
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.kimi_delta import KimiDelta
-from headtohead.components.mixers.linear.matrix_memory import MemoryShape
 from headtohead.components.positions.rotary import Rotary, RotatedPairs
 from parity.parity import REPORTS, TOLERANCE, Errors, Report, exactly, redraw
 
@@ -214,7 +214,7 @@ CASES = {
     "deepseek_v3": MixerCase(partial(deepseek, interleaved=False), LATENT, latent),
     "qwen3_next, gated delta": MixerCase(
         qwen_delta,
-        lambda: GatedDelta(D_MODEL, num_heads=NUM_HEADS, causal=True, shape=MemoryShape(value_ratio=2.0)),
+        lambda: GatedDelta(D_MODEL, num_heads=NUM_HEADS, causal=True, shape=DeltaShape(value_ratio=2.0)),
         gated_delta,
         reads_tokens_alone=True,
     ),

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from headtohead.components.component import Context
 from headtohead.components.fast_kernels import FlaFunction
+from headtohead.components.mixers.linear.delta_rule import DeltaShape
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
-from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
+from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.ranges import Amount, Width
 
 
 @dataclass(frozen=True)
-class ProductShape(MemoryShape):
+class ProductShape(DeltaShape):
     """The sides of a head's matrix, and how often a token writes to it."""
 
     products: Width = 2

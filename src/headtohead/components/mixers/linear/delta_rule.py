@@ -27,7 +27,6 @@ from headtohead.components.mixers.linear.matrix_memory import (
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
 from headtohead.errors import UsageError
-from headtohead.field_group import FieldGroup
 from headtohead.ranges import Positive, Width
 
 # How strongly heads forget before training, where a decay is exp(-strength step) and the token makes the step (Dao and
@@ -56,9 +55,9 @@ def start_decays(log_strength: Tensor, decay_bias: Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class DeltaHeads(FieldGroup):
-    """The heads of a delta rule where they are not those of the model: how many memories there are, how many of them
-    share queries and keys, how wide both sides are, and the norm of what is read."""
+class DeltaShape(MemoryShape):
+    """The heads of a delta rule, also where they are not those of the model: how many memories there are, how many
+    heads make their queries and keys, how wide both sides are, and the norm of what is read."""
 
     num_value_heads: Width | None = None
     num_key_heads: Width | None = None
@@ -74,11 +73,11 @@ class DeltaHeads(FieldGroup):
             raise UsageError(f"num_key_heads={keys} does not divide the {values} heads of values: choose a divisor")
         return values, keys
 
-    def widths(self, d_model: int, num_heads: int, shape: MemoryShape) -> tuple[int, int]:
+    def sides(self, d_model: int, num_heads: int) -> tuple[int, int]:
         """Return the widths of keys and of values."""
         if self.key_width is not None and self.value_width is not None:
             return self.key_width, self.value_width
-        keys, values = shape.widths(equal_share(d_model, num_heads))
+        keys, values = self.widths(equal_share(d_model, num_heads))
         return self.key_width or keys, self.value_width or values
 
 
@@ -91,17 +90,16 @@ class DeltaRule(MatrixMemory):
         d_model: int,
         *,
         num_heads: int,
-        shape: MemoryShape,
+        shape: DeltaShape,
         conv: int,
         negative_eigenvalues: bool,
         chunks: ChunkedForm,
         offer: Offer,
-        heads: DeltaHeads = DeltaHeads(),
     ) -> None:
         super().__init__(chunks, offer)
         self.d_model, self.causal = d_model, True
-        self.num_heads, self.num_key_heads = heads.numbers(num_heads)
-        self.key_width, self.value_width = heads.widths(d_model, num_heads, shape)
+        self.num_heads, self.num_key_heads = shape.numbers(num_heads)
+        self.key_width, self.value_width = shape.sides(d_model, num_heads)
         self.num_writes, self.highest_rate = shape.num_writes, 2.0 if negative_eigenvalues else 1.0
         keys, values = self.num_key_heads * self.key_width, self.num_heads * self.value_width
         self.widths = keys, self.num_writes * keys, self.num_writes * values
@@ -110,7 +108,7 @@ class DeltaRule(MatrixMemory):
         self.value = nn.Linear(d_model, self.num_writes * values, bias=False)
         self.rate = nn.Linear(d_model, self.num_heads * self.num_writes, bias=False)
         self.conv = CausalConvolution(sum(self.widths), taps=conv, bias=False) if conv else None
-        self.norm = RmsScale(self.value_width, eps=heads.norm_eps)
+        self.norm = RmsScale(self.value_width, eps=shape.norm_eps)
         self.output = ResidualLinear(values, d_model, bias=False)
 
     @abstractmethod

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from headtohead.components.costs import CostQuery
 from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, through_fla
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
-from headtohead.components.mixers.linear.delta_rule import DeltaHeads, DeltaRule, start_decays
-from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
+from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
+from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
 from headtohead.ranges import Amount
@@ -29,13 +29,12 @@ class GatedDelta(DeltaRule):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        shape: MemoryShape = MemoryShape(value_ratio=2.0),
+        shape: DeltaShape = DeltaShape(value_ratio=2.0),
         gate: bool = True,
         output_gate: bool | None = None,
         conv: Amount = 4,
         negative_eigenvalues: bool = False,
         chunks: ChunkedForm = ChunkedForm(),
-        heads: DeltaHeads = DeltaHeads(),
     ) -> None:
         super().__init__(
             d_model,
@@ -45,7 +44,6 @@ class GatedDelta(DeltaRule):
             negative_eigenvalues=negative_eigenvalues,
             chunks=chunks,
             offer=GATED_DELTA if gate else DELTA,
-            heads=heads,
         )
         del causal, dropout  # one way always; no weights to drop
         self.decay = nn.Linear(d_model, self.num_heads, bias=False) if gate else None

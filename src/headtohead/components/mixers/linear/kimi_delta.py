@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headtohead.components.costs import CostQuery
 from headtohead.components.fast_kernels import KIMI_DELTA, FlaFunction, through_fla
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
-from headtohead.components.mixers.linear.delta_rule import DeltaRule, start_decays
+from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
@@ -38,7 +38,7 @@ class KimiDelta(DeltaRule):
         super().__init__(
             d_model,
             num_heads=num_heads,
-            shape=shape,
+            shape=DeltaShape(shape.key_ratio, shape.value_ratio),
             conv=conv,
             negative_eigenvalues=negative_eigenvalues,
             chunks=chunks,
