@@ -85,7 +85,7 @@ def test_runs_are_a_list_that_shows_itself_as_a_table(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = RunFolder.create(tmp_path, name=name, group="some")
         folder.write_record(RunRecord(id=folder.id, name=name, status="finished"))
-    found = runs(tmp_path, sort="name")
-    assert [run.name for run in found[:1]] == ["one"] and found == list(found)
-    assert repr(found).splitlines()[0] == "2 runs" and len(repr(found)) < 600
-    assert found._repr_html_().count("<tr>") == 3 and list(found.to_frame()["name"]) == ["one", "two"]
+    result = runs(tmp_path, sort="name")
+    assert [run.name for run in result[:1]] == ["one"] and result == list(result)
+    assert repr(result).splitlines()[0] == "2 runs" and len(repr(result)) < 600
+    assert result._repr_html_().count("<tr>") == 3 and list(result.to_frame()["name"]) == ["one", "two"]

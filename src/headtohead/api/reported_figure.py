@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from plotly.graph_objects import Figure
 
@@ -13,7 +12,7 @@ from headtohead.api.drawn_figure import drawn
 class ReportedFigure(Figure):  # type: ignore[misc]
     """Plotly's figure; an exported notebook shows a drawing of the same numbers in its place."""
 
-    def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, *arguments: object, **options: object) -> dict[str, object]:
         plain = self.to_plotly_json()
         picture = drawn(plain["data"], plain["layout"])._repr_svg_()
         return {**super()._repr_mimebundle_(*arguments, **options), "image/svg+xml": picture}

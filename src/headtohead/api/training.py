@@ -17,9 +17,9 @@ from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from headtohead.api.drawn_figure import DrawnFigure
     from headtohead.finished_runs.loaded_run import LoadedRun
 
 _INCHES = (6.4, 3.6)
@@ -43,7 +43,7 @@ class TrainedRun(Result, RunRecord):
         """Return one logged metric as a frame: step, epoch, tokens, flops, seconds, value."""
         return curve_frame(self, name)
 
-    def plot(self, *names: str) -> Figure:
+    def plot(self, *names: str) -> DrawnFigure:
         """Return a figure of logged metrics over steps: `plot("train/loss", "validation/loss")`, the default."""
         from headtohead.api.drawn_figure import DrawnFigure
 

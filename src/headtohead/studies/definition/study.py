@@ -46,7 +46,7 @@ class Study:
     name: str
     """The name of its file, and of its folder in outputs/studies."""
     question: str
-    """What the study asks, as its report is headed."""
+    """The question that heads its report."""
     hypothesis: str
     """The answer that is expected, and why, written down before any run."""
     tuning: str | Tuning
