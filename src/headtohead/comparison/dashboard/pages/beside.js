@@ -1,4 +1,4 @@
-// Two runs side by side: results, configurations with their differences marked, maps and samples.
+// Two runs side by side: configurations with their differences marked, results, maps and samples.
 
 import { get } from "./asking.js";
 import { styleOf } from "./colours.js";
@@ -24,8 +24,8 @@ export async function show(panel, list, isWanted) {
   if (!isWanted()) return;
   refill(panel, ["beside", list.map((run) => run.key), pair.map((run) => [run.key, run.version]), state.every, configs, folders.map((one) => one.pictures), samples], () => [
     controls(list, pair),
-    el("h2", {}, "Results and costs"), results(pair),
     el("h2", {}, "Configurations"), config(pair, configs),
+    el("h2", {}, "Results and costs"), results(pair),
     el("h2", {}, "Maps"), maps(folders),
     el("h2", {}, "Samples"), el("div", { class: "two" }, ...samples.map(table)),
   ]);
