@@ -1,4 +1,4 @@
-"""What plans say of an optimizer's state is what it holds after a step."""
+"""An optimizer holds as much after a step as plans say."""
 
 from __future__ import annotations
 

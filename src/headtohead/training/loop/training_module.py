@@ -23,6 +23,7 @@ from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
+from headtohead.training.optim.lion import Group
 from headtohead.training.optim.unit_weights import UnitWeights
 from headtohead.training.optim.weight_average import WeightAverage
 from headtohead.training.parallel.process_group import Replicas, replicas_of
@@ -87,7 +88,7 @@ class TrainingModule(LightningModule):
         """The classes that the head's rows stand for."""
         self._make_optimizer = parts.optimizer
         self._parametrisation, self._finetuning = parts.parametrisation, parts.finetuning
-        self._kernels: list[dict[str, Any]] = []
+        self._kernels: list[Group] = []
         self._factor = parts.schedule(parts.settings.max_steps)
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from headtohead.training.optim.lion import with_gradients
+from headtohead.training.optim.lion import Group, with_gradients
 from headtohead.training.parallel.sharded_tensors import local
 
 _STATES = ("fast", "slow", "square")
@@ -52,7 +52,7 @@ class AdEMAMix(Optimizer):
                 self._update(weights, gradients, group)
         return loss
 
-    def _update(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+    def _update(self, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
         steps, (for_mean, for_square) = group["steps"], group["betas"]
         fast, slow, square = ([local(self._state(weight, name)) for weight in weights] for name in _STATES)
         weights, gradients = ([local(tensor) for tensor in of] for of in (weights, gradients))
@@ -77,16 +77,16 @@ class AdEMAMix(Optimizer):
         return average
 
 
-def _progress(group: dict[str, Any]) -> float:
+def _progress(group: Group) -> float:
     return 1.0 if group["ramp"] is None else min(1.0, group["steps"] / group["ramp"])
 
 
-def slow_weight(group: dict[str, Any]) -> float:
+def slow_weight(group: Group) -> float:
     """Return the weight of the slow momentum after so many steps."""
     return float(group["slow_weight"] * _progress(group))
 
 
-def slow_beta(group: dict[str, Any]) -> float:
+def slow_beta(group: Group) -> float:
     """Return the beta of the slow momentum after so many steps, whose half life grows linearly."""
     start, end, progress = math.log(group["betas"][0]), math.log(group["slow_beta"]), _progress(group)
     return min(float(group["slow_beta"]), math.exp(start * end / ((1 - progress) * end + progress * start)))

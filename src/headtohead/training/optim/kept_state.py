@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
 class KeptState:
-    """How many numbers an optimizer keeps of a weight: the fewest, and the most where weights differ."""
+    """The numbers that an optimizer keeps of a weight: the fewest, and the most where weights differ."""
 
     least: int
     most: int
@@ -24,12 +23,12 @@ _KEPT = {
 }
 
 
-def optimizer_name(optimizer: Mapping[str, Any]) -> str:
+def optimizer_name(optimizer: Mapping[str, object]) -> str:
     """Return the name of the optimizer's function or class, in small letters."""
     return str(optimizer["_target_"]).rpartition(".")[2].lower()
 
 
-def kept_state(optimizer: Mapping[str, Any]) -> KeptState:
+def kept_state(optimizer: Mapping[str, object]) -> KeptState:
     """Return what an optimizer keeps; one that is not listed keeps a momentum if it has one."""
     momentum = 1 if optimizer.get("momentum") else 0
     return _KEPT.get(optimizer_name(optimizer), KeptState(momentum, momentum))

@@ -12,6 +12,9 @@ from torch.optim import Optimizer
 
 from headtohead.training.parallel.sharded_tensors import local
 
+Group = dict[str, Any]
+"""A group of parameters with what all of them share, as torch's optimizers hold it."""
+
 
 class Lion(Optimizer):
     """c = b1 m + (1 - b1) g; w <- w - lr (sign(c) + decay w); m <- b2 m + (1 - b2) g: one tensor of state a weight."""
@@ -38,7 +41,7 @@ class Lion(Optimizer):
                 self._update(weights, gradients, group)
         return loss
 
-    def _update(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+    def _update(self, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
         lr, (for_step, for_memory) = group["lr"], group["betas"]
         momenta = [self._momentum(weight) for weight in weights]
         weights, gradients, momenta = ([local(tensor) for tensor in of] for of in (weights, gradients, momenta))

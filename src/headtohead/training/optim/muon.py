@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
 from headtohead.components.precision import at_least_float32
-from headtohead.training.optim.lion import with_gradients
+from headtohead.training.optim.lion import Group, with_gradients
 from headtohead.training.parallel.sharded_tensors import as_part, divided, gathered, local
 
 Scale = Literal["match_adamw", "original"]
@@ -66,7 +66,7 @@ class Muon(Optimizer):
                 self._adamw_step(weights, gradients, group)
         return loss
 
-    def _orthogonal_step(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+    def _orthogonal_step(self, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
         lr, momentum = group["lr"], group["momentum"]
         momenta = [local(self._tensor(weight, "momentum_buffer")) for weight in weights]
         gradients = [local(gradient) for gradient in gradients]
@@ -78,7 +78,7 @@ class Muon(Optimizer):
         for weight, update in zip(weights, orthogonalised(updates, group["num_iterations"]), strict=True):
             local(weight).add_(local(update).to(weight.dtype), alpha=-lr * _size(weight, group["scale"]))
 
-    def _adamw_step(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+    def _adamw_step(self, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
         steps = [self._step_count(weight) for weight in weights]
         adamw(
             [local(weight) for weight in weights],

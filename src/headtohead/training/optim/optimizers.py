@@ -6,7 +6,7 @@ AdamW: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from headtohead.components.embeddings import PatchEmbedding, SegmentEmbedding, T
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, NotNegative, Positive, Probability
 from headtohead.training.optim.ademamix import AdEMAMix
-from headtohead.training.optim.lion import Lion
+from headtohead.training.optim.lion import Group, Lion
 from headtohead.training.optim.muon import Muon, Scale
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag, TokenEmbedding, SegmentEmbedding)
@@ -31,7 +31,7 @@ _ENDS = (Head, PatchEmbedding, Position, *EMBEDDINGS)
 """The modules that meet the data itself: images or tokens come in, logits go out."""
 
 
-def parameter_groups(model: nn.Module, *, weight_decay: float, decay_embeddings: bool = True) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, *, weight_decay: float, decay_embeddings: bool = True) -> list[Group]:
     """Return two groups: matrices and convolutions decay; biases, norms, gains, rates and position tables never do.
 
     `decay_embeddings` says whether tables of tokens and segments decay; one that is tied to the head is such a table.

@@ -19,7 +19,7 @@ from headtohead.components.mixers.attention.softmax_attention import SoftmaxAtte
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.errors import UsageError
 from headtohead.ranges import Width
-from headtohead.training.optim.lion import Lion
+from headtohead.training.optim.lion import Group, Lion
 from headtohead.training.optim.muon import Muon
 
 # The parameters of a model grow differently with its width, and this growth is all that a parametrisation must know of
@@ -130,7 +130,7 @@ class MaximalUpdate(Parametrisation):
         if grown == 1.0:
             return
         dimensions = growths(model)
-        groups: list[dict[str, Any]] = []
+        groups: list[Group] = []
         for group in optimizer.param_groups:
             exponents = _exponents(optimizer, group)
             for number, exponent in exponents.items():
