@@ -23,7 +23,9 @@ def test_every_family_is_listed_with_its_classes(capsys: pytest.CaptureFixture[s
         for name, head in family.architectures.items():
             assert (f"{name} ({head})" in shown) == (head is not None)
     assert main(["list", "pretrained", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["pretrained"]) == {family.model_type for family in FAMILIES}
+    listed = json.loads(capsys.readouterr().out)["pretrained"]
+    assert set(listed) == {family.model_type for family in FAMILIES}
+    assert all(family["about"].endswith(".") for family in listed.values()), "each is told in a whole sentence"
 
 
 def test_every_family_is_listed_with_what_was_compared(capsys: pytest.CaptureFixture[str]) -> None:

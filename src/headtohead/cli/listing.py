@@ -127,6 +127,13 @@ PRETRAINED = "pretrained"
 TITLE = "pretrained, families that init_from=hf:NAME reads; docs/parity.md has what was compared with each"
 
 
+def first_sentence(docstring: str) -> str:
+    """Return the first sentence of a docstring, however many lines it takes."""
+    text = " ".join(docstring.split("\n\n")[0].split())
+    sentence, stop, _ = text.partition(". ")
+    return sentence + stop.rstrip()
+
+
 def pretrained_families() -> dict[str, dict[str, Any]]:
     """Return, by model_type, a sentence on the family, its classes with the head that each starts, whether models of
     ours are written in its form, and the figures of its comparisons."""
@@ -135,7 +142,7 @@ def pretrained_families() -> dict[str, dict[str, Any]]:
 
     return {
         family.model_type: {
-            "about": (family.__doc__ or "").partition("\n")[0],
+            "about": first_sentence(family.__doc__ or ""),
             "heads": {name: head for name, head in family.architectures.items() if head is not None},
             "is_written": type(family).hub_config is not ModelFamily.hub_config,
             "compared": asdict(parity_evidence()[family.model_type]),
