@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import headtohead as h2h
-from headtohead.config.compose.choices import ready_mixers
+from headtohead.config.compose.choices import choices, ready_mixers
+from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.revised_run import revised
 
 SMALL = (
@@ -60,3 +61,21 @@ def test_a_run_is_revised_with_its_own_mixers(tmp_path: Path) -> None:
 def test_what_has_nothing_to_act_on_is_refused(override: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         h2h.compose("train", [*SMALL, override])
+
+
+@pytest.mark.parametrize("model", ["ngpt", "convnext"])
+@pytest.mark.parametrize("group", ["mixer", "norm", "residual", "feedforward"])
+def test_a_part_of_a_ready_made_model_is_any_other_of_its_group(model: str, group: str) -> None:
+    """What the model's file sets for its own part goes with it, unless the other takes it too."""
+    task = ["task=image_classification", "data=digits"] if model == "convnext" else ["data=grammar_lm"]
+    usual = h2h.compose("train", [*task, f"model={model}"])
+    if group not in usual["model"]:
+        return
+    composed = 0
+    for choice in choices(f"model/{group}"):
+        try:
+            h2h.compose("train", [*task, f"model={model}", f"model/{group}={choice.name}"])
+            composed += 1
+        except ConfigurationError as refusal:
+            assert "is not a field" not in str(refusal)
+    assert composed > 2

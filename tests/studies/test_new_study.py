@@ -42,6 +42,15 @@ def test_every_usual_question_composes(task: str) -> None:
                         "metric": usual.metric, "direction": usual.direction})  # fmt: skip
 
 
+@pytest.mark.parametrize("arms", [(), ("a=model=bag_of_words", "b=model=text_cnn")])
+def test_a_question_on_own_classes_is_written_and_planned(arms: tuple[str, ...]) -> None:
+    rows = [f"{'good' if n % 2 else 'bad'} story number {n},{'pos' if n % 2 else 'neg'}" for n in range(200)]
+    Path("reviews.csv").write_text("\n".join(["text,label", *rows]))
+    own = [word for arm in arms for word in ("--arm", arm)]
+    assert main(["study", "new", "mine", "reviews.csv", *own, "trainer=cpu", "trainer.threads=1"]) == 0
+    assert read_study("mine.yaml").budget is None
+
+
 def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFixture[str]) -> None:
     Path("book.txt").write_text("\n\n".join(f"Chapter {n} tells of {n * n} birds that sing." for n in range(200)))
     provided = ["study", "new", "long", "book.txt", "--from", "positions_extrapolation", "--seeds", "3"]

@@ -16,9 +16,10 @@ from torch.optim import Optimizer
 from contracts.choices import factory, names
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.feedforwards import DenseFeedForward
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import InputLinear, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.norms import RmsNorm
+from headtohead.components.positions.absolute import Learned
 from headtohead.components.streams import Sphere
 from headtohead.training.checkpoints import load_best
 from headtohead.training.optim.optimizers import adamw, ademamix, lion, muon, sgd
@@ -38,18 +39,20 @@ NGPT: dict[str, Any] = {
 OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
     one.__name__: one for one in (adamw, ademamix, lion, muon, sgd)
 }
-HEAD_WIDTH = 8
+WIDTH, HEAD_WIDTH = 16, 8
+ROWS = ("embedding.weight", "head.weight", "stack.positions.0.table.weight", "class_token.weight")
+"""What holds vectors of the stream by rows, beside linear maps."""
 
 
 def lengths(model: Architecture) -> dict[str, Tensor]:
     """The length of every vector that a matrix reads the stream with or writes to it, found by names and shapes."""
-    measured = {"embedding": model.get_parameter("embedding.weight").norm(dim=1)}
-    if not model.head.tied:
-        measured["head"] = model.get_parameter("head.weight").norm(dim=1)
+    rows = [name for name, _ in model.named_parameters() if name in ROWS]
+    measured = {name: model.get_parameter(name).norm(dim=-1) for name in rows}
     for name, module in model.named_modules():
-        if name.startswith("stack.blocks") and isinstance(module, nn.Linear):
-            writes = isinstance(module, ResidualLinear)
-            measured[name] = module.weight.norm(dim=0 if writes else 1)
+        if isinstance(module, ResidualLinear | InputLinear):
+            measured |= {name: module.weight.norm(dim=0)} if module.out_features == WIDTH else {}
+        elif isinstance(module, nn.Linear) and module.in_features == WIDTH:
+            measured[name] = module.weight.norm(dim=1)
     return measured
 
 
@@ -102,29 +105,36 @@ def test_every_vector_keeps_length_1_while_other_models_are_free(tmp_path: Path,
     trained.load_state_dict(load_best(record.path)["model"])
     measured = lengths(trained)
     assert len(measured) == 2 + 2 * 7
-    for name, of_vectors in measured.items():
-        torch.testing.assert_close(of_vectors, torch.ones_like(of_vectors), msg=name)
+    hold(measured)
     assert not UnitWeights(small_model("decoder_only", residual=Sphere)).weights
 
 
+def hold(measured: dict[str, Tensor]) -> None:
+    for name, of_vectors in measured.items():
+        torch.testing.assert_close(of_vectors, torch.ones_like(of_vectors), msg=name)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_has_its_matrices_on_the_sphere_once(family: str) -> None:
-    model = small_model(family, residual=NGPT["residual"])
-    weights = [weight for weight, _ in UnitWeights(model).weights]
-    linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear) and 16 in m.weight.shape]
-    assert len({id(weight) for weight in weights}) == len(weights)
-    assert len(weights) >= len(linear) - 2, "all but those that read images and write classes"
+@pytest.mark.parametrize("head", ["own", "other"])
+def test_every_vector_of_the_stream_is_on_the_sphere_once_in_every_family(family: str, head: str) -> None:
+    others: dict[str, Any] = {
+        "decoder_only": {"head": "multi_token_language_model", "num_future_tokens": 2},
+        "encoder_only": {"head": "classifier", "num_classes": 3},
+    }
+    model = small_model(
+        family, residual=NGPT["residual"], position=Learned, **(others.get(family, {}) if head == "other" else {})
+    )
+    unit = UnitWeights(model)
+    assert len({id(weight) for weight, _ in unit.weights}) == len(unit.weights)
+    unit.normalise()
+    hold(lengths(model))
 
 
 @pytest.mark.parametrize("name", names("mixer"))
 def test_a_mixers_maps_of_the_stream_are_on_the_sphere(name: str) -> None:
     model = small_model("encoder_only", residual=NGPT["residual"], mixer=factory("mixer", name))
-    on_sphere = {id(weight): along for weight, along in UnitWeights(model).weights}
-    for path, module in model.stack.named_modules():
-        if isinstance(module, ResidualLinear):
-            assert on_sphere[id(module.weight)] == 0, path
-        elif isinstance(module, nn.Linear) and module.in_features == 16:
-            assert on_sphere[id(module.weight)] == 1, path
+    UnitWeights(model).normalise()
+    hold(lengths(model))
 
 
 def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:

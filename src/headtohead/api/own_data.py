@@ -51,7 +51,7 @@ def overrides_for(data: object) -> tuple[str, ...]:
 def _array(values: Any) -> np.ndarray:
     """Return values as an array; of a tensor, wherever it lies and whatever its precision."""
     if hasattr(values, "detach"):
-        values = values.detach().cpu()
+        values = values.detach().cpu().to_dense()
         values = values.float() if values.is_floating_point() else values
     return np.asarray(values)
 
@@ -60,6 +60,8 @@ def _class_labels(labels: np.ndarray) -> np.ndarray:
     """Return one class for each row; numbers with a point are classes where they are whole."""
     if labels.ndim != 1:
         raise UsageError(f"data has labels of shape {labels.shape}: give one class for each row")
+    if labels.dtype.kind == "O" and not all(isinstance(label, str | int) for label in labels.tolist()):
+        raise UsageError("data has labels that are neither words nor whole numbers: give one class for each row")
     if labels.dtype.kind != "f":
         return labels
     if not (np.isfinite(labels) & (labels == labels.round())).all():

@@ -4,7 +4,6 @@ https://arxiv.org/abs/2101.03961) and their scores small (Zoph et al. 2022, http
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -181,9 +180,10 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         self._demand = Demand(counts, before)
         return self._demand
 
-    def _room(self, demand: Demand) -> int:
+    def _room(self, demand: Demand) -> Int[Tensor, ""]:
+        """Return how many tokens an expert takes."""
         assert self.routing.capacity is not None
-        return math.ceil(self.routing.capacity * int(demand.counts.sum()) / self.num_experts)
+        return (self.routing.capacity * demand.counts.sum().double() / self.num_experts).ceil().long()
 
     def _within_capacity(self, requests: Int[Tensor, "k N E"], demand: Demand) -> Bool[Tensor, "N k"]:
         """Return a mask of the routes within capacity."""

@@ -22,7 +22,7 @@ from headtohead.config.compose.choices import STUDY, check_chosen, config_folder
 from headtohead.config.compose.overrides import check_digits, named_mixers, prepare
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import (
-    fields_of_size,
+    fields_in_file,
     is_plain,
     plain_choices,
     replaced_plainly,
@@ -34,6 +34,7 @@ from headtohead.config.errors import ConfigurationError, unknown
 
 _EXPERIMENT = "experiment"
 _FIELD = re.compile(r"\+{0,2}(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(?P<value>.*)", re.DOTALL)
+_MODEL = "model"
 _OF_HYDRA = "hydra"
 
 
@@ -71,7 +72,7 @@ class Composer:
         self._chosen = lru_cache(maxsize=None)(self._choose)
         self._container = lru_cache(maxsize=None)(self._compose_groups)
         self._replaced = lru_cache(maxsize=None)(self._look_for_replaced)
-        self._of_size = lru_cache(maxsize=None)(lambda size: fields_of_size(size, self._folders))
+        self._of_choice = lru_cache(maxsize=None)(lambda group, name: fields_in_file(group, name, self._folders))
 
     def compose(self, overrides: Sequence[str] = ()) -> Config:
         """A resolved configuration with its choices listed, not yet checked for sense."""
@@ -79,9 +80,11 @@ class Composer:
         if _EXPERIMENT in config:
             raise ConfigurationError(self._without_header(chosen.get(_EXPERIMENT)))
         replaced = self._replaced(tuple(chosen.items()))
-        size = chosen.get(SIZE)
-        used = without_unused_fields(config, {} if size is None else self._of_size(size))
+        used = without_unused_fields(config, *(self._set_by(group, chosen.get(group)) for group in (SIZE, _MODEL)))
         return {**used, "choices": chosen, **({REPLACED: replaced} if replaced else {})}
+
+    def _set_by(self, group: str, choice: str | None) -> Config:
+        return {} if choice is None else self._of_choice(group, choice)
 
     def _composed(self, overrides: Sequence[str]) -> tuple[Config, dict[str, str | None]]:
         choices, values = choices_and_values(overrides)

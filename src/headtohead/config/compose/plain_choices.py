@@ -140,26 +140,44 @@ def _node(group: str, name: str, folders: tuple[Path, ...], state: Hashable) -> 
 GROUP = "model/size"
 
 
-def without_unused_fields(config: Mapping[str, Any], of_size: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without those fields of the chosen size that the model's constructor does not take; a field
-    that was set to something else by hand stays, to be refused."""
+def without_unused_fields(
+    config: Mapping[str, Any], of_size: Mapping[str, Any], of_model: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The configuration without those fields of the chosen size that the model's constructor does not take, and without
+    those that the model's file sets for a part which was chosen otherwise and does not take them; a field that was set
+    to something else by hand stays, to be refused."""
     model = config.get("model")
-    if not of_size or not isinstance(model, Mapping) or (taken := arguments(str(model.get("_target_")))) is None:
+    if not isinstance(model, Mapping):
         return dict(config)
+    used = _taken_of(model, of_size)
+    parts = {key: block for key, block in of_model.items() if isinstance(block, Mapping)}
+    parts = {key: _taken_of(used[key], block) for key, block in parts.items() if isinstance(used.get(key), Mapping)}
+    return {**config, "model": {**used, **parts}}
+
+
+def _taken_of(node: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node without what was given to it and its class does not take."""
+    taken = arguments(str(node.get("_target_"))) if given else None
+    if taken is None:
+        return dict(node)
     names = {item.name for item in taken}
-    used = {key: value for key, value in model.items() if key in names or of_size.get(key, ...) != value}
-    return {**config, "model": used}
+    return {key: value for key, value in node.items() if key in names or given.get(key, ...) != value}
 
 
 def fields_of_size(size: str, folders: Sequence[Path]) -> dict[str, Any]:
     """Return the fields of a model that a size names, and their values."""
+    return fields_in_file(GROUP, size, folders)
+
+
+def fields_in_file(group: str, name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the fields that the file of a choice sets itself, and their values."""
     from omegaconf import OmegaConf
 
-    path = file_of(GROUP, size, folders)
+    path = file_of(group, name, folders)
     assert path is not None, "it was composed from that file"
     content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    assert isinstance(content, dict), "a size names fields of a model"
-    return {str(key): value for key, value in content.items()}
+    assert isinstance(content, dict), "the file of a choice names fields"
+    return {str(key): value for key, value in content.items() if key != "defaults"}
 
 
 _SET = re.compile(r"\+\+(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=.*", re.DOTALL)

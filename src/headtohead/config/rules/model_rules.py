@@ -15,7 +15,17 @@ _WITHOUT_ORDER = {"mixer": "softmax_attention", "local": "none", "feedforward": 
 
 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_both_ways, _module, _checkpointing, _drop_path, _hidden_patches, _first_norm, _local_base, _one_expert)
+    return (
+        _both_ways,
+        _module,
+        _checkpointing,
+        _drop_path,
+        _hidden_patches,
+        _first_norm,
+        _local_base,
+        _one_expert,
+        _average,
+    )
 
 
 def _both_ways(view: ConfigView) -> Iterator[str]:
@@ -111,6 +121,17 @@ def _one_expert(view: ConfigView) -> Iterator[str]:
                 f"{path}.experts_per_token=1 with renormalise=true gives every token's expert the weight 1, so that "
                 f"the task teaches the router nothing: set {path}.renormalise=false, as Switch does, or "
                 f"{path}.experts_per_token=2"
+            )
+
+
+def _average(view: ConfigView) -> Iterator[str]:
+    """Refuse averages of vectors of length 1, which are shorter."""
+    for side in view.sides():
+        path = f"{side.paths['residual']}.unit_weights" if side.nodes.get("residual", {}).get("unit_weights") else ""
+        if path and view.trainer.get("weight_averaging") is not None:
+            yield (
+                f"{path}=true keeps vectors at length 1, and the averages of trainer.weight_averaging="
+                f"{view.trainer['weight_averaging']} are shorter: set trainer.weight_averaging=null"
             )
 
 

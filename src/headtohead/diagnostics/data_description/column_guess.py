@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -12,7 +13,8 @@ from headtohead.data.sources.columns import looks_like_a_row, usual_parts
 
 _FEW_CLASSES = 50
 _ROWS_OF_A_CLASS = 3.0
-_LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag")
+_LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag", "y")
+_NOT_A_LETTER = re.compile(r"[^a-z]+")
 _ID_NAMES = ("id", "index", "idx", "uid", "")
 
 
@@ -75,8 +77,8 @@ def _label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
 
 
 def _is_named_label(column: ColumnFacts) -> bool:
-    name = column.name.lower()
-    return name == "y" or any(word in name for word in _LABEL_NAMES)
+    words = set(_NOT_A_LETTER.split(column.name.lower()))
+    return not words.isdisjoint(_LABEL_NAMES)
 
 
 def _kind(value: Any) -> str:

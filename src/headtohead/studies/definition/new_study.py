@@ -133,7 +133,7 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
         "direction": usual.direction,
         "baseline": next(iter(arms or usual.arms)),
         "margin": usual.margin,
-        "budget": "equal_tokens",
+        "budget": None if _fitted_at_once(arms or usual.arms) else "equal_tokens",
     }
     if arms:
         fields["question"] = f"Which is better on these data: {' or '.join(arms)}?"
@@ -141,6 +141,11 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
         fields |= _as_shipped(shipped, task, base, changed_arms=bool(arms))
     fields = with_own_fields(name, fields, request.own)
     return NewStudy(name, fields, _comments(fields, len(study_from(name, dict(fields)).seeds)))
+
+
+def _fitted_at_once(arms: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether an arm is fitted to all its rows in one step, so that no budget can be equal."""
+    return any("model=bag_of_words" in own for own in arms.values())
 
 
 def _rows_of_a_batch(data: Sequence[str]) -> int:

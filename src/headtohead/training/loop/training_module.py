@@ -92,7 +92,7 @@ class TrainingModule(LightningModule):
         self._factor = parts.schedule(parts.settings.max_steps)
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
-        self._count_is_checked = False
+        self._count_is_checked = self._is_made = False
         self._flops = RowFlops(model)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -119,6 +119,9 @@ class TrainingModule(LightningModule):
             settings = self.settings
             parallelise(self.model, self.device_mesh, shard_among=settings.shard_among, reshard=settings.reshard)
             self.layer_norms, self.unit_weights = LayerNorms(self.model), UnitWeights(self.model)
+        if not self._is_made:  # once: dividing trained weights again would change their last digits
+            self.unit_weights.normalise()
+            self._is_made = True
 
     def configure_optimizers(self) -> Optimizer:
         optimizer = self._make_optimizer(self.model)
@@ -132,8 +135,6 @@ class TrainingModule(LightningModule):
         return optimizer
 
     def on_train_start(self) -> None:
-        if self.state.step == 0:  # later they are of length 1, and dividing again would change their last digits
-            self.unit_weights.normalise()
         for group, kernels in zip(self.trainer.strategy.optimizers[0].param_groups, self._kernels, strict=True):
             group.update(kernels)  # not those of the devices that a checkpoint was made on
         plugin = self.trainer.precision_plugin
