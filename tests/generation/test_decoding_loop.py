@@ -136,6 +136,12 @@ def test_a_prompt_without_tokens_is_refused() -> None:
         ({"beams": 2, "top_k": 5}, "leave either out"),
         ({"num_samples": 2}, "would be the same text"),
         ({"beams": 2, "num_samples": 3}, "beams=2 cannot find num_samples=3"),
+        ({"length_penalty": 2.0}, "length_penalty=2.0 is for the scores of a beam search: give beams"),
+        ({"length_penalty": 2.0, "temperature": 1.0}, "length_penalty=2.0 is for the scores of a beam search"),
+        ({"temperature": 0.0, "top_k": 5}, "give a temperature above 0, or leave either out"),
+        ({"temperature": 0.0, "top_p": 0.5}, "give a temperature above 0, or leave either out"),
+        ({"seed": 3}, "seed=3 is for draws, and nothing is drawn here"),
+        ({"seed": 3, "beams": 2}, "seed=3 is for draws, and nothing is drawn here"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], reason: str) -> None:

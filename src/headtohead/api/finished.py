@@ -166,6 +166,11 @@ def probe(
     ]
     if len(sources) > 1:
         raise ConfigurationError(f"{' and '.join(sources)} are given: give one of them")
+    for name, value in (("second", second), ("target", target)):
+        if value is not None and text is None:
+            raise ConfigurationError(f"{name} goes with text, and there is none")
+    if split != "test" and "rows" not in sources and sources:
+        raise ConfigurationError(f"split={split} is of rows, and {sources[0]} is given: leave one of them out")
     if text is not None:
         subject = of_text(opened, text, second, target)
     elif image is not None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser, refuse_unread
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.run_config import RunConfig
 from headtohead.errors import UsageError
@@ -38,7 +38,12 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--rounds", type=int, default=9, help="rounds of each comparison with a peer (9)")
     options = parse(taken, arguments)
     if options.peers is not None:
+        if options.overrides:
+            raise UsageError(f"{options.overrides[0]} would have no effect: --peers times models of its own")
+        ours = ("config_dir", "cfg", "package", "resolve", "info")
+        refuse_unread(taken, options, ours, "--peers times models of its own, without a configuration")
         return _peers(options.peers, rounds=options.rounds, as_json=options.json)
+    refuse_unread(taken, options, ["rounds"], "it is of --peers; bench.rounds=N sets the rounds of a case")
     config = composed(options, root="bench")
     if options.cfg:
         out(configuration_text(options, config))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import parser, within
+from headtohead.cli.options import parser, refuse_unread, within
 from headtohead.cli.terminal import error_line, note, out, say, show_table
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.ranges import Positive, Real
@@ -50,6 +50,8 @@ _COLUMNS = {
     "seconds": "of training",
 }
 
+_OF_VERDICTS = ("direction", "margin", "solved_at", "budget", "allow_unlike")
+
 
 def run(arguments: Sequence[str]) -> int:
     taken = _parser()
@@ -59,6 +61,10 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.comparison.table_columns import NamedColumns
     from headtohead.finished_runs.named_runs import named_runs
 
+    if not options.against:
+        refuse_unread(taken, options, _OF_VERDICTS, "it is of verdicts, which --against NAME gives")
+    if options.against or options.json or options.csv:
+        refuse_unread(taken, options, ["where"], "it is of the table of runs, without --against, --json and --csv")
     columns = NamedColumns(options.metric, **{name: getattr(options, name) for name in _COLUMNS})
     for file in (options.html, options.csv):
         _check_place(file)

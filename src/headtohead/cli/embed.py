@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import Parser, add_trust, parse, parser, several, within
+from headtohead.cli.options import Parser, add_trust, parse, parser, refuse_unread, several, within
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
 from headtohead.cli.terminal import width as terminal_width
 from headtohead.config.errors import ConfigurationError
@@ -40,12 +40,21 @@ record, as retrieval/mrr@10 for h2h compare --metric; those of --rerank as retri
 exit code: 0 done, 2 refused, 130 interrupted
 """
 
+_READING = (
+    "unit", "text_column", "id_column", "query", "top", "queries", "relevant", "k", "against", "pooling", "rerank",
+    "batch_size", "json",
+)  # fmt: skip
+"""The options of a command that reads texts."""
+
 
 def run(arguments: Sequence[str]) -> int:
-    command = parse(_parser(), arguments)
+    taken = _parser()
+    command = parse(taken, arguments)
     if command.generate is not None:
+        refuse_unread(taken, command, _READING, "--generate only writes a set")
         return _generate(command.generate, command.given)
     runs, path = _run_paths(command)
+    _check_read(taken, command, runs)
     from headtohead.finished_runs.embedding.collection import read_collection
     from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers, RetrieverOptions
 
@@ -98,6 +107,20 @@ def _run_paths(options: argparse.Namespace) -> tuple[list[str], str]:
     if not runs:
         raise ConfigurationError("give a run's folder (or bm25) and, last, texts: h2h embed outputs/GROUP/RUN notes/")
     return runs, path
+
+
+def _check_read(taken: Parser, options: argparse.Namespace, runs: Sequence[str]) -> None:
+    """Refuse what no part of the command would read."""
+    if not options.query:
+        refuse_unread(taken, options, ["top"], "it is of a search, which --query TEXT asks for")
+    if options.queries is None and options.relevant is None:
+        refuse_unread(taken, options, ["k"], "it is of a measurement, which --queries and --relevant ask for")
+        if not options.query:
+            refuse_unread(taken, options, ["rerank"], "it is of rankings, which --query or --queries ask for")
+    if set(runs) == {"bm25"}:
+        refuse_unread(
+            taken, options, ["pooling", "batch_size", "rerank"], "bm25 has no vectors: name a run's folder too"
+        )
 
 
 def _reading(options: argparse.Namespace) -> ReadOptions:

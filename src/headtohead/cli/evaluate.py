@@ -131,6 +131,7 @@ def _check_harness(options: argparse.Namespace, overrides: Sequence[str]) -> Non
         "--stride": options.stride,
         "--places": options.places,
         "--plot": options.plot,
+        "--config-dir": options.config_dir,
     }
     refused = [name for name, value in others.items() if value] + list(overrides)
     refused += [] if options.split == _SPLIT else ["--split"]

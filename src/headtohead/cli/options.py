@@ -139,6 +139,13 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
     return options
 
 
+def refuse_unread(taken: argparse.ArgumentParser, options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """Refuse those of the named options that were given: nothing would read them, for the reason that `why` says."""
+    typed = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) != taken.get_default(name)]
+    if typed:
+        raise ConfigurationError(f"{' and '.join(typed)} would have no effect: {why}")
+
+
 def within(of: Any) -> Callable[[str], Any]:
     """Return what reads an option's number, of the type and in the range of an annotation: `type=within(Length)`."""
     kind, limit = get_args(of)[0], range_of(of)

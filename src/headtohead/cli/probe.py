@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import add_trust, composed, parse, parser
+from headtohead.cli.options import Parser, add_trust, composed, parse, parser, refuse_unread
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
@@ -76,6 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(taken, arguments)
     options.rows = None if options.rows is None else _rows(options.rows)
     _check(options)
+    _check_read(taken, options)
     if options.data:
         return _data(options)
     return _positions(options) if options.positions else _attention(options)
@@ -106,6 +107,18 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("second", "target"):
         if getattr(options, name) is not None and options.text is None:
             raise ConfigurationError(f"--{name} goes with --text, and there is none")
+
+
+def _check_read(taken: Parser, options: argparse.Namespace) -> None:
+    """Refuse what the requested pictures do not depend on."""
+    if options.run is not None:
+        refuse_unread(taken, options, ["config_dir"], f"{options.run} keeps its own configuration")
+    if options.data or options.positions:
+        refuse_unread(taken, options, ["fields"], "they go with attention maps: leave --data and --positions out")
+    if options.positions:
+        refuse_unread(taken, options, ["rows", "split"], "positional encodings are of no row")
+    if options.text is not None or options.image is not None:
+        refuse_unread(taken, options, ["split"], "it is of rows, and a text or an image is given")
 
 
 def _rows(text: str) -> list[int]:

@@ -34,11 +34,13 @@ class NamedRuns:
 def named_runs(paths: Iterable[str | Path], columns: NamedColumns) -> NamedRuns:
     """Open the named runs; `columns` name those of tables, and metric, arm and seed of runs in W&B that are not
     ours."""
+    named = list(map(str, paths))
+    _refuse_no_table(named, columns)
     result = NamedRuns()
     seen: set[Path] = set()
     served: dict[str, list[RunRecord]] = {}
     index = RunIndex()
-    for path in map(str, paths):
+    for path in named:
         if path.startswith(IN_WANDB):
             served[path], remarks = _in_wandb(path.removeprefix(IN_WANDB), columns)
             result.remarks += remarks
@@ -56,8 +58,20 @@ def named_runs(paths: Iterable[str | Path], columns: NamedColumns) -> NamedRuns:
     _merge(served, result)
     if not result.records:
         why = f" ({'; '.join(result.unread)})" if result.unread else ": h2h train makes one"
-        raise ConfigurationError(f"{' '.join(map(str, paths))} holds no record that can be read{why}")
+        raise ConfigurationError(f"{' '.join(named)} holds no record that can be read{why}")
     return result
+
+
+def _refuse_no_table(paths: Sequence[str], columns: NamedColumns) -> None:
+    """Refuse names of columns where nothing is read that has them; every run has metrics."""
+    served = [path for path in paths if path.startswith(IN_WANDB)]
+    if any(Path(path).suffix.lower() in _TABLES for path in paths if path not in served):
+        return
+    read = {"metric", *(("arm", "seed") if served else ())}
+    if unread := [f"--{what} {name}" for what, name in columns.named().items() if what not in read]:
+        raise ConfigurationError(
+            f"{' and '.join(unread)} would have no effect: columns are of .csv files, and none is given"
+        )
 
 
 def _refuse_no_path(path: Path) -> None:

@@ -50,6 +50,20 @@ class DecodingStrategy:
                 f"num_samples={self.num_samples} texts of the most likely tokens would be the same text: "
                 "give a temperature, top_k or top_p to draw them, or beams"
             )
+        if self.beams == 1 and self.length_penalty != 1.0:
+            raise DecodingStrategyError(
+                f"length_penalty={self.length_penalty} is for the scores of a beam search: give beams, or leave it out"
+            )
+        if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
+            raise DecodingStrategyError(
+                "temperature=0 takes the most likely token each time, and top_k and top_p draw one: give a temperature "
+                "above 0, or leave either out"
+            )
+        if self.seed != 0 and not self.is_sampled:
+            raise DecodingStrategyError(
+                f"seed={self.seed} is for draws, and nothing is drawn here: give a temperature, top_k or top_p, or "
+                "leave it out"
+            )
         if 1 < self.beams < self.num_samples:
             raise DecodingStrategyError(
                 f"beams={self.beams} cannot find num_samples={self.num_samples} texts: give more beams"
