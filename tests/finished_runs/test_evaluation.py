@@ -152,6 +152,22 @@ def test_another_trainer_is_what_sets_it_apart(stream: FinishedRun) -> None:
     assert revised(stream.config, ["precision.name=bf16-true"])["precision"]["name"] == "bf16-true"
 
 
+@pytest.mark.parametrize(
+    "trained_with",
+    [
+        {"accumulate": 4},
+        {"devices": 8, "strategy": "ddp"},
+        {"devices": 8, "num_nodes": 2, "strategy": "model_parallel", "shard_among": 4, "reshard": False},
+        {"devices": 8, "strategy": "model_parallel", "tensor_parallel": 2, "accumulate": 2},
+    ],
+    ids=str,
+)
+def test_how_batches_were_split_in_training_plays_no_part(stream: FinishedRun, trained_with: dict[str, Any]) -> None:
+    config = {**stream.config, "trainer": {**stream.config["trainer"], **trained_with}}
+    changed = revised(config, ["data.batch_size=1", "precision=16-mixed"])
+    assert changed["data"]["batch_size"] == 1 and changed["trainer"] == config["trainer"]
+
+
 def test_more_in_sight_is_counted(stream: FinishedRun) -> None:
     plain, strided = requested(stream), requested(stream, stride=3)
     assert plain.mean_context == pytest.approx((LENGTH + 1) / 2)
@@ -253,6 +269,8 @@ def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
         (["model.d_model=32"], "do not fit the changed model"),
         (["model/position=t5_bias"], "do not fit the changed model"),
         (["data.pth=x"], "did you mean"),
+        (["trainer.accumulate=2"], "trainer.accumulate plays no part once a run is trained: leave it out"),
+        (["trainer.max_steps=2"], "trainer.max_steps plays no part"),
         (["data.path=nowhere.txt"], "does not exist"),
         (["data.tokenizer=bpe"], "data.tokenizer=bpe cannot be changed: the run reads text with"),
         (["data.tokenizer=bpe", "data.vocab_size=300"], "data.tokenizer=bpe cannot be changed"),

@@ -20,6 +20,13 @@ _ROWS = ("batch_size", "context_length", "packing", "tokenizer", "vocab_size")
 """Fields of data that say how it is read, not what it is: other data is read as the run's own was."""
 _SETTINGS = ("trainer", "precision")
 """Groups whose choices are settings of one class."""
+_READ_OF_TRAINER = ("accelerator", "threads", "train_rows")
+"""Fields of the trainer that play a part once a run is trained."""
+_ONE_DEVICE = {
+    "devices": 1, "num_nodes": 1, "strategy": "single", "tensor_parallel": 1, "shard_among": None, "reshard": True,
+    "accumulate": 1,
+}  # fmt: skip
+"""A finished run is read on one device, whose batches are not split, however it was trained."""
 _WHICH = ("_target_", "name", "subset", "folder", "path")
 """Fields of data that say what it is."""
 
@@ -51,7 +58,7 @@ def revised(
     # Where a run began does not belong to what it became, and the folder may be gone.
     apart = {**changed, "init_from": None, "resume_from": None}
     checked = key_checks.check(apart)
-    compatibility.check(checked)
+    compatibility.check({**checked, "trainer": {**checked["trainer"], **_ONE_DEVICE}})
     return checked
 
 
@@ -66,6 +73,12 @@ def _refuse_others(key: str) -> None:
             f"{key} cannot be changed for a run that is trained: what can are the data (data=..., data.path=...) and "
             "what leaves the weights as they are (model/position=..., task.mask_rate=..., trainer.accelerator=..., "
             "precision=...)"
+        )
+    group, _, field = key.partition(".")
+    if group == "trainer" and field and field not in _READ_OF_TRAINER:
+        raise ConfigurationError(
+            f"{key} plays no part once a run is trained: leave it out (of the trainer, "
+            f"{', '.join(_READ_OF_TRAINER)} do)"
         )
 
 
