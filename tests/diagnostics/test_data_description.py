@@ -128,6 +128,41 @@ def test_rows_that_a_run_refuses_are_counted(name: str, tmp_path: Path, monkeypa
         build_data(compose_checked("train", described.overrides)).spec()
 
 
+def rows_of(labels: str, header: str) -> str:
+    return "\n".join([header, *(f"film number {number},{labels[number % len(labels)]}" for number in range(40))]) + "\n"
+
+
+def tagged_lines(tag: str, number: int = 30) -> str:
+    return "\n\n".join(f"Anna{row} B-{tag}\nsleeps O" for row in range(number)) + "\n"
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(
+    ("train", "other", "suffix", "sentence"),
+    [
+        (rows_of("ab", "text,label"), "text,label\nfilm,a\nfilm,c\n", "csv", "has label 'c', which the train split"),
+        (rows_of("ab", "text,label"), "text,label\nfilm,a\nfilm,\n", "csv", "its label is empty"),
+        (rows_of("ab", "text,label"), "text,class\nfilm,a\n", "csv", "has no column 'label'"),
+        (rows_of("ab", "source,target"), "source,target\nfilm,a\nfilm,\n", "csv", "its target is empty"),
+        (tagged_lines("person"), tagged_lines("place", 2), "conll", "has tag 'B-place', which the train split"),
+    ],
+    ids=["another class", "an empty label", "another column", "an empty target", "another tag"],
+)
+def test_what_a_run_refuses_of_held_out_files_is_said_as_it_says_it(
+    train: str, other: str, suffix: str, sentence: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / f"train.{suffix}").write_text(train)
+    (folder / f"{split}.{suffix}").write_text(other)
+    described = describe(folder)
+    (remark,) = described.remarks
+    with pytest.raises(ValueError, match=sentence) as refused:
+        build_data(compose_checked("train", described.overrides)).spec()
+    assert str(refused.value) in remark and f"{split}.{suffix}" in remark
+
+
 def test_classes_are_counted_over_all_files_of_the_split(tmp_path: Path) -> None:
     """Many sets are sorted by class, with a file or more for each."""
     for label in "abc":

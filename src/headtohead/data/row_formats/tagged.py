@@ -46,7 +46,7 @@ class TagFormat(RowFormat[Tagged]):
     def prepared(
         self, samples: Mapping[SplitName, Sequence[Tagged]], tokenizer: Tokenizer, index: SampleOrigin
     ) -> PreparedContent:
-        classes = Classes(tuple(self.class_names)) if self.class_names else _tag_classes(samples["train"])
+        classes = Classes(tuple(self.class_names)) if self.class_names else tag_classes(samples["train"])
         tables: dict[str, Table] = {}
         for name, sentences in samples.items():
             numbers = []
@@ -169,7 +169,7 @@ def _truncated_tags(tags: Ragged, room: np.ndarray) -> Ragged:
     return Ragged(tags.values[is_lost], before[tags.offsets])
 
 
-def _tag_classes(sentences: Sequence[Tagged]) -> Classes:
+def tag_classes(sentences: Sequence[Tagged]) -> Classes:
     """Return the tags of the train split: O first, then one entity after another, its B before its I."""
     names = Classes.from_labels(chain.from_iterable(tags for _, tags in sentences)).names
     if names and all(is_whole(name) for name in names):

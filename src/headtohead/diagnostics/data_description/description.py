@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from headtohead.config.compose.composition import USUAL_TASKS, model_for
-from headtohead.data.data_source import DataError, DataKind
+from headtohead.data.data_source import DataError, DataKind, SplitName
+from headtohead.data.row_formats.class_names import Classes, Label
+from headtohead.data.row_formats.tagged import Tagged, tag_classes
 from headtohead.data.row_formats.text_source import check_text
-from headtohead.data.sources.columns import sample_of
+from headtohead.data.sources.columns import kind_of, sample_of
 from headtohead.data.sources.csv_files import CsvDialect, CsvFiles
 from headtohead.data.sources.image_folder import SUFFIXES as IMAGES
 from headtohead.data.sources.json_files import JsonFiles
@@ -124,12 +126,12 @@ def _described_table(choice: str, path: Path) -> DataDescription:
         )
     kind, parts = guessed
     samples, faults = _samples(table, kind, parts)
-    num_samples = len(samples) + len(faults)
-    remarks += [f"{len(faults):,} of {num_samples:,} rows cannot be read: {faults[0]}"] if faults else []
+    remarks += _remarks_on(len(samples) + len(faults), faults)
     counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
         kind, parts, counts = "language", {"text": parts["text"]}, Counter()
+    remarks += _remarks_on_held_out(table, kind, parts, samples)
     columns = tuple(f"data.{part}_column={name}" for part, name in parts.items())
     return DataDescription(
         str(path),
@@ -143,11 +145,60 @@ def _described_table(choice: str, path: Path) -> DataDescription:
     )
 
 
-def _samples(table: TableFiles, kind: DataKind, parts: Mapping[str, str]) -> tuple[list[object], list[str]]:
-    """Return the samples of the train split as a run reads them, and what is wrong with its other rows."""
+_HELD_OUT: tuple[SplitName, ...] = ("validation", "test")
+
+
+def _remarks_on(num_rows: int, faults: Sequence[str], split: str = "") -> list[str]:
+    those = f"{split} rows" if split else "rows"
+    return [f"{len(faults):,} of {num_rows:,} {those} cannot be read: {faults[0]}"] if faults else []
+
+
+def _remarks_on_held_out(
+    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object]
+) -> list[str]:
+    """Say what a run would refuse of the files for validation and test, whose classes are those of the train split."""
+    remarks = []
+    try:
+        classes = _classes_of(kind, train)
+        for split in _HELD_OUT:
+            samples, faults = _samples(table, kind, parts, split, classes)
+            remarks += _remarks_on(len(samples) + len(faults), faults, split)
+    except DataError as error:  # of a file as a whole
+        remarks.append(str(error))
+    return remarks
+
+
+def _classes_of(kind: DataKind, train: Sequence[object]) -> Classes:
+    if kind == "tagged_text":
+        return tag_classes(cast("Sequence[Tagged]", train))
+    return Classes.from_labels(label for sample in train for label in _labels(kind, sample))
+
+
+def _labels(kind: DataKind, sample: object) -> Sequence[Label]:
+    """Return the tags of a sample, or its label, or nothing."""
+    if kind == "tagged_text":
+        return cast("Tagged", sample)[1]
+    return [cast("tuple[Label, ...]", sample)[-1]] if kind == "labelled_text" else []
+
+
+def _check_labels(kind: DataKind, sample: object, classes: Classes, where: Callable[[], str]) -> None:
+    for label in _labels(kind, sample):
+        classes.number_of(label, "tag" if kind == "tagged_text" else "label", where)
+
+
+def _samples(
+    table: TableFiles,
+    kind: DataKind,
+    parts: Mapping[str, str],
+    split: SplitName = "train",
+    classes: Classes | None = None,
+) -> tuple[list[object], list[str]]:
+    """Return the samples of a split as a run reads them, and what is wrong with its other rows; labels are compared
+    with the classes, where these are known."""
     samples: list[object] = []
     faults: list[str] = []
-    for file in table.files["train"]:
+    for file in table.files.get(split, ()):
+        kind_of(parts, table.column_names(file), file=str(file))
         read = table.columns_of(file, list(dict.fromkeys(parts.values())))
         for index, number in enumerate(read.numbers):
             row = {part: read.columns[name][index] for part, name in parts.items()}
@@ -155,7 +206,10 @@ def _samples(table: TableFiles, kind: DataKind, parts: Mapping[str, str]) -> tup
             try:
                 if kind != "language":  # whose empty texts are left out
                     _check_texts(row, where)
-                samples.append(sample_of(kind, row, where))
+                sample = sample_of(kind, row, where)
+                if classes is not None:
+                    _check_labels(kind, sample, classes, where)
+                samples.append(sample)
             except DataError as error:
                 faults.append(str(error))
     return samples, faults
@@ -186,8 +240,11 @@ def _described_tags(path: Path) -> DataDescription:
     from headtohead.data.sources.line_files import ConllFiles
 
     source = ConllFiles(files=FileSplits(path=str(path)))
-    sentences = {split: [s for file in files for s, _ in source.read(file)] for split, files in source.files.items()}
-    tags = Counter(str(tag) for _, own in sentences["train"] for tag in own)
+    sentences = {
+        split: [(one, partial(source.where, file, line)) for file in files for one, line in source.read(file)]
+        for split, files in source.files.items()
+    }
+    tags = Counter(str(tag) for (_, own), _ in sentences["train"] for tag in own)
     rows: dict[str, int] = {split: len(own) for split, own in sentences.items() if own}
     return DataDescription(
         str(path),
@@ -196,7 +253,25 @@ def _described_tags(path: Path) -> DataDescription:
         rows,
         _overrides("conll", path, "tagged_text"),
         classes=dict(tags.most_common()),
+        remarks=tuple(_remarks_on_held_out_tags(sentences)),
     )
+
+
+def _remarks_on_held_out_tags(sentences: Mapping[SplitName, Sequence[tuple[Tagged, Callable[[], str]]]]) -> list[str]:
+    remarks = []
+    try:
+        classes = tag_classes([one for one, _ in sentences["train"]])
+    except DataError as error:
+        return [str(error)]
+    for split in _HELD_OUT:
+        faults = []
+        for one, where in sentences.get(split, ()):
+            try:
+                _check_labels("tagged_text", one, classes, where)
+            except DataError as error:
+                faults.append(str(error))
+        remarks += _remarks_on(len(sentences.get(split, ())), faults, split)
+    return remarks
 
 
 def _described_images(path: Path) -> DataDescription:
