@@ -318,3 +318,5 @@ def test_no_length_is_requested_of_rows_that_are_as_long_as_their_texts(
     run = trained(folder, "data=csv", f"data.path={file}", *named, *of_task)
     with pytest.raises(ConfigurationError, match="--length 3 has no effect on data=csv, whose rows are as long as"):
         requested(run, lengths=(3,))
+    with pytest.raises(ConfigurationError, match=r"data\.packing=stream has no effect on data=csv, whose rows are"):
+        requested(run, "data.packing=stream")

@@ -20,7 +20,7 @@ from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
-from headtohead.config.rules.data_rules import check_kind, fit
+from headtohead.config.rules.data_rules import check_fields, check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
 from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.run_id import run_id
@@ -108,6 +108,7 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
     mention_unchecked(config)
     data = build_data(config)
     task = build_task(config, data.spec())
+    check_fields(config, data)
     spec = spec_as_read(task, data)
     started = as_started(config)
     report_cut(config, started, data)

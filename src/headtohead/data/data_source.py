@@ -160,6 +160,11 @@ class DataSource(ABC):
         the same rows on any machine."""
         return {}
 
+    def ignored_fields(self) -> Mapping[str, object]:
+        """Return the fields that were given a value although rows of this kind do not read them, such as those of a
+        corpus where a table has labels; empty where every field is read."""
+        return {}
+
     def reading(self) -> Mapping[str, Any]:
         """Return how its tokenizer reads its texts: tokenizer, vocab_size and, by split, bytes_per_token and
         unknown_share; where rows are truncated at a max_length, by split their cut_share; empty where there are no

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 
 from data.tables.written_tables import LABELLED, Row, refusal, source_of, write
+from headtohead.config.build import build_parts
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
 from headtohead.data.data_source import SPLIT_NAMES
 from headtohead.data.row_formats.questions import Question
+from headtohead.data.sources.table_files import TableFormat
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 
@@ -68,6 +73,53 @@ def test_kind_and_samples_follow_from_the_columns_in_any_format(tmp_path: Path, 
     assert together == sorted((sample(number) for number in range(60)), key=str)
     assert source.form.kind == kind.split()[0]
     assert [len(samples[name]) for name in SPLIT_NAMES] == [54, 3, 3]
+
+
+READ = {
+    "labelled_text": {"class_names"},
+    "labelled_text of pairs": {"class_names"},
+    "scored_text": set[str](),
+    "tagged_text": {"class_names"},
+    "questions": {"stride"},
+    "pairs_of_text": set[str](),
+    "language": {"context_length", "packing"},
+}
+OPTIONS: dict[str, Any] = {"context_length": 9, "packing": "stream", "class_names": ["a", "b"], "stride": 3}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_option_that_rows_of_a_kind_do_not_read_is_said_to_be_ignored(
+    tmp_path: Path, kind: str, option: str
+) -> None:
+    assert set(OPTIONS) == {field.name for field in fields(TableFormat)} - {"max_length"}
+    row, columns, _ = KINDS[kind]
+    file = write(tmp_path / "data.csv", [row(number) for number in range(60)])
+    columns = {name: value for name, value in columns.items() if name.endswith("_column")} | {"max_length": 40}
+    ignored = {} if option in READ[kind] else {option: OPTIONS[option]}
+    assert source_of(file, **columns, **{option: OPTIONS[option]}).ignored_fields() == ignored
+    assert not source_of(file, **columns).ignored_fields()
+
+
+def test_training_refuses_what_its_rows_ignore(tmp_path: Path) -> None:
+    row, columns, _ = KINDS["labelled_text"]
+    file = write(tmp_path / "data.csv", [row(number) for number in range(60)])
+    words = ["data=csv", f"data.path={file}", *(f"data.{name}={column}" for name, column in columns.items())]
+    config = compose_checked("train", [*words, "task=classification", "model=encoder_only", "data.packing=stream"])
+    with pytest.raises(
+        ConfigurationError, match=r"data\.packing=stream has no effect on data=csv, whose rows are label"
+    ):
+        build_parts(config)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_sorted_by_length_or_that_is_said_to_be_ignored(tmp_path: Path, kind: str) -> None:
+    row, columns, _ = KINDS[kind]
+    file = write(tmp_path / "data.csv", [row(number) for number in range(60)])
+    sorted_, source = source_of(file, **columns), source_of(file, **columns, bucket_by_length=False)
+    has_effect = (sorted_.split("train").lengths() is None) != (source.split("train").lengths() is None)
+    ignored = set(source.ignored_fields()) & {"bucket_by_length"}
+    assert ignored == (set() if has_effect else {"bucket_by_length"})
 
 
 @pytest.mark.parametrize("kind", KINDS)

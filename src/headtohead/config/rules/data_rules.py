@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headtohead.config.compose.choices import choices
-from headtohead.config.errors import ConfigurationError
+from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.schema.source_code import class_value
-from headtohead.data.data_source import DataSpec
+from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.data.generated.problem_forms import KIND_OF_FORM
 
 
@@ -41,6 +41,15 @@ def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
             f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {spec.kind}: "
             f"choose {''.join(f'data.form={form}, ' for form in forms)}other data (h2h list data) or another task, "
             f"{' or '.join(_tasks_for(spec.kind))} (h2h list task){view.without_labels_for(spec.kind)}"
+        )
+
+
+def check_fields(config: Mapping[str, object], data: DataSource) -> None:
+    """Refuse fields that were given and that the data, whose content tells their kind, do not read."""
+    for field, value in data.ignored_fields().items():
+        raise ConfigurationError(
+            f"data.{field}={show(value)} has no effect on {ConfigView(config).chosen('data')}, whose rows are "
+            f"{data.spec().kind}: leave it out"
         )
 
 

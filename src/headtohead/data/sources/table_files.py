@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class TableFiles(FileSamples):
         self.class_names = check_class_names(form.class_names)
         self.corpus = LanguageFormat(form.context_length, form.packing)
         self.asking = QuestionFormat(self.max_length, form.stride)
+        self._options = form
 
     @abstractmethod
     def column_names(self, file: Path) -> Sequence[str]:
@@ -99,6 +100,18 @@ class TableFiles(FileSamples):
         if kind == "questions":
             return self.asking
         return PairFormat(self.max_length) if kind == "pairs_of_text" else self.corpus
+
+    def ignored_fields(self) -> Mapping[str, object]:
+        """Return what another kind of rows would read; `max_length` is set for a corpus too, by weights that a run
+        starts from."""
+        read = {*self.form.parameters(), *self.form.view_parameters(), "max_length"}
+        unread = {
+            option.name: value
+            for option in fields(TableFormat)
+            if option.name not in read and (value := getattr(self._options, option.name)) != option.default
+        }
+        unsorted = self.chosen[0] == "language" and not self.bucket_by_length
+        return {**unread, "bucket_by_length": False} if unsorted else unread
 
     def longer(self, multiple: int) -> DataSource:
         if self.chosen[0] != "language":

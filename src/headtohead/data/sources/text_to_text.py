@@ -72,6 +72,9 @@ class TextToText(TextSource):
         inner = self.source.pinned_fields()
         return {"of": inner} if inner else {}
 
+    def ignored_fields(self) -> Mapping[str, object]:
+        return {f"of.{name}": value for name, value in self.source.ignored_fields().items()}
+
     def view_parameters(self) -> Mapping[str, Any]:
         return {**super().view_parameters(), **self.source.view_parameters()}
 

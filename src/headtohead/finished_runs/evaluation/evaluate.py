@@ -23,6 +23,7 @@ from headtohead.finished_runs.evaluation.evaluation_request import (
     EvaluationRequest,
     at_length,
     check_data,
+    check_fields_given,
     check_length,
     check_reach,
     check_stride,
@@ -91,6 +92,7 @@ class EvaluationPass:
         self.data = data_of(run, self.config, question)
         self.spec = self.data.spec()
         check_length(self.config, self.spec, length)
+        check_fields_given(self.config, self.data, question)
         check_data(run, self.config, self.spec)
         self.task = build_task(self.config, self.spec)
         self.task.use_selected(run.record.metrics.get("validation", {}))

@@ -17,7 +17,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_weights import build_data
 from headtohead.config.origins.revised_run import revised
 from headtohead.config.rules.config_view import ConfigView
-from headtohead.config.rules.data_rules import fit
+from headtohead.config.rules.data_rules import check_fields, fit
 from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.data_source import DataKind, DataSource, DataSpec, SplitName
@@ -110,6 +110,12 @@ def check_length(config: Mapping[str, object], spec: DataSpec, length: int | Non
     known once they have been read."""
     if length is not None and spec.kind != "language" and _OF_CORPORA in RunConfig(config).data:
         raise _no_effect(config, length, "are as long as their texts", "leave it out, or cut them by data.max_length")
+
+
+def check_fields_given(config: Mapping[str, object], data: DataSource, question: EvaluationRequest) -> None:
+    """Refuse what was typed and does nothing; fields that other data took over from the run's own are not meant."""
+    if any(question.gives(f"data.{field}") for field in data.ignored_fields()):
+        check_fields(config, data)
 
 
 def _no_effect(config: Mapping[str, object], length: int, rows: str, way: str) -> ConfigurationError:
