@@ -79,6 +79,28 @@ def test_ids_that_mean_something_else_are_refused(outputs: Path, first: RunRecor
         h2h.build_parts(config)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("model.d_model=32", r"does not fit this model: .* x 16 there and .* x 32 here"),
+        ("model/feedforward=swiglu", "does not fit this model"),
+        ("model.num_layers=9", "too few for an initialisation"),
+        ("model=text_cnn", "too few for an initialisation"),
+    ],
+)
+def test_a_model_that_the_weights_do_not_fit_is_refused_before_there_is_a_run(
+    outputs: Path, tmp_path: Path, first: RunRecord, change: str, sentence: str
+) -> None:
+    of_other = ("model/position", "model.num_heads", "model.num_layers") if change == "model=text_cnn" else ()
+    small = [word for word in SMALL if word.partition("=")[0] not in (change.partition("=")[0], *of_other)]
+    config = h2h.compose(
+        "train", [*REVIEWS, *small, change, f"output_dir={tmp_path / 'new'}", f"init_from=run:{first.path}"]
+    )
+    with pytest.raises(ValueError, match=sentence):
+        h2h.train(config)
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_weights_do_not_tell_of_the_model_is_said(
     outputs: Path, first: RunRecord, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -169,6 +169,13 @@ def test_a_name_or_shape_left_over_is_refused_by_name(
         started(parts)
 
 
+def test_weights_that_do_not_fit_are_refused_before_there_is_a_run(published: Path, text: Path, tmp_path: Path) -> None:
+    folder = changed(published, tmp_path, having(NORM, 15))
+    with pytest.raises(ValueError, match="is 15 there and 16 here"):
+        h2h.train(config_of(folder, text, f"output_dir={tmp_path / 'new'}"))
+    assert not (tmp_path / "new").exists()
+
+
 def test_an_index_that_lists_nothing_is_refused(published: Path, text: Path, tmp_path: Path) -> None:
     folder = changed(published, tmp_path, lambda weights: weights)
     (folder / "model.safetensors.index.json").write_text("{}", encoding="utf-8")

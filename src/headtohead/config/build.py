@@ -127,6 +127,7 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
         check_weights(_bytes_of(described))
     return RunComponents(
         make_model=partial(_started, filled, parametrisation, finetuning),
+        make_shapes=partial(_started, filled, parametrisation, finetuning, "meta"),
         task=task,
         data=data,
         augmentation=build_augmentation(config, data),

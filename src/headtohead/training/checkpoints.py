@@ -152,14 +152,14 @@ def save_weights(
     save({**content, "head": head, "class_names": list(class_names)}, path)
 
 
-def load_best(run: Path | str) -> dict[str, Any]:
+def load_best(run: Path | str, *, lazily: bool = False) -> dict[str, Any]:
     """The best checkpoint of a run, by the run's folder."""
     path = Path(run) / "checkpoints" / BEST
     if not os.path.lexists(path):
         if (Path(run) / ARCHIVE).is_file():
             raise UsageError(f"{run} is archived: h2h runs restore {run} brings its checkpoints back")
         raise UsageError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
-    return load(path)
+    return load(path, lazily=lazily)
 
 
 def put_best(run: Path | str, model: nn.Module) -> None:

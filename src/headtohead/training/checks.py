@@ -9,6 +9,7 @@ from headtohead.components.block_parts import Norm
 from headtohead.components.component import Component
 from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
+from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
 from headtohead.training.run_components import RunComponents, TrainerSettings
@@ -38,6 +39,13 @@ def check_settings(parts: RunComponents) -> None:
             f"data.batch_size={parts.data.batch_size} cannot be split over {settings.num_replicas} devices in "
             f"trainer.accumulate={settings.accumulate} parts each: give {smallest} or more"
         )
+
+
+def check_start(parts: RunComponents) -> None:
+    """Refuse weights to start from that do not fit the model, before the run has a folder."""
+    identity = parts.identity
+    if parts.make_shapes is not None and identity.init_from is not None and identity.resume_from is None:
+        start_from(parts.make_shapes(), identity.init_from, class_names=parts.data.spec().class_names)
 
 
 def check_model(model: Architecture, settings: TrainerSettings, precision: Precision) -> None:

@@ -54,9 +54,11 @@ class InitialWeights:
 
 def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[str] = ()) -> InitialWeights:
     """The best weights of another run, or published ones (hf:NAME), into this model; raises ValueError where its body
-    is not the same."""
-    published = is_published(run)
-    best, others = _published(model, str(run)) if published else (load_best(RunFolder.open(run).path), ())
+    is not the same. Of a model without memory only the shapes are compared."""
+    published, without_memory = is_published(run), any(weight.is_meta for weight in model.parameters())
+    best, others = (
+        _published(model, str(run)) if published else (load_best(RunFolder.open(run).path, lazily=without_memory), ())
+    )
     there: Mapping[str, Tensor] = best["model"]
     here = {name: weight for name, weight in model.state_dict().items() if name not in _tied(model)}
     fits_head = _same_head(model, best, class_names) and _same_shapes(here, there)

@@ -28,7 +28,7 @@ from headtohead.training.callbacks.longer_tests import LongerTests, as_longer_st
 from headtohead.training.callbacks.sample_logger import SampleLogger
 from headtohead.training.callbacks.step_logger import StepLogger
 from headtohead.training.checkpoints import BEST, LAST, drop, is_complete, load
-from headtohead.training.checks import check_model, check_settings
+from headtohead.training.checks import check_model, check_settings, check_start
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.compiled_model import CompilingReport, compile_features
 from headtohead.training.loop.data_module import RunData, training_rows, validation_rows
@@ -68,6 +68,7 @@ def train(parts: RunComponents) -> RunRecord:
     join_process_group(parts.settings)
     parts.data.prepare()
     parts.augmentation.prepare()
+    check_start(parts)
     if is_main_process() and (leak := leak_sentence(parts.data.leaks())):
         _log.warning("data: %s", leak)
     stop = StopRequest()

@@ -178,6 +178,8 @@ class RunComponents:
     optimizer: Callable[[nn.Module], Optimizer]
     schedule: Callable[[int], Schedule]
     """A function from the number of steps of the run to its schedule."""
+    make_shapes: Callable[[], Architecture] | None = None
+    """Makes the same model without memory, for what its shapes tell before there is a run."""
     augmentation: Augmentations = NO_AUGMENTATION
     """The augmentation of training batches, and of no others; bound to the data."""
     precision: Precision = field(default_factory=Precision)
