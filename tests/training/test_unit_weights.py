@@ -41,7 +41,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
 }
 WIDTH, HEAD_WIDTH = 16, 8
 ROWS = ("embedding.weight", "head.weight", "stack.positions.0.table.weight", "class_token.weight")
-"""What holds vectors of the stream by rows, beside linear maps."""
+"""The parameters that hold vectors of the stream by rows, beside linear maps."""
 
 
 def lengths(model: Architecture) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headtohead.config.compose.replacements import file_of
+from headtohead.config.run_config import Node
 from headtohead.config.schema.source_code import arguments
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ def replaced(
 
 
 def replaced_plainly(
-    composed: Mapping[str, Any],
+    composed: Node,
     before: Mapping[Any, Any],
     chosen: Iterable[PlainChoice],
     folders: tuple[Path, ...],
     state: Hashable,
-) -> Mapping[str, Any] | None:
+) -> Node | None:
     """Return the plain fields in which these choices are made instead of those `before`; None where only Hydra can
     tell."""
     for one in chosen:
@@ -96,7 +97,7 @@ def replaced_plainly(
     return composed
 
 
-def _at(fields: Mapping[str, Any], path: Sequence[str]) -> Any:
+def _at(fields: Node, path: Sequence[str]) -> Any:
     node: Any = fields
     for name in path:
         node = node.get(name) if isinstance(node, Mapping) else None
@@ -140,9 +141,7 @@ def _node(group: str, name: str, folders: tuple[Path, ...], state: Hashable) -> 
 GROUP = "model/size"
 
 
-def without_unused_fields(
-    config: Mapping[str, Any], of_size: Mapping[str, Any], of_model: Mapping[str, Any]
-) -> dict[str, Any]:
+def without_unused_fields(config: Node, of_size: Node, of_model: Node) -> dict[str, Any]:
     """The configuration without those fields of the chosen size that the model's constructor does not take, and without
     those that the model's file sets for a part which was chosen otherwise and does not take them; a field that was set
     to something else by hand stays, to be refused."""
@@ -155,13 +154,13 @@ def without_unused_fields(
     return {**config, "model": {**used, **parts}}
 
 
-def _taken_of(node: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node without what was given to it and its class does not take."""
-    taken = arguments(str(node.get("_target_"))) if given else None
+def _taken_of(node: Node, provided: Node) -> dict[str, Any]:
+    """Return a node without what was provided for it and its class does not take."""
+    taken = arguments(str(node.get("_target_"))) if provided else None
     if taken is None:
         return dict(node)
     names = {item.name for item in taken}
-    return {key: value for key, value in node.items() if key in names or given.get(key, ...) != value}
+    return {key: value for key, value in node.items() if key in names or provided.get(key, ...) != value}
 
 
 def fields_of_size(size: str, folders: Sequence[Path]) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def is_plain(content: Any) -> bool:
     return not isinstance(content, str) or not (_REFERENCE in content or content == _MISSING)
 
 
-def with_values(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any] | None:
+def with_values(config: Node, overrides: Iterable[str]) -> dict[str, Any] | None:
     """Return a copy in which these fields, ++path=value, are set; None where only Hydra can tell."""
     result = dict(config)
     for override in overrides:
@@ -205,7 +204,7 @@ def with_values(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str
     return result
 
 
-def with_node(config: Mapping[str, Any], path: Sequence[str], node: Any) -> dict[str, Any]:
+def with_node(config: Node, path: Sequence[str], node: Any) -> dict[str, Any]:
     """Return a copy with another node at the path, all of which is there."""
     first, *rest = path
     return {**config, first: with_node(config[first], rest, node) if rest else node}

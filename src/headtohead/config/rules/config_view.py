@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headtohead.config.run_config import Node
 from headtohead.config.schema.source_code import arguments, class_value
 
-Node = Mapping[str, Any]
-"""A part of a configuration."""
 STACK_SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 _EARLY = "early_feedforward"
 _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
@@ -56,12 +55,12 @@ class StackSide:
 class ConfigView:
     """Read-only questions about one configuration."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Node) -> None:
         self.config = config
-        self.model: Mapping[str, Any] = config["model"]
-        self.task: Mapping[str, Any] = config["task"]
-        self.data: Mapping[str, Any] = config["data"]
-        self.trainer: Mapping[str, Any] = config["trainer"]
+        self.model: Node = config["model"]
+        self.task: Node = config["task"]
+        self.data: Node = config["data"]
+        self.trainer: Node = config["trainer"]
 
     def chosen(self, group: str) -> str:
         """The choice as one writes it on the command line: "model/position=rotary"."""
