@@ -219,5 +219,5 @@ def _comments(fields: Mapping[str, object], seeds: int) -> dict[str, str]:
         "arms": "What sets each arm apart: any overrides of h2h train (h2h list).",
         "seeds": f"{power_words(seeds)}.",
         "margin": f"The smallest difference of {fields['metric']} that matters; within it arms may be equivalent.",
-        "budget": "What is equal in all arms: equal_tokens, equal_parameters, equal_flops, equal_time.",
+        "budget": "What is equal in all arms: equal_tokens, equal_parameters, equal_flops, equal_time; null: nothing.",
     }
