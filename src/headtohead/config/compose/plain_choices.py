@@ -160,7 +160,11 @@ def _taken_of(node: Node, provided: Node) -> dict[str, Any]:
     if taken is None:
         return dict(node)
     names = {item.name for item in taken}
-    return {key: value for key, value in node.items() if key in names or provided.get(key, ...) != value}
+    return {
+        key: value
+        for key, value in node.items()
+        if key in names or key.startswith("_") or provided.get(key, ...) != value
+    }
 
 
 def fields_of_size(size: str, folders: Sequence[Path]) -> dict[str, Any]:
