@@ -86,6 +86,11 @@ def test_the_first_layers_may_have_another_feedforward() -> None:
     assert feedforwards(*EARLY) == ["DenseFeedForward", "DenseFeedForward", "SharedExperts"]
 
 
+def test_a_feedforward_that_no_layer_has_is_judged_by_no_rule() -> None:
+    split = ["model/feedforward=moe", "trainer.accumulate=2", "model.num_early_layers=3"]
+    assert set(feedforwards(*split, EARLY[2])) == {"DenseFeedForward"}
+
+
 def test_a_side_with_a_feedforward_of_its_own_has_it_in_all_layers() -> None:
     sides = ["task=seq2seq", "data=reverse", "data.form=pairs", "model=encoder_decoder"]
     result = feedforwards(*sides, *EARLY, "model/feedforward@model.decoder.feedforward=rwkv_channel_mix")
@@ -107,6 +112,10 @@ def test_a_side_with_a_feedforward_of_its_own_has_it_in_all_layers() -> None:
                 "model.early_feedforward.experts_per_token=1",
             ],
             "model.early_feedforward.experts_per_token=1 with renormalise=true gives every token's expert the weight 1",
+        ),
+        (
+            [*EARLY[1:2], "+model/feedforward@model.early_feedforward=moe", "parametrisation=mup"],
+            "choose model/feedforward@model.early_feedforward=gelu",
         ),
         (
             [*EARLY[1:], "task=masked_lm", "model=encoder_only", "model.early_feedforward.d_model=3"],

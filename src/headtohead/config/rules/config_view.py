@@ -130,7 +130,9 @@ class ConfigView:
                 side.with_node("mixer", mixers.get(name, {}), f"model.mixers.{name}")
                 for name in dict.fromkeys(pattern or ())
             ]
+            early = 0 if own.get("feedforward") else self.model.get("num_early_layers") or 0
             for one in with_mixers or [side]:
-                yield one
-                if self.model.get("num_early_layers") and not own.get("feedforward"):
+                if early < (self.depth(side) or early + 1):
+                    yield one
+                if early:
                     yield one.with_node("feedforward", self.model.get(_EARLY) or {}, f"model.{_EARLY}")

@@ -74,20 +74,22 @@ def _parts(view: ConfigView) -> Iterator[str]:
         for slot in STACK_SLOTS:
             node = side.nodes.get(slot)
             if node is not None and (reason := _lacks(node.get("_target_", ""))):
-                chosen = view.chosen_of(side, slot)
-                yield f"{view.chosen('parametrisation')} cannot scale {chosen}: {reason}; {_choices(slot)}"
+                scaling, chosen = view.chosen("parametrisation"), view.chosen_of(side, slot)
+                group = None if slot == "mixer" else side.groups.get(slot)
+                yield f"{scaling} cannot scale {chosen}: {reason}; {_choices(slot, group)}"
     cross = view.model.get("cross")
     if cross and (reason := _lacks(cross.get("_target_", ""))):
         scaling, chosen = view.chosen("parametrisation"), view.chosen("model/cross")
         yield f"{scaling} cannot scale {chosen}: {reason}; {_choices('cross')}"
 
 
-def _choices(slot: str) -> str:
+def _choices(slot: str, group: str | None = None) -> str:
+    """Return the choice of this slot that can be scaled, in the group of its part."""
     usual = {
         "mixer": "softmax_attention", "cross": "softmax_attention", "local": "none", "position": "rotary",
         "norm": "layer_norm", "residual": "pre", "feedforward": "gelu",
     }  # fmt: skip
-    return f"choose model/{slot}={usual[slot]}, {_OTHERWISE}"
+    return f"choose {group or f'model/{slot}'}={usual[slot]}, {_OTHERWISE}"
 
 
 def _attention(view: ConfigView) -> Iterator[str]:

@@ -32,6 +32,7 @@ from headtohead.tasks.task import Task
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.precision import Precision
 from headtohead.training.memory import PeakMemory
+from headtohead.training.optim.unit_weights import UnitWeights
 from headtohead.training.parallel.devices import threads
 
 LEAST_REPEATS, MOST_REPEATS = 3, 50
@@ -128,6 +129,7 @@ def _step(
     optimizer = make(RunConfig(filled).optimizer)(model)
     clip = RunConfig(filled).gradient_clip
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    unit_weights = UnitWeights(model)
 
     def step() -> None:
         with autocast():
@@ -136,6 +138,7 @@ def _step(
         if clip is not None:
             clip_grad_norm_(parameters, clip)
         optimizer.step()
+        unit_weights.normalise()
         optimizer.zero_grad()
 
     return step
