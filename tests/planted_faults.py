@@ -57,9 +57,9 @@ class IsFrozen(SoftmaxAttention):
         causal: bool,
         dropout: float = 0.0,
         heads: AttentionHeads = AttentionHeads(),
+        score_cap: float | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
-        del heads
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads, score_cap=score_cap)
         self.requires_grad_(False)
 
 

@@ -80,8 +80,18 @@ class ClassToken(Component):
         return Costs.of(self)
 
 
+def check_patches(height: int, width: int, size: int) -> None:
+    """Raise an error where images of this size are not divided into patches."""
+    if height % size or width % size:
+        raise UsageError(
+            f"model.patch_size={size} does not divide images of {height} x {width}: "
+            f"choose a divisor of {math.gcd(height, width)}."
+        )
+
+
 def split_patches(images: Float[Tensor, "B C H W"], size: int) -> Float[Tensor, "B P E"]:
     """Return the values of square patches, row by row; within a patch, channel by channel."""
+    check_patches(images.shape[2], images.shape[3], size)
     grid = images.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # B C rows size columns size
     patches: Tensor = grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2).flatten(2)
     return patches
@@ -93,11 +103,7 @@ class PatchEmbedding(Component):
     def __init__(self, d_model: int, image_shape: tuple[int, int, int], patch_size: int) -> None:
         super().__init__()
         channels, height, width = image_shape
-        if height % patch_size or width % patch_size:
-            raise UsageError(
-                f"model.patch_size={patch_size} does not divide images of {height} x {width}: "
-                f"choose a divisor of {math.gcd(height, width)}."
-            )
+        check_patches(height, width, patch_size)
         self.image_shape = (channels, height, width)
         self.patch_size = patch_size
         self.grid = (height // patch_size, width // patch_size)
