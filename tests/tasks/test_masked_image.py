@@ -18,6 +18,7 @@ from headtohead.components.positions.image_positions import Rotary2d
 from headtohead.config.build import sample_size
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSpec
+from headtohead.errors import UsageError
 from headtohead.interpretability.recorded_attention import attention_maps
 from headtohead.tasks.masked_image import MaskedImageModelling
 from small_models import exact_model, small_model
@@ -70,6 +71,16 @@ def test_normalised_targets_have_mean_0_and_variance_1_within_each_patch() -> No
     assert targets.shape == (4, 12, 12)
     torch.testing.assert_close(targets.mean(-1), torch.zeros(4, 12, dtype=torch.float64), rtol=0, atol=1e-12)
     torch.testing.assert_close(targets.var(-1), torch.ones(4, 12, dtype=torch.float64), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_patches_that_do_not_divide_an_image_are_refused_in_a_sentence(size: int) -> None:
+    images = torch.zeros(1, 3, 8, 8)
+    if 8 % size == 0:
+        assert split_patches(images, size).shape == (1, (8 // size) ** 2, 3 * size**2)
+    else:
+        with pytest.raises(UsageError, match=rf"model\.patch_size={size} does not divide images of 8 x 8"):
+            split_patches(images, size)
 
 
 def test_a_patch_of_one_colour_has_no_structure_to_restore() -> None:

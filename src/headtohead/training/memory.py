@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import torch
 
-from headtohead.training.optim.kept_state import kept_state, optimizer_name
+from headtohead.training.optim.kept_state import kept_state
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -100,10 +100,6 @@ def _high_water_mark() -> int:
     return psutil.Process(os.getpid()).memory_info().rss
 
 
-_OF_UPDATE = {"ademamix": 2, "lion": 1, "muon": 4}
-"""Numbers for each weight that exist while the weights are updated, where the optimizer has no fused kernel."""
-
-
 @dataclass(frozen=True)
 class TrainedBytes:
     """Bytes of one device that do not depend on what it reads."""
@@ -127,12 +123,12 @@ def trained_bytes(
     weights: float, trained: float, optimizer: Mapping[str, Any], weight_averaging: float | None
 ) -> TrainedBytes:
     """Return the bytes by those of the weights on the device, and of those of them that are trained."""
-    states = kept_state(optimizer).least
+    state = kept_state(optimizer)
     averaged = trained if weight_averaging is not None else 0.0
     return TrainedBytes(
         weights=weights + averaged,
         gradients=trained,
-        optimizer=states * trained,
-        updating=trained * max(1, _OF_UPDATE.get(optimizer_name(optimizer), 0) + 1),
-        moved=trained * (3 + 2 * states) + 3 * averaged,
+        optimizer=state.least * trained,
+        updating=trained * (state.updating + 1),
+        moved=trained * (3 + 2 * state.least) + 3 * averaged,
     )

@@ -12,23 +12,21 @@ class KeptState:
 
     least: int
     most: int
+    updating: int = 0
+    """Numbers of each weight that exist for a moment more, while an optimizer without a fused kernel updates it."""
 
 
 _KEPT = {
     "adamw": KeptState(2, 2),
     "adam": KeptState(2, 2),
-    "ademamix": KeptState(3, 3),
-    "lion": KeptState(1, 1),
-    "muon": KeptState(1, 2),  # of hidden matrices, and of all else
+    "ademamix": KeptState(3, 3, updating=2),
+    "lion": KeptState(1, 1, updating=1),
+    "muon": KeptState(1, 2, updating=4),  # of hidden matrices, and of all else
 }
-
-
-def optimizer_name(optimizer: Mapping[str, object]) -> str:
-    """Return the name of the optimizer's function or class, in small letters."""
-    return str(optimizer["_target_"]).rpartition(".")[2].lower()
 
 
 def kept_state(optimizer: Mapping[str, object]) -> KeptState:
     """Return what an optimizer keeps; one that is not listed keeps a momentum if it has one."""
     momentum = 1 if optimizer.get("momentum") else 0
-    return _KEPT.get(optimizer_name(optimizer), KeptState(momentum, momentum))
+    name = str(optimizer["_target_"]).rpartition(".")[2].lower()
+    return _KEPT.get(name, KeptState(momentum, momentum))
