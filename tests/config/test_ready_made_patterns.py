@@ -64,7 +64,7 @@ def test_what_has_nothing_to_act_on_is_refused(override: str, message: str) -> N
 
 
 @pytest.mark.parametrize("model", ["ngpt", "convnext"])
-@pytest.mark.parametrize("group", ["mixer", "norm", "residual", "feedforward"])
+@pytest.mark.parametrize("group", [pytest.param("mixer", marks=pytest.mark.slow), "norm", "residual", "feedforward"])
 def test_a_part_of_a_ready_made_model_is_any_other_of_its_group(model: str, group: str) -> None:
     """The fields that a model's file sets for its own part go with it, unless the other takes them too."""
     task = ["task=image_classification", "data=digits"] if model == "convnext" else ["data=grammar_lm"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
 from headtohead.config.compose.composition import compose_checked
 from headtohead.sweeps.agent_overrides import as_written
@@ -51,6 +50,8 @@ def on_the_server(parameters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def of_an_agent(command: list[str], values: dict[str, Any]) -> dict[str, Any]:
     """The configuration of the run that W&B's agent starts, its words made by W&B's own code."""
+    from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
+
     words = create_sweep_command(command)
     made = create_sweep_command_args({"args": {name: {"value": value} for name, value in values.items()}})
     filled = [part for word in words for part in (made["args_no_hyphens"] if word == ARGUMENTS else [word])]
