@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -194,9 +195,16 @@ class ComparedTasks(ReportedResults, TaskComparison):
         return results_from(self, title=self.title)
 
 
+def _columns(metric: str | None, columns: Mapping[str, str]) -> NamedColumns:
+    known = [one.name for one in fields(NamedColumns) if one.name != "metric"]
+    for name in set(columns) - set(known):
+        raise UsageError(unknown(f"columns has no {name!r}", name, known))
+    return NamedColumns(metric=metric, **columns)
+
+
 @speaks_python
 def compare(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     *,
     metric: str | None = None,
     against: str | None = None,
@@ -209,14 +217,16 @@ def compare(
 ) -> ComparedRuns | ComparedTasks:
     """Compare runs, arms of studies else by name: `compare(["outputs/a", "outputs/b"], metric="test/loss")`.
 
-    Paths are run folders, folders of them, .csv files or wandb:ENTITY/PROJECT. `.verdicts` has one for each arm against
-    `against` (default: a study's own baseline, else the arm of the first path), each with its `.sentence`. The runs of
-    one study are judged as it was registered; of another question `.registered` has the study's own verdicts. `columns`
-    name those of .csv files: {"arm": "model", "seed": "seed", "step": "epoch"}. Raises NotComparable, a ValueError.
+    Paths, or a single one, are run folders, folders of them, .csv files or wandb:ENTITY/PROJECT. `.verdicts` has one
+    for each arm against `against` (default: a study's own baseline, else the arm of the first path), each with its
+    `.sentence`. The runs of one study are judged as it was registered; of another question `.registered` has the
+    study's own verdicts. `columns` name those of .csv files: {"arm": "model", "seed": "seed", "step": "epoch"}. Raises
+    NotComparable, a ValueError.
     """
     from headtohead.finished_runs.named_runs import named_runs
 
-    runs = named_runs(paths, NamedColumns(metric=metric, **(columns or {})))
+    named = [paths] if isinstance(paths, str | Path) else paths
+    runs = named_runs(named, _columns(metric, columns or {}))
     baseline = against or registered_baseline(runs.records) or arm_of(runs.records[0])
     terms = ComparisonSpec(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
     result = compared(runs.records, terms, remarks=(*runs.remarks, *runs.unread), curves=runs.curves)

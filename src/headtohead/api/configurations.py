@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from headtohead.config.build import build_model as make_built_model
 from headtohead.config.build import build_parts as make_parts
 from headtohead.config.build import fitted, make_model
 from headtohead.config.compose.choices import choices as choices_of
+from headtohead.config.compose.choices import root_fields
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError, show
 from headtohead.diagnostics.inspection import Inspection
 from headtohead.diagnostics.inspection import inspect as inspect_model
 from headtohead.training.run_components import RunComponents
@@ -38,8 +40,23 @@ def choices(group: str, config_dir: str | Path | None = None) -> dict[str, str]:
 
 
 def configuration(config: Configured, root: str = "train", config_dir: str | Path | None = None) -> dict[str, Any]:
-    """Return the configuration itself, or the one that the overrides make."""
-    return dict(config) if isinstance(config, Mapping) else compose_checked(root, list(config), config_dir)
+    """Return the configuration itself, which is whole, or the one that the overrides make."""
+    if not isinstance(config, Mapping):
+        return compose_checked(root, list(config), config_dir)
+    if missing := sorted(root_fields(root) - set(config)):
+        raise ConfigurationError(
+            f"a configuration is whole, and this one has no {', '.join(missing)}: give what differs from the defaults "
+            f"as overrides, {list(_as_overrides(config))}, or begin with h2h.compose({root!r}, [...])"
+        )
+    return dict(config)
+
+
+def _as_overrides(fields: Mapping[str, object], above: str = "") -> Iterator[str]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _as_overrides(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}={show(value)}"
 
 
 @speaks_python

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from headtohead.api.argument_types import check_arguments
 from headtohead.errors import UsageError
 
 Taken = ParamSpec("Taken")
@@ -44,11 +45,12 @@ def _as_argument(option: re.Match[str]) -> str:
 
 
 def speaks_python(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
-    """Let the refusals of a public function name its arguments."""
+    """Let the refusals of a public function name its arguments, which are of the types that it says."""
 
     @wraps(function)
     def speaking(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         try:
+            check_arguments(function, args, kwargs)
             return function(*args, **kwargs)
         except UsageError as error:
             if not _typed.get() and error.args:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
+from headtohead.api.argument_types import check_types
 from headtohead.api.defined_here import is_defined_here, own_choice, own_choices_in, target_of
 from headtohead.api.own_data import overrides_for
 from headtohead.api.spoken_errors import speaks_python
@@ -22,7 +23,7 @@ from headtohead.studies.definition.study import Study as CheckedStudy
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.definition.tuning_field import UNTUNED
 
-Arm = Sequence[Any] | Mapping[str, object] | type | Callable[..., object]
+Arm = Sequence[object] | Mapping[str, object] | type | Callable[..., object]
 """Overrides, a configuration, a class of nn.Module, or what makes one (a function, or functools.partial of either); a
 mixer, norm, position or feed-forward of the user's own takes its slot, alone or in a list with overrides."""
 _NOT_OF_THE_FILE = ("name", "data")
@@ -70,6 +71,10 @@ class StudyDefinition:
     best: float | None = None
     solved_at: float | None = None
     first_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        types = {**get_type_hints(type(self)), "arms": Mapping[str, object]}  # an arm has refusals of its own
+        check_types("Study", vars(self), types)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
@@ -169,7 +174,7 @@ def _changes(config: Mapping[str, Any]) -> list[str]:
     return [*chosen, *(word for word in changed if key_of(word).partition(".")[0] not in _NEVER)]
 
 
-def _leaves(node: Mapping[str, Any], path: str) -> list[tuple[str, object]]:
+def _leaves(node: Mapping[str, object], path: str) -> list[tuple[str, object]]:
     leaves: list[tuple[str, object]] = []
     for key, value in node.items():
         below = f"{path}.{key}" if path else str(key)

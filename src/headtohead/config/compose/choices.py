@@ -44,6 +44,19 @@ def config_folders(config_dir: str | Path | None = None) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folders_))
 
 
+@lru_cache(maxsize=8)
+def root_fields(root: str) -> frozenset[str]:
+    """Return the names that every configuration of a root has: the groups that it chooses from, and its own fields."""
+    content = read_yaml(config_folder() / f"{root}.yaml")
+    names = set(content) - {"defaults"}
+    for entry in content["defaults"]:
+        if isinstance(entry, dict):
+            names |= {group for group in entry if not group.startswith(("optional ", "override "))}
+        elif entry != "_self_":
+            names |= root_fields(entry)
+    return frozenset(names)
+
+
 @dataclass(frozen=True)
 class Choice:
     """One YAML file of a group."""

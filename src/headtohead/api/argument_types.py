@@ -1,0 +1,99 @@
+"""Arguments of public functions are compared with their annotations where they are given: a text in the place of a list
+would be read letter by letter, and a number would fail deep inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from inspect import signature
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from reprlib import Repr
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from headtohead.errors import UsageError
+
+_ANYTHING = (Any, object)
+_TEXTS = (str, bytes)
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+_WORDS: dict[object, str] = {
+    str: "a text", Path: "a path", int: "a whole number", float: "a number", bool: "True or False", NoneType: "None",
+    type: "a class",
+}  # fmt: skip
+_KINDS: dict[object, type] = {Path: PathLike, int: Integral, float: Real}
+_MANY: dict[object, str] = {str: "texts", Path: "paths", int: "whole numbers", float: "numbers"}
+
+
+def check_arguments(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+    """Raise UsageError for the first argument that is not of its type; those that are too many or missing are left to
+    the call itself."""
+    try:
+        values = signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    check_types(function.__name__, values, argument_types(function))
+
+
+def check_types(owner: str, values: Mapping[str, object], types: Mapping[str, object]) -> None:
+    """Raise UsageError for the first value that is not of the type of its name."""
+    for name, hint in types.items():
+        if name in values and not fits(values[name], hint):
+            raise UsageError(_refusal(f"{owner}({name}=...)", values[name], hint))
+
+
+@lru_cache(maxsize=256)
+def argument_types(function: Callable[..., object]) -> Mapping[str, object]:
+    """Return the type of each annotated argument; what is returned may be a class that is not imported yet."""
+    written = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    return get_type_hints(SimpleNamespace(__annotations__=written), globalns=function.__globals__)
+
+
+def fits(value: object, hint: object) -> bool:
+    """Return whether a value is of a type; what can be gone through is a sequence, unless it is one text or a
+    mapping."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in _ANYTHING or origin is Callable:
+        return hint in _ANYTHING or callable(value)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return isinstance(value, tuple({type(one) for one in inner}))
+    if origin is Sequence:
+        return _is_sequence(value, inner[0])
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(fits(item, inner[1]) for item in value.values())
+    kind = _KINDS.get(hint, origin or hint)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _is_sequence(value: object, inner: object) -> bool:
+    if isinstance(value, (*_TEXTS, Mapping, type)) or not isinstance(value, Iterable):
+        return False
+    return not isinstance(value, list | tuple) or all(fits(item, inner) for item in value)
+
+
+def _refusal(argument: str, value: object, hint: object) -> str:
+    """Write a text as a list of it where that is what was meant."""
+    text = f"{argument} takes {described(hint)}, and not {_SHORT.repr(value)}"
+    return f"{text}: write [{value!r}]" if isinstance(value, str) and fits([value], hint) else text
+
+
+def described(hint: object) -> str:
+    """Return what a value of a type is, in words: "a mapping or a list of texts"."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        words = list(dict.fromkeys(described(one) for one in inner if one is not NoneType))
+        return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    if origin is Sequence:
+        members = get_args(inner[0]) or (inner[0],)
+        return "a list of " + " or ".join(_MANY.get(one, described(one)) for one in members)
+    if origin is Mapping:
+        return "a mapping"
+    if origin is Callable:
+        return "a function"
+    return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))

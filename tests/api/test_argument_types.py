@@ -1,0 +1,127 @@
+"""An argument that is not of its type is refused where it is given, by every public function and in its own words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, fields
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from beartype import BeartypeConf
+from beartype.door import is_bearable
+from beartype.vale import Is
+
+import headtohead as h2h
+from headtohead import api
+from headtohead.api.argument_types import argument_types, check_arguments, described, fits
+from headtohead.errors import UsageError
+
+FUNCTIONS = sorted(set(api.PUBLIC) - {"Study"})
+ODD: tuple[Any, ...] = (
+    None, 3, 3.5, True, "model=cnn", "outputs", b"text", Path("outputs"), ["seed=1"], ("seed=1",), [1, 2], [["a"]], [],
+    {"model": "cnn"}, {"a": ["seed=1"]}, {}, dict, print, object(), 2 + 1j,
+)  # fmt: skip
+TOWER = BeartypeConf(is_pep484_tower=True)
+
+
+def arguments() -> Iterator[tuple[str, str]]:
+    for function in FUNCTIONS:
+        for name in argument_types(inspect.unwrap(getattr(h2h, function))):
+            yield function, name
+
+
+def strict(hint: Any) -> Any:
+    """Return a type for another reader of annotations, to whom a text is a sequence of texts; a choice that does not
+    exist is refused by what lists them, so that any text is of its type."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return str
+    if origin is Sequence:
+        return Annotated[Sequence[strict(inner[0])], Is[lambda value: not isinstance(value, str | bytes)]]  # type: ignore[misc]
+    if origin is Mapping:
+        return Mapping[inner[0], strict(inner[1])]  # type: ignore[misc, valid-type]
+    return reduce(or_, map(strict, inner)) if origin in (Union, UnionType) else hint
+
+
+@pytest.mark.parametrize(("function", "name"), list(arguments()))
+def test_a_value_is_taken_where_it_is_of_the_annotated_type_and_nowhere_else(function: str, name: str) -> None:
+    hint = argument_types(inspect.unwrap(getattr(h2h, function)))[name]
+    theirs = strict(hint)
+    wrong = [value for value in ODD if fits(value, hint) is not is_bearable(value, theirs, conf=TOWER)]
+    assert not wrong, f"{function}({name}: {hint})"
+    assert any(not fits(value, hint) for value in ODD)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_first_argument_is_refused_by_its_name_and_with_what_it_takes(function: str) -> None:
+    called = getattr(h2h, function)
+    types = argument_types(inspect.unwrap(called))
+    first, hint = next(iter(types.items()))
+    others = {
+        name: "h100x1" if types[name] is str else []
+        for name, one in inspect.signature(called).parameters.items()
+        if one.default is one.empty and name != first
+    }
+    for value in (3, object()):
+        with pytest.raises(UsageError) as refusal:
+            called(**{first: value}, **others)
+        message = str(refusal.value)
+        assert message.startswith(f"{inspect.unwrap(called).__name__}({first}=...) takes {described(hint)}, and not ")
+
+
+def test_a_text_in_the_place_of_a_list_is_refused_with_the_list() -> None:
+    with pytest.raises(UsageError, match=r"config=\.\.\.\) takes a mapping or a list of texts.*write \['model=cnn'\]"):
+        h2h.train("model=cnn")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"root=\.\.\.\) takes a text"):
+        h2h.compose(["model=cnn"])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"arms=\.\.\.\) takes a mapping or a text"):
+        h2h.match({"a": "model=cnn"})  # type: ignore[dict-item]
+
+
+def test_what_can_be_gone_through_is_a_sequence() -> None:
+    """A column of a frame, an array and a generator are lists of texts to whoever hands them over."""
+    import numpy
+    import pandas
+
+    for texts in (pandas.Series(["a", "b"]), numpy.array(["a", "b"]), iter(["a"]), {"a": 1}.keys()):
+        check_arguments(inspect.unwrap(h2h.embed), ["run", texts], {})
+
+
+@pytest.mark.parametrize("root", ["train", "bench"])
+def test_a_configuration_without_a_part_is_refused_by_its_name(root: str) -> None:
+    whole = h2h.compose(root)
+    of_root = {"train": (h2h.build_model, h2h.build_parts, h2h.inspect, h2h.train), "bench": (h2h.bench,)}
+    for name in set(whole) - {"choices"}:
+        partial = {key: value for key, value in whole.items() if key != name}
+        for function in of_root[root]:
+            with pytest.raises(UsageError, match=rf"this one has no {name}: "):
+                function(partial)
+
+
+def test_fields_alone_are_refused_with_the_overrides_that_set_them() -> None:
+    with pytest.raises(UsageError, match=r"\['model\.d_model=32', 'seed=1'\], or begin with h2h\.compose\('train'"):
+        h2h.build_model({"model": {"d_model": 32}, "seed": 1})
+
+
+def test_columns_of_a_table_are_those_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text("model,loss\na,1\n")
+    with pytest.raises(UsageError, match=r"columns has no 'arms': did you mean arm\?"):
+        h2h.compare(tmp_path / "results.csv", metric="loss", columns={"arms": "model"})
+
+
+@pytest.mark.parametrize("field", fields(h2h.Study), ids=lambda field: field.name)
+def test_a_field_of_a_study_is_of_its_type(field: Field[Any]) -> None:
+    hint = get_type_hints(h2h.Study)[field.name]
+    for value in (value for value in ODD if not fits(value, hint)):
+        with pytest.raises(UsageError):
+            h2h.Study(**{field.name: value}).fields()
+
+
+def test_a_text_is_no_list_of_overrides_of_a_study() -> None:
+    with pytest.raises(UsageError, match=r"Study\(base=...\) takes a list of texts.*: write \['seed=1'\]"):
+        h2h.Study(base="seed=1")
