@@ -19,6 +19,7 @@ from beartype.vale import Is
 import headtohead as h2h
 from headtohead import api
 from headtohead.api.argument_types import argument_types, check_arguments, described, fits
+from headtohead.api.configurations import configuration
 from headtohead.errors import UsageError
 
 FUNCTIONS = sorted(set(api.PUBLIC) - {"Study"})
@@ -99,13 +100,15 @@ def test_a_configuration_without_a_part_is_refused_by_its_name(root: str) -> Non
     for name in set(whole) - {"choices"}:
         partial = {key: value for key, value in whole.items() if key != name}
         for function in of_root[root]:
-            with pytest.raises(UsageError, match=rf"this one has no {name}: "):
+            with pytest.raises(UsageError, match=rf"configuration has no {name}: "):
                 function(partial)
 
 
-def test_fields_alone_are_refused_with_the_overrides_that_set_them() -> None:
-    with pytest.raises(UsageError, match=r"\['model\.d_model=32', 'seed=1'\], or begin with h2h\.compose\('train'"):
-        h2h.build_model({"model": {"d_model": 32}, "seed": 1})
+def test_fields_alone_make_the_configuration_that_their_overrides_make() -> None:
+    fields = {"model": {"d_model": 32, "num_layers": 1}, "data": "copy", "seed": 1}
+    overrides = ["model.d_model=32", "model.num_layers=1", "data=copy", "seed=1"]
+    assert configuration(fields) == h2h.compose("train", overrides)
+    assert h2h.inspect(fields) == h2h.inspect(overrides)
 
 
 def test_columns_of_a_table_are_those_that_there_are(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ from headtohead.config.build import fitted, make_model
 from headtohead.config.compose.choices import choices as choices_of
 from headtohead.config.compose.choices import root_fields
 from headtohead.config.compose.composition import compose_checked
-from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.compose.overrides import field_overrides
+from headtohead.config.errors import ConfigurationError
 from headtohead.diagnostics.inspection import Inspection
 from headtohead.diagnostics.inspection import inspect as inspect_model
 from headtohead.training.run_components import RunComponents
 
 Configured = Mapping[str, object] | Sequence[str]
-"""A configuration, or the overrides that make one."""
+"""A configuration, or what makes one of the defaults: overrides, or the fields that differ."""
+_CHOICES = "choices"
+"""The field that a composed configuration has and fields alone have not."""
 
 
 @speaks_python
@@ -40,23 +43,18 @@ def choices(group: str, config_dir: str | Path | None = None) -> dict[str, str]:
 
 
 def configuration(config: Configured, root: str = "train", config_dir: str | Path | None = None) -> dict[str, Any]:
-    """Return the configuration itself, which is whole, or the one that the overrides make."""
+    """Return a whole configuration as it is, and the one that overrides, or fields alone, make of the defaults."""
     if not isinstance(config, Mapping):
         return compose_checked(root, list(config), config_dir)
-    if missing := sorted(root_fields(root) - set(config)):
+    missing = root_fields(root) - set(config)
+    if missing and _CHOICES not in config:
+        return compose_checked(root, field_overrides(config), config_dir)
+    if missing:
         raise ConfigurationError(
-            f"a configuration is whole, and this one has no {', '.join(missing)}: give what differs from the defaults "
-            f"as overrides, {list(_as_overrides(config))}, or begin with h2h.compose({root!r}, [...])"
+            f"the configuration has no {', '.join(sorted(missing))}: begin with h2h.compose({root!r}, [...]), which "
+            "gives a whole one, or give only the fields that differ from the defaults"
         )
     return dict(config)
-
-
-def _as_overrides(fields: Mapping[str, object], above: str = "") -> Iterator[str]:
-    for name, value in fields.items():
-        if isinstance(value, Mapping):
-            yield from _as_overrides(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}={show(value)}"
 
 
 @speaks_python

@@ -13,7 +13,7 @@ from headtohead.api.defined_here import is_defined_here, own_choice, own_choices
 from headtohead.api.own_data import overrides_for
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.compose.composition import compose_checked
-from headtohead.config.compose.overrides import key_of
+from headtohead.config.compose.overrides import field_overrides, key_of, leaves
 from headtohead.config.errors import show
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
@@ -141,7 +141,7 @@ class StudyDefinition:
 assert {each.name for each in fields(StudyDefinition)} == {*FIELDS, *_NOT_OF_THE_FILE}
 
 
-def arm_overrides(arm: Arm) -> tuple[str, ...]:
+def arm_overrides(arm: object) -> tuple[str, ...]:
     """Return the overrides that make an arm."""
     if isinstance(arm, str):
         raise UsageError(f"an arm must be a list of overrides, not a string: give [{arm!r}]")
@@ -165,24 +165,13 @@ def _changes(config: Mapping[str, Any]) -> list[str]:
     """Return the overrides that make a configuration from its own choices; nested keys that are not a whole
     configuration become overrides as they stand."""
     if "choices" not in config:
-        return [f"{path}={show(value)}" for path, value in _leaves(config, "")]
+        return field_overrides(config)
     chosen = [f"{group}={choice}" for group, choice in config["choices"].items() if choice is not None]
     chosen = [word for word in chosen if "@" not in word and not word.startswith("experiment=")]
-    plain = dict(_leaves(compose_checked("train", chosen), ""))
-    own = dict(_leaves(config, ""))
+    plain = dict(leaves(compose_checked("train", chosen)))
+    own = dict(leaves(config))
     changed = [f"{path}={show(value)}" for path, value in own.items() if path not in plain or plain[path] != value]
     return [*chosen, *(word for word in changed if key_of(word).partition(".")[0] not in _NEVER)]
-
-
-def _leaves(node: Mapping[str, object], path: str) -> list[tuple[str, object]]:
-    leaves: list[tuple[str, object]] = []
-    for key, value in node.items():
-        below = f"{path}.{key}" if path else str(key)
-        if isinstance(value, Mapping) and value:
-            leaves += _leaves(value, below)
-        else:
-            leaves.append((below, value))
-    return leaves
 
 
 def _direction(metric: str) -> str:

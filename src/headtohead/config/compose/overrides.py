@@ -7,7 +7,7 @@ unknown key, and so that a field of a constructor can be set that its YAML does 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from headtohead.config.compose.choices import STUDY, choice_names, config_folders, groups, ready_mixers
 from headtohead.config.compose.replacements import refuse_unasked
-from headtohead.config.errors import ConfigurationError, nearest, one_of, unknown
+from headtohead.config.errors import ConfigurationError, nearest, one_of, show, unknown
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -41,6 +41,21 @@ def key_of(override: str) -> str:
     """The field or group that an override is about."""
     match = _OVERRIDE.fullmatch(override.strip())
     return match["key"] if match else override
+
+
+def field_overrides(fields: Mapping[str, object]) -> list[str]:
+    """Return the overrides that set nested fields: {"model": {"d_model": 64}} gives ["model.d_model=64"]."""
+    return [f"{path}={show(value)}" for path, value in leaves(fields)]
+
+
+def leaves(node: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the path and value of each field below a node."""
+    for key, value in node.items():
+        path = f"{above}.{key}" if above else str(key)
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, path)
+        else:
+            yield path, value
 
 
 def check_digits(override: str) -> None:
