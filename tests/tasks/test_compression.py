@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from from_fields import from_fields
-from headtohead.architectures.reconstruction_head import Reconstruction
+from headtohead.architectures.vocabulary_heads import Reconstruction
 from headtohead.components.norms import RmsNorm
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import DataError
