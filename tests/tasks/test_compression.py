@@ -12,7 +12,7 @@ from headtohead.architectures.vocabulary_heads import Reconstruction
 from headtohead.components.norms import RmsNorm
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import DataError
-from headtohead.data.generated.random_tokens import RandomTokens
+from headtohead.data.generated.string_rewriting import RandomTokens
 from headtohead.errors import UsageError
 from headtohead.tasks.compression import Compression
 from small_batches import LANGUAGE, language_batch

@@ -13,7 +13,7 @@ import torch
 from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.run_config import RunConfig
-from headtohead.data.augmentation.images.colour_operations import PixelScale
+from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.data.batches.batch import Batch
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, DataSource, DataSpec, SplitName

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.data.augmentation.augmentation import Augmentation, Draws
-from headtohead.data.augmentation.images.colour_operations import PixelScale
+from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataError, DataSource
 
