@@ -1,13 +1,16 @@
-"""Rotary positions are read from config.json in both of its spellings: `rope_theta` beside `rope_scaling`, or a
-complete `rope_parameters`."""
+"""Fields of config.json that several families share: rotary positions in both of their spellings, `rope_theta` beside
+`rope_scaling` or a complete `rope_parameters`; lists of layers that differ in kind, and our patterns of mixers for
+them; sizes of images and patches, one number for both sides or two."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from headtohead.pretrained.model_family import Hub, InexpressibleError, choice, flag
+from headtohead.pretrained.model_description import Model
+from headtohead.pretrained.model_family import Hub, HubConfig, InexpressibleError, choice, flag
 
 
 def rotary_overrides(
@@ -171,3 +174,106 @@ def _original_length(hub: Hub, rope: Mapping[str, Any]) -> int:
 
 
 _SCALINGS = {"default": _plain, "linear": _linear, "dynamic": _plain, "yarn": _yarn, "llama3": _llama3}
+
+
+def listed_kinds(hub: Hub, mixers: Mapping[str, str]) -> list[str]:
+    """Return the kind of each layer as `layer_types` lists them; refuse a kind without a mixer of ours."""
+    kinds = list(hub["layer_types"])
+    if len(kinds) != hub["num_hidden_layers"] or not set(kinds) <= mixers.keys():
+        raise InexpressibleError(
+            f"its config.json has layer_types={kinds}, which must be {' or '.join(mixers)} for each of its "
+            f"{hub['num_hidden_layers']} layers: correct it"
+        )
+    return kinds
+
+
+def pattern_override(kinds: Sequence[str], mixers: Mapping[str, str]) -> str:
+    """Return the override of the pattern: the shortest beginning that repeated gives all layers."""
+    lengths = range(1, len(kinds) + 1)
+    length = next(n for n in lengths if all(kind == kinds[layer % n] for layer, kind in enumerate(kinds)))
+    return f"model.pattern=[{','.join(mixers[kind] for kind in kinds[:length])}]"
+
+
+def mixer_paths(model: Model) -> list[str]:
+    """Return where each layer's mixer stands in the configuration."""
+    pattern = model.get("pattern") or ()
+    paths = [f"mixers.{name}" for name in pattern] or ["mixer"]
+    return [paths[layer % len(paths)] for layer in range(model["num_layers"])]
+
+
+def mixer_node(model: Model, path: str) -> Model:
+    """Return the configuration of the mixer at one of these paths."""
+    slot, _, name = path.partition(".")
+    node: Model = model[slot][name] if name else model[slot]
+    return node
+
+
+def shared_fields(model: Model, paths: Sequence[str], form: str) -> HubConfig:
+    """Return the fields of the mixers at these paths, which must agree where several have one."""
+    fields: HubConfig = {}
+    for path in dict.fromkeys(paths):
+        for field, value in mixer_node(model, path).items():
+            if field != "_target_" and fields.setdefault(field, value) != value:
+                raise InexpressibleError(
+                    f"the mixers of model.pattern have {field}={fields[field]} and {field}={value}, and {form} has one "
+                    "for all: give all the same"
+                )
+    return fields
+
+
+def base_of_layers(hub: Hub, kind: str, default: float) -> float:
+    """Return the base of the rotary positions of these layers, as `rope_parameters` has it by their kind."""
+    rope = {"rope_theta": default, **((hub["rope_parameters"] or {}).get(kind) or {})}
+    if rotary_kind(rope) != "default":
+        raise InexpressibleError(
+            f"its rotary scaling {rotary_kind(rope)} is not supported in this family: choose a checkpoint without one"
+        )
+    return float(rope["rope_theta"])
+
+
+def square_side(size: int | Sequence[int]) -> int:
+    """Return the side of a square patch."""
+    height, width = height_and_width(size)
+    if height != width:
+        raise InexpressibleError(
+            f"its config.json has patch_size={size}, and patches of ours are square: choose another"
+        )
+    return height
+
+
+def height_and_width(size: int | Sequence[int]) -> tuple[int, int]:
+    """Return height and width."""
+    height, width = (size, size) if isinstance(size, int | float) else size
+    if any(type(side) is not int or side < 1 for side in (height, width)):
+        raise InexpressibleError(
+            f"its config.json has a size of {size}, which must be whole numbers above 0: correct it"
+        )
+    return height, width
+
+
+def number_of_channels(hub: Hub) -> int:
+    """Return the channels of the images; a file may hold null, which means nothing here."""
+    channels: int | None = hub["num_channels"]
+    if channels is None:
+        raise InexpressibleError("its config.json has num_channels=null, which must be a whole number: correct it")
+    return channels
+
+
+def by_stage(hub: Hub, field: str, num_stages: int) -> list[int]:
+    """Return a field that holds a whole number above 0 for each stage."""
+    numbers = list(hub[field])
+    if len(numbers) != num_stages or any(type(number) is not int or number < 1 for number in numbers):
+        raise InexpressibleError(
+            f"its config.json has {field}={numbers}, which must be a whole number above 0 for each of {num_stages} "
+            "stages: correct it"
+        )
+    return numbers
+
+
+def check_doubling(field: str, numbers: Sequence[int]) -> None:
+    """Refuse numbers of which one is not twice the one before it."""
+    if any(after != 2 * before for before, after in pairwise(numbers)):
+        raise InexpressibleError(
+            f"its config.json has {field}={list(numbers)}, and ours double from stage to stage: choose another "
+            "checkpoint"
+        )

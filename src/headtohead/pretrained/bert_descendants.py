@@ -1,4 +1,5 @@
-"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT of half the layers, without sentence types."""
+"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT of half the layers, without sentence types; and
+ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555): BERT that was trained to find replaced tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import ClassVar
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import BertLike
 from headtohead.pretrained.model_description import Describable, Model
-from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 _LAYER = (
@@ -85,3 +86,58 @@ class DistilBertFamily(BertLike):
         del config["type_vocab_size"], config["layer_norm_eps"]
         theirs = {ours: name for name, ours in _FIELDS.items()}
         return {theirs.get(name, name): value for name, value in config.items()}
+
+
+class ElectraFamily(BertLike):
+    """The discriminator is an encoder for other heads, its own left out; a generator restores tokens. Embeddings are as
+    wide as layers, as in the published base and large discriminators: narrower ones are refused."""
+
+    model_type = "electra"
+    architectures: ClassVar[Architectures] = {
+        "ElectraForMaskedLM": "masked_language_model",
+        "ElectraForSequenceClassification": "classifier",
+        "ElectraForTokenClassification": "tagger",
+        "ElectraForQuestionAnswering": "span",
+        "ElectraForPreTraining": None,
+        "ElectraForMultipleChoice": None,
+        "ElectraForCausalLM": None,
+        "ElectraModel": None,
+    }
+    prefix = "electra."
+    heads = ("generator_predictions.", "generator_lm_head.", "discriminator_predictions.", "classifier.", "qa_outputs.")
+    defaults: ClassVar[Hub] = {**BertLike.defaults, "embedding_size": 128}
+    pooler = "gelu"
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": (
+            ("dense", "generator_predictions.dense"),
+            ("norm", "generator_predictions.LayerNorm"),
+        ),
+        "classifier": (("pooler.dense", "classifier.dense"), ("linear", "classifier.out_proj")),
+        "tagger": (("linear", "classifier"),),
+        "span": (("linear", "qa_outputs"),),
+    }
+    vocabulary_bias = "generator_lm_head.bias"
+
+    def complete(self, config: Hub) -> Hub:
+        hub = super().complete(config)
+        if hub["embedding_size"] != hub["hidden_size"]:
+            raise InexpressibleError(
+                f"its config.json has embedding_size={hub['embedding_size']} and hidden_size={hub['hidden_size']}, and "
+                "ours are the same: choose a base or large discriminator"
+            )
+        return hub
+
+    def heading(self, hub: Hub) -> list[str]:
+        """Return the overrides for the heads, which have an exact GELU whatever the layers have."""
+        del hub
+        return ["model.head_activation=gelu", f"model.pooler={self.pooler}"]
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {"generator_lm_head.weight": f"{self.prefix}embeddings.word_embeddings.weight"}
+
+    def words(self, model: Model) -> Describable:
+        return {**super().words(model), "head_activation": ("gelu",)}
+
+    def hub_config(self, model: Model) -> HubConfig:
+        return {**super().hub_config(model), "embedding_size": model["d_model"]}
