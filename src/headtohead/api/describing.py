@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
-from headtohead.diagnostics.data_description.description import DataDescription, describe
+from headtohead.diagnostics.data_description import DataDescription, describe
 
 
 class DescribedData(Result, DataDescription):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headtohead.data.cache.paths import cache_root
-from headtohead.diagnostics.data_description.description import describe
+from headtohead.diagnostics.data_description import describe
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import move_into_place, replace_by_name
 

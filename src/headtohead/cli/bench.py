@@ -69,8 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _peers(groups: list[str], *, rounds: int, as_json: bool) -> int:
-    from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers
-    from headtohead.diagnostics.peers.speed_rows import peer_table, save_rows
+    from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers, peer_table, save_rows
 
     if rounds < 1:
         raise UsageError(f"--rounds {rounds} measures nothing: give at least 1")

@@ -12,7 +12,7 @@ from headtohead.cli.terminal import out, say, show_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headtohead.diagnostics.data_description.description import DataDescription
+    from headtohead.diagnostics.data_description import DataDescription
 
 _EXAMPLES = """\
 examples:

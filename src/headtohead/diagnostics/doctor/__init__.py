@@ -19,8 +19,7 @@ from headtohead.diagnostics.doctor.checks.attention import attention
 from headtohead.diagnostics.doctor.checks.data import data, leaks
 from headtohead.diagnostics.doctor.checks.forward_pass import forward, initial_loss, modes
 from headtohead.diagnostics.doctor.checks.gradients import gradients, parameters
-from headtohead.diagnostics.doctor.checks.learning_rate import learning_rate
-from headtohead.diagnostics.doctor.checks.overfitting import overfitting
+from headtohead.diagnostics.doctor.checks.overfitting import learning_rate, overfitting
 from headtohead.diagnostics.doctor.checks.padding import packing, padding
 from headtohead.diagnostics.doctor.checks.token_order import order
 from headtohead.diagnostics.doctor.checks.token_visibility import causality, memory, rows

@@ -22,7 +22,7 @@ from headtohead.data.sources.json_files import JsonFiles
 from headtohead.data.sources.local_files import FileSplits, decoded, existing_path, files_below, suffix_of
 from headtohead.data.sources.parquet_files import ParquetFiles
 from headtohead.data.sources.table_files import TableFiles
-from headtohead.diagnostics.data_description.column_guess import (
+from headtohead.diagnostics.column_guess import (
     ColumnFacts,
     facts_of,
     first_line_is_a_row,
