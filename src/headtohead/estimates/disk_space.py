@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headtohead.config.run_config import RunConfig
-from headtohead.training.optim.kept_state import kept_state
+from headtohead.training.memory import kept_state
 
 Config = Mapping[str, Any]
 _BYTES = {"64-true": 8, "bf16-true": 2, "16-true": 2}
