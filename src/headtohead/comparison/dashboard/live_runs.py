@@ -25,11 +25,10 @@ from headtohead.comparison.dashboard.run_view import (
     row_facts,
 )
 from headtohead.comparison.study_board import registered_cells
-from headtohead.records.index.folder_walk import FileState
-from headtohead.records.index.run_index import IndexWork, RunIndex
+from headtohead.records.index.run_index import FileState, IndexWork, RunIndex
 from headtohead.records.record import RunRecord
-from headtohead.records.run_filters import as_text
 from headtohead.records.run_folder import DIED, RECORD, RunFolder
+from headtohead.records.run_query import as_text
 from headtohead.records.run_summary import UNREADABLE, RunSummary, unreadable
 
 MOST_DRAWN = 300

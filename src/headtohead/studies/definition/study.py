@@ -10,7 +10,7 @@ from headtohead.comparison.analyses.scaling_fits import AXES, Axis
 from headtohead.comparison.contrasts import SeedRounds
 from headtohead.config.errors import ConfigurationError, show, unknown
 from headtohead.config.schema.value_kinds import Either, Kind, ListOf, MappingOf, MismatchError, OneOf, TextKind
-from headtohead.execution.search.tuning import Tuning
+from headtohead.execution.tuning import Tuning
 from headtohead.studies.definition.ablation import Ablation
 
 BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time")

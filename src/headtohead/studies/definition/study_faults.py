@@ -11,7 +11,7 @@ from headtohead.comparison.contrasts import SeedRounds
 from headtohead.comparison.verdicts.seed_rounds import fewest_seeds
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import one_of, show, unknown
-from headtohead.execution.search.tuning import Tuning, misfits
+from headtohead.execution.tuning import Tuning, misfits
 from headtohead.records.metrics_file import multiple_of
 from headtohead.studies.definition.foundation_runs import foundation_faults
 from headtohead.studies.definition.study import SET_BY_THE_STUDY, SPLIT_FIELD, Study

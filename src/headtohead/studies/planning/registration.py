@@ -13,8 +13,8 @@ from headtohead.comparison.contrasts import SeedRounds
 from headtohead.comparison.verdicts.seed_evidence import evidence_words
 from headtohead.config.run_id import deciding, run_id
 from headtohead.execution.monitor import clear_failed
-from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import is_done
+from headtohead.execution.tuning import Tuning
 from headtohead.files.atomic_write import remove_unfinished, replace_text
 from headtohead.files.safe_read import DamagedFile, read_object
 from headtohead.records.secrets import mask_secrets

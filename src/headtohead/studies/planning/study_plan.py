@@ -18,8 +18,8 @@ from headtohead.config.compose.composition import composed_once
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.search.tuning import Tuning, for_arm
 from headtohead.execution.single_run import ended_record
+from headtohead.execution.tuning import Tuning, for_arm
 from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
