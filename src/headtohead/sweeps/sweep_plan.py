@@ -18,7 +18,7 @@ from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
 from headtohead.execution.single_run import ended_record
 from headtohead.execution.tuning import Tuning, size_of, uniform_draw
-from headtohead.sweeps.parameter_checks import (
+from headtohead.sweeps.parameters import (
     check_alone,
     check_metric,
     check_parameters,

@@ -26,8 +26,7 @@ from headtohead.records.leaks import leaks_in
 from headtohead.records.record import VERDICT_FILE, RunRecord
 from headtohead.studies.definition.foundation_runs import foundation_of
 from headtohead.studies.definition.study import Study
-from headtohead.studies.planning.registration import design_of, registered
-from headtohead.studies.planning.registration_history import RegistrationHistory, history_of
+from headtohead.studies.planning.registration import RegistrationHistory, design_of, history_of, registered
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.results.study_verdicts import (
     check_runs,
