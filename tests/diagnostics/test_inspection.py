@@ -18,8 +18,7 @@ from headtohead.architectures.operation_counter import counting
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.config.compose.composition import compose_checked
-from headtohead.diagnostics.inspection import Inspection, inspect
-from headtohead.diagnostics.inspection_tables import fold, memory, number, show_inspection
+from headtohead.diagnostics.inspection import Inspection, fold, inspect, memory, number, show_inspection
 from headtohead.estimates import replayed_lengths
 from headtohead.estimates.layouts import Layout
 from headtohead.estimates.run_planner import RunPlanner

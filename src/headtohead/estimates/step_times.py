@@ -30,7 +30,7 @@ from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
 from headtohead.training.loop.seeds import begin_step, seeds_of
 from headtohead.training.parallel.devices import describe, device_name, sheet_of, threads
-from headtohead.training.parallel.sharded_tensors import clip_gradients
+from headtohead.training.parallel.sharding import clip_gradients
 from headtohead.training.trainer import device_of
 
 WARM_UP = 2

@@ -27,7 +27,7 @@ from headtohead.training.checkpoints import load, save
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.devices import device_for
 from headtohead.training.parallel.process_group import environments, register_process
-from headtohead.training.parallel.sharded_tensors import divided, gathered, load_whole, whole_state
+from headtohead.training.parallel.sharding import divided, gathered, load_whole, whole_state
 from headtohead.training.run_components import TrainerSettings
 from headtohead.training.run_logger import RunLogger
 

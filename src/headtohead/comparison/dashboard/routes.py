@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from headtohead.comparison.dashboard.folders import files_below, folders_in, is_inside
 from headtohead.comparison.dashboard.live_runs import LiveRuns
-from headtohead.comparison.dashboard.marks import mark_in
 from headtohead.comparison.dashboard.run_view import Selection, ViewOf
+from headtohead.comparison.dashboard.served_folder import files_below, folders_in, is_inside, mark_in
 from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
 from headtohead.interpretability.layer_words import layer_words

@@ -78,7 +78,7 @@ def _total(estimate: CostEstimate, workers: int) -> str:
 def _matched(plan: StudyPlan) -> Iterator[RenderableType]:
     """Show what the budget required of the arms, and what differs as a consequence."""
     if plan.matching is not None:
-        from headtohead.studies.matching.matching_table import show_matching
+        from headtohead.studies.matching.solver import show_matching
 
         yield show_matching(plan.matching)
 

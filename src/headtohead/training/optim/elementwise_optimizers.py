@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from headtohead.training.parallel.sharded_tensors import local
+from headtohead.training.parallel.sharding import local
 
 Group = dict[str, Any]
 """A group of parameters with what all of them share, as torch's optimizers hold it."""

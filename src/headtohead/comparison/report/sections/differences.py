@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparison.arm_colours import BAND, INK, MUTED, ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import Verdict
-from headtohead.comparison.report.arm_styles import BAND, INK, MUTED, ArmStyle, faint, styles_of
 from headtohead.comparison.report.number_format import aim, level, metric_words
 from headtohead.comparison.report.section_parts import Section, figure
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparison.arm_colours import MUTED, ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.report.arm_styles import MUTED, ArmStyle, faint, styles_of
 from headtohead.comparison.report.number_format import aim, level, metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.comparison.statistics.means import mean_interval

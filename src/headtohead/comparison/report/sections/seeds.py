@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headtohead.comparison.arm_colours import INK, MUTED, ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import SeedEvidence, StopReason, Verdict
-from headtohead.comparison.report.arm_styles import INK, MUTED, ArmStyle, styles_of
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Badge,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparison.arm_colours import INK, ArmStyle, faint, styles_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import INK, ArmStyle, faint, styles_of
 from headtohead.comparison.report.section_parts import Section, figure
 from headtohead.records.record import RunRecord
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headtohead.comparison.analyses.across_tasks import TaskAggregate
+from headtohead.comparison.arm_colours import styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import styles_of
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headtohead.comparison.analyses.row_curves import RowsCurve, over_rows
+from headtohead.comparison.arm_colours import styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import styles_of
 from headtohead.comparison.report.number_format import aim, between, level, metric_words
 from headtohead.comparison.report.section_parts import (
     Cell,

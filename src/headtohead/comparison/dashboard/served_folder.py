@@ -1,8 +1,10 @@
-"""Stars and notes that a reader gives to runs; they lie in one file of the folder and outlive the page."""
+"""The folder that is served: its files and folders, where a link that leads out of it is not followed, and the stars
+and notes that a reader gives to runs, which lie in one of its files and outlive the page."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +12,28 @@ from typing import NamedTuple
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import read_object
+
+
+def is_inside(root: Path, path: Path) -> bool:
+    """Return whether `path`, with links followed, is `root` or below it."""
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def files_below(root: Path, folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """Yield files of these kinds directly in `folder`, by name."""
+    if folder.is_dir() and is_inside(root, folder):
+        for path in sorted(folder.iterdir()):
+            if path.suffix in suffixes and path.is_file() and is_inside(root, path):
+                yield path
+
+
+def folders_in(root: Path, folder: Path) -> list[Path]:
+    """Return its own folders, by name; hidden ones are ignored."""
+    if not (folder.is_dir() and is_inside(root, folder)):
+        return []
+    folders = [path for path in folder.iterdir() if not path.name.startswith(".") and path.is_dir()]
+    return sorted(path for path in folders if is_inside(root, path))
+
 
 FILE = "dashboard_marks.json"
 LONGEST_NOTE = 4000
