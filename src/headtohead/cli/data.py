@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
-    from headtohead.api.describing import describe_data
+    from headtohead.api.own_data import describe_data
 
     described = describe_data(options.path)
     if options.json:

@@ -83,7 +83,7 @@ def _study(options: argparse.Namespace) -> int:
 def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
     """Show what the runs of a study take on the devices of --on, and return the exit code."""
     from headtohead.estimates.plan import parsed_devices, show_arms
-    from headtohead.studies.planning.device_plan import plan_on_devices
+    from headtohead.studies.planning.study_plan import plan_on_devices
 
     plans = plan_on_devices(study, options.on, price=options.price)
     if options.json:

@@ -7,8 +7,7 @@ from typing import get_args
 
 import torch
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.architectures.external_module import External
 from headtohead.architectures.vocabulary_heads import LanguageModel
 from headtohead.config.errors import ConfigurationError

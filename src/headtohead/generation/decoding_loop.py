@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel, DecodingState, select_rows
+from headtohead.architectures.architecture import Architecture, DecodingModel, DecodingState, select_rows
 from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_strategy import DecodingStrategy

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.architectures.head_names import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec

@@ -1,5 +1,6 @@
 """Lightning's Trainer, made to do one thing: our loop on the devices, under the strategy and in the precision that were
-requested. Checkpoints do not tell how many devices there were."""
+requested. Its logger writes numbers to the record's metrics and to W&B; checkpoints do not tell how many devices there
+were."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import itertools
 import logging
 import os
 import warnings
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,20 +19,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.strategies import DDPStrategy, ModelParallelStrategy, Strategy
+from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 from typing_extensions import override
 
+from headtohead.metrics.metric import MetricTable
+from headtohead.records.record import Progress
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load, save
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.devices import device_for
 from headtohead.training.parallel.process_group import environments, register_process
 from headtohead.training.parallel.sharding import divided, gathered, load_whole, whole_state
 from headtohead.training.run_components import TrainerSettings
-from headtohead.training.run_logger import RunLogger
+from headtohead.wandb_client.tracker import Tracker
 
 _NOISE = (
     "The .*dataloader.* does not have many workers",
@@ -213,3 +221,49 @@ def _divided_values(state: Mapping[str, Any], weight: Tensor) -> dict[str, Any]:
         name: divided(value, weight) if isinstance(value, Tensor) and value.shape == weight.shape else value
         for name, value in state.items()
     }
+
+
+class RunLogger(Logger):
+    """Writes on the main process only; the others hold no folder."""
+
+    def __init__(self, folder: RunFolder | None, tracker: Tracker | None) -> None:
+        super().__init__()
+        self._folder, self._tracker = folder, tracker
+        self._progress = Progress()
+
+    @property
+    def name(self) -> str:
+        return "" if self._folder is None else self._folder.path.parent.name
+
+    @property
+    def version(self) -> str:
+        return "" if self._folder is None else self._folder.id
+
+    def write(self, progress: Progress, values: Mapping[str, float]) -> None:
+        self._progress = progress
+        if self._folder is not None and self._tracker is not None:
+            self._folder.log(progress, values)
+            self._tracker.log(progress, values)
+
+    def write_pictures(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        """Write pictures to W&B only: the caller saves the files itself."""
+        if self._tracker is not None:
+            self._tracker.images(progress, pictures)
+
+    def write_tables(self, progress: Progress, tables: Mapping[str, MetricTable]) -> None:
+        """Write tables to W&B only, for the same reason."""
+        if self._tracker is not None:
+            self._tracker.tables(progress, tables)
+
+    def check_lease(self) -> None:
+        """Raise LeaseLostError where another process has taken over the run."""
+        if self._folder is not None:
+            self._folder.check_lease()
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Log what a module logs through Lightning itself."""
+        self.write(self._progress if step is None else replace(self._progress, step=step), metrics)
+
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """The record holds the whole configuration already."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import DecodingModel
 from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.run_config import RunConfig
 from headtohead.data.augmentation.image_operations import PixelScale

@@ -21,8 +21,7 @@ from headtohead.execution.tuning import Tuning
 from headtohead.files.atomic_write import remove_unfinished, replace_text
 from headtohead.files.safe_read import DamagedFile, read_object
 from headtohead.records.secrets import mask_secrets
-from headtohead.studies.definition.foundation_runs import FIELD, foundation_of
-from headtohead.studies.definition.study import Study
+from headtohead.studies.definition.study import FIELD, Study, foundation_of
 from headtohead.studies.planning.study_plan import StudyPlan
 
 _ABANDONED_SECONDS = 3600.0

@@ -35,7 +35,7 @@ from headtohead.training.parallel.process_group import joined
 from headtohead.training.parallel.sharding import PARTS
 from headtohead.training.run_components import ProbeSettings
 from headtohead.training.run_recorder import RunRecorder
-from headtohead.wandb_client.media_files import MAPS, step_folder
+from headtohead.wandb_client.logged_rows import MAPS, step_folder
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from typing_extensions import TypeIs
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.components.block import Block
 from headtohead.components.component import Component, Position
 from headtohead.errors import UsageError
