@@ -1,5 +1,5 @@
-"""What a sweep tried and what it found: tables on a terminal, and sweep.html, one file that asks nothing of any other
-place."""
+"""Show what a sweep tried and what it found: tables on a terminal, and sweep.html, one file that asks nothing of any
+other place."""
 
 from __future__ import annotations
 
