@@ -25,7 +25,7 @@ from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.generated_text import BeamSearchOptions, beam_search_rows, until
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text
-from headtohead.tasks.text_metrics.selection import (
+from headtohead.tasks.text_metric_selection import (
     TEXT_METRICS,
     TextMetricName,
     all_sums,
@@ -33,7 +33,7 @@ from headtohead.tasks.text_metrics.selection import (
     row_message,
     text_metrics_for,
 )
-from headtohead.tasks.text_metrics.text_metric import TextMetric
+from headtohead.tasks.text_overlap import TextMetric
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, train_batches
 

@@ -17,8 +17,7 @@ from headtohead.metrics.generated_texts import ANSWER_EXACT_MATCH, ANSWER_F1, BL
 from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENTITY_RECALL, F1_MACRO
 from headtohead.tasks.bio_entities import rates
 from headtohead.tasks.span_answers import exact_match, f1
-from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
-from headtohead.tasks.text_metrics.text_metric import TextMetric
+from headtohead.tasks.text_overlap import Bleu, Chrf, Rouge, TextMetric
 
 
 class GeneratedAnswers(TextMetric):

@@ -1,20 +1,58 @@
-"""These measures count what a written text shares with its target: BLEU, chrF2 and ROUGE."""
+"""Text measures compare the texts that a model wrote with their targets: sums over samples, and metrics made of the
+sums. Those here count what both share: BLEU, chrF2 and ROUGE."""
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torchmetrics.functional.text import rouge_score
 from torchmetrics.text import SacreBLEUScore
 
+from headtohead.data.data_source import DataSpec
+from headtohead.metrics import Metric
 from headtohead.metrics.generated_texts import BLEU, CHRF, ROUGE1, ROUGE2, ROUGE_L, ROUGE_L_SUM
-from headtohead.tasks.text_metrics.text_metric import TextMetric
+
+
+class TextMetric(ABC):
+    """A comparison of written texts with their targets, from sums over samples and devices."""
+
+    metrics: ClassVar[tuple[Metric, ...]]
+    """The metrics that it computes."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its figures."""
+        return tuple(metric.name for metric in self.metrics)
+
+    @property
+    @abstractmethod
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of its sums, by names that no other measure has."""
+
+    @abstractmethod
+    def sums(self, written: Sequence[str], truths: Sequence[str]) -> Mapping[str, Tensor | float]:
+        """Return the sums over these samples."""
+
+    @abstractmethod
+    def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        """Return the metrics from the sums over all samples and devices."""
+
+    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        """Return those metrics that mean something for a single sample."""
+        return self.figures(sums)
+
+    def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """Return the metrics of writing nothing."""
+        del spec
+        return dict.fromkeys(self.names, 0.0)
+
 
 BLEU_ORDERS = 4
 
