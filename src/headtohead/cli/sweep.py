@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, parse, parser, within
+from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
 from headtohead.cli.terminal import error_line, note, show_table
-from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.ranges import Count
