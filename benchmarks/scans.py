@@ -24,7 +24,7 @@ from torch import Tensor
 
 from headtohead.components.component import Context
 from headtohead.components.mixers.recurrent.mamba import InnerChannels, Mamba
-from headtohead.components.sequence_ops.selective_scan import selective_scan
+from headtohead.components.sequence_ops.scan import selective_scan
 
 LENGTHS = (256, 512, 1024, 2048)
 Form = Callable[[], Tensor]

@@ -2,7 +2,7 @@
 
     python benchmarks/speed_page.py [--folder outputs/bench] [--out docs/speed.md]
 
-A benchmark leaves its rows by `save_rows("NAME", [SpeedRow(...), ...])` (headtohead.diagnostics.peers.speed_rows).
+A benchmark leaves its rows by `save_rows("NAME", [SpeedRow(...), ...])` (`diagnostics/peers/peer_measurement.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from headtohead.diagnostics.peers.speed_rows import ROWS_FOLDER, SUFFIX, SpeedRow, rows_of
+from headtohead.diagnostics.peers.peer_measurement import ROWS_FOLDER, SUFFIX, SpeedRow, rows_of
 
 HEAD = """\
 # Speed

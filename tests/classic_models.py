@@ -9,9 +9,8 @@ import torch
 
 from from_fields import from_fields
 from headtohead.architectures.architecture import Architecture, InputSize
-from headtohead.architectures.convnext import ConvNext
 from headtohead.architectures.encoder_decoder import RecurrentEncoderDecoder
-from headtohead.architectures.image_convolution import Cnn, ResNet
+from headtohead.architectures.image_convolution import Cnn, ConvNext, ResNet
 from headtohead.architectures.mlp import Mlp
 from headtohead.architectures.swin import Swin
 from headtohead.architectures.text_cnn import TextCnn

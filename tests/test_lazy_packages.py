@@ -25,7 +25,7 @@ WITHOUT_THEM = (
     "headtohead.cli.inspect",
     "headtohead.api",
     "headtohead.config.build",
-    "headtohead.diagnostics.inspection_tables",
+    "headtohead.diagnostics.inspection",
     "headtohead.estimates.run_cost",
     "headtohead.studies.planning.cost_estimate",
     "headtohead.execution.worker",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headtohead.api.comparing import compare
     from headtohead.api.configurations import build_model, build_parts, choices, compose, inspect
-    from headtohead.api.describing import describe_data
     from headtohead.api.diagnosing import bench, check, doctor
     from headtohead.api.finished import embed, evaluate, export, generate, probe
+    from headtohead.api.own_data import describe_data
     from headtohead.api.planning import plan, runs
     from headtohead.api.studies import match, study
     from headtohead.api.study_definition import StudyDefinition as Study

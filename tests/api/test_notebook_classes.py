@@ -14,7 +14,7 @@ from headtohead.api.defined_here import target_of
 from headtohead.api.study_definition import arm_overrides
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.run_id import run_id
-from headtohead.execution import in_this_process
+from headtohead.execution import monitor
 
 CELL = """
 from torch import nn
@@ -94,7 +94,7 @@ def test_an_interrupted_study_keeps_what_is_done_and_the_same_call_resumes(monke
     question = h2h.Study(
         name="cut", question="?", arms={"mine": cell["Mine"], "made": cell["made"]}, base=SMALL, seeds=1
     )
-    real, calls = in_this_process.train_run, []
+    real, calls = monitor.train_run, []
 
     def interrupted_at_the_second(*provided: Any) -> None:
         calls.append(provided)
@@ -102,7 +102,7 @@ def test_an_interrupted_study_keeps_what_is_done_and_the_same_call_resumes(monke
             raise KeyboardInterrupt
         real(*provided)
 
-    monkeypatch.setattr(in_this_process, "train_run", interrupted_at_the_second)
+    monkeypatch.setattr(monitor, "train_run", interrupted_at_the_second)
     first = h2h.study(question, progress=False)
     assert not first.complete and list(first.runs()["status"]) == ["finished", "missing"] and "not done" in repr(first)
     again = h2h.study(question, progress=False)

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from classic_models import IMAGE, MAKERS, SIZE, VOCAB_SIZE, classic_model, exact_classic
-from headtohead.architectures.architecture import Architecture, InputSize
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel, InputSize
 from headtohead.architectures.ledger import ledger
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.mixers.attention.memory_attention import LuongAttention

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from headtohead.api.comparing import figure_of
-from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots, light_colours, theme_colours
+from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots, light_colours, styles_of, theme_colours
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.run_view import Selection, ViewOf
-from headtohead.comparison.report.arm_styles import styles_of
 from headtohead.records.record import StudyPosition
 from sample_comparison import made_up
 from served_runs import written_run

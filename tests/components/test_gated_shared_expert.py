@@ -9,8 +9,8 @@ from transformers.models.qwen3_next import modeling_qwen3_next
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery
-from headtohead.components.gated_shared_expert import GatedSharedExpert
 from headtohead.components.mixture_of_experts import Routing
+from headtohead.components.shared_experts import GatedSharedExpert
 from parity.parity import exactly
 
 D, INNER, SHARED, EXPERTS = 8, 12, 20, 5

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from headtohead.components.sequence_ops.gru_sequence import gru_sequence, plain_gru
+from headtohead.components.sequence_ops.cell_sequences import gru_sequence, plain_gru
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -12,9 +12,8 @@ import headtohead as h2h
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery
-from headtohead.components.gated_shared_expert import GatedSharedExpert
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
-from headtohead.components.shared_experts import BiasedRouting, SharedExperts
+from headtohead.components.shared_experts import BiasedRouting, GatedSharedExpert, SharedExperts
 
 
 def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.components.sequence_ops import selective_scan as fused
-from headtohead.components.sequence_ops.scan import forgetting, scan
-from headtohead.components.sequence_ops.selective_scan import CHUNK, selective_scan
+from headtohead.components.sequence_ops import scan as fused
+from headtohead.components.sequence_ops.scan import CHUNK, forgetting, scan, selective_scan
 
 LENGTHS = (1, CHUNK, CHUNK + 1, 2 * CHUNK + 7)
 

@@ -25,9 +25,9 @@ from headtohead.ranges import ANY
 ALL = [choice for group in groups() for choice in choices(group)]
 LEAVES = [choice for choice in ALL if choice.group not in ("experiment", "model/size")]
 MADE_BY_THE_STACK = {
-    "headtohead.components.mixers.bidirectional.Bidirectional",
-    "headtohead.components.mixers.bidirectional.BidirectionalWithMaps",
-    "headtohead.components.mixers.local_then_mixer.LocalThenMixer",
+    "headtohead.components.mixers.combined_mixers.Bidirectional",
+    "headtohead.components.mixers.combined_mixers.BidirectionalWithMaps",
+    "headtohead.components.mixers.combined_mixers.LocalThenMixer",
 }
 MADE_BY_SWIN = {"headtohead.components.mixers.attention.shifted_window.ShiftedWindowAttention"}
 """A mixer of one grid, and in every second layer of other windows: no stack could make it for a choice."""

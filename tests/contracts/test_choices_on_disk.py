@@ -19,8 +19,7 @@ from headtohead.components import initialisations
 from headtohead.components.block_parts import Branches, FeedForward, Norm, ResidualScheme
 from headtohead.components.component import CrossMixer, Mixer, Position
 from headtohead.components.mixers.attention.shifted_window import ShiftedWindowAttention
-from headtohead.components.mixers.bidirectional import Bidirectional, BidirectionalWithMaps
-from headtohead.components.mixers.local_then_mixer import LocalThenMixer
+from headtohead.components.mixers.combined_mixers import Bidirectional, BidirectionalWithMaps, LocalThenMixer
 from headtohead.components.norms import LayerNorm
 
 CONTRACTS = {

@@ -14,18 +14,15 @@ from data.small_sources import FEW
 from from_fields import from_fields
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataError, DataSource
-from headtohead.data.generated.associative_recall import AssociativeRecall
 from headtohead.data.generated.dyck import Dyck
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.generated.group_problems import ModularAddition, WordProblem
 from headtohead.data.generated.in_context_recall import FuzzyRecall, NoisyRecall
-from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps
-from headtohead.data.generated.memorization import Memorization
 from headtohead.data.generated.number_words import NumberWords
-from headtohead.data.generated.random_tokens import RandomTokens
+from headtohead.data.generated.recall_problems import AssociativeRecall, Induction, Memorization
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
+from headtohead.data.generated.string_rewriting import Copy, RandomTokens, Reverse, SelectiveCopy, Sort
 from headtohead.data.sources.json_files import JsonFiles
 from headtohead.data.sources.text_files import TextFiles
 

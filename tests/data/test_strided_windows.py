@@ -11,7 +11,7 @@ from from_fields import from_fields
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, Split
-from headtohead.data.generated.associative_recall import AssociativeRecall
+from headtohead.data.generated.recall_problems import AssociativeRecall
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.row_formats.language_rows import StridedRows
 from headtohead.data.row_formats.token_rows import ByteCounter

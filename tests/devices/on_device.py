@@ -19,8 +19,7 @@ from torch import Tensor
 from contracts.choices import agree, can_look, factory, names
 from devices.stand_in import NAME, stand_in
 from fresh_runs import ROWS, SMALL
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.components.stack import Stack
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked

@@ -13,9 +13,9 @@ from headtohead.config.build import build_task
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.origins.from_weights import build_data
 from headtohead.data.batches.batch import IGNORED
-from headtohead.diagnostics.bench.benchmark_files import bench, plot_benchmark
 from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase, BenchPlan, Variant
 from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
+from headtohead.diagnostics.bench.benchmark_run import MemoryGuard, bench, plot_benchmark
 from headtohead.diagnostics.bench.case_measurement import (
     CaseMeasurement,
     batch_of_length,
@@ -23,7 +23,6 @@ from headtohead.diagnostics.bench.case_measurement import (
     measure,
     spec_of_length,
 )
-from headtohead.diagnostics.bench.case_sweep import MemoryGuard
 
 GIB = 2**30
 FEW = ["data.num_train=200", "data.num_validation=20", "data.num_test=20"]

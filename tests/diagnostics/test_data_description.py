@@ -13,7 +13,7 @@ from PIL import Image
 from headtohead.cli import main
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.origins.from_weights import build_data
-from headtohead.diagnostics.data_description.description import describe
+from headtohead.diagnostics.data_description import describe
 from headtohead.errors import UsageError
 
 ROWS = [(f"a film of number {number} that is rather {word}", word) for number in range(20) for word in ("good", "bad")]

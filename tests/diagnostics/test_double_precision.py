@@ -108,8 +108,8 @@ def test_weights_are_those_of_the_checkpoint_to_the_last_bit(door: str, tmp_path
 
 LOADERS = {
     "training/checkpoints.py": "the owner",
-    "training/parallel/sharded_tensors.py": "into a model in the run's own format, whole or in parts",
-    "training/parallel/strategies.py": "of optimizers",
+    "training/parallel/sharding.py": "into a model in the run's own format, whole or in parts",
+    "training/trainer.py": "of optimizers",
     "diagnostics/laws/equivalence_laws.py": "from a model in memory",
     "diagnostics/peers/layer_peers.py": "from a layer in memory into one of another package",
     "finished_runs/export_run.py": "into a copy of the exported model",

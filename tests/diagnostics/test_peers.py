@@ -15,8 +15,14 @@ from headtohead.components.mixers.recurrent.torch_recurrence import Gru
 from headtohead.components.norms import RmsNorm
 from headtohead.diagnostics.peers import layer_peers, our_models, peer_measurement
 from headtohead.diagnostics.peers.alternation import Pair, PeerComparison, Quartiles, alternate
-from headtohead.diagnostics.peers.peer_measurement import AllocationCounter, measure_peers, peak_bytes
-from headtohead.diagnostics.peers.speed_rows import SpeedRow, rows_of, save_rows
+from headtohead.diagnostics.peers.peer_measurement import (
+    AllocationCounter,
+    SpeedRow,
+    measure_peers,
+    peak_bytes,
+    rows_of,
+    save_rows,
+)
 from headtohead.diagnostics.peers.training_peers import PlainGpt
 
 ROOT = Path(__file__).parents[2]

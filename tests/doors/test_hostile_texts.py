@@ -17,8 +17,8 @@ from headtohead.comparison.report import write_report
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
-from headtohead.sweeps.html_page import write_page
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
+from headtohead.sweeps.sweep_report import write_page
 from sample_comparison import made_up
 from served_runs import go, served, shown, train
 from studies.small_studies import write_run

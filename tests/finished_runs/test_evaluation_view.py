@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headtohead.finished_runs.evaluation.evaluation_results import Evaluation, EvaluationPoint
-from headtohead.finished_runs.evaluation.evaluation_table import show_evaluations
+from headtohead.finished_runs.evaluation.evaluation_results import Evaluation, EvaluationPoint, show_evaluations
 
 CLASSES = ("loss", "accuracy", "precision_macro", "recall_macro", "f1_macro", "matthews", "f1_second_class")
 WORDS = ("loss", "perplexity", "token_accuracy", "bits_per_byte")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import DecodingModel
 from headtohead.components.positions.rotary import Rotary
 from headtohead.generation.beam_search import BeamSearchResult, search
 from headtohead.generation.decoding_strategy import DecodingStrategy

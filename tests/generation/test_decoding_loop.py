@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import DecodingModel
 from headtohead.components.adaptive_norm import AdaptiveNorm
 from headtohead.components.positions.absolute import Learned, NoPosition
 from headtohead.components.positions.relative import Alibi, T5Bias

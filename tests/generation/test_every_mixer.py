@@ -7,7 +7,7 @@ import torch
 
 from contracts.choices import can_look, factory, names
 from generation.test_decoding_loop import PROMPTS, again, written
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import DecodingModel
 from small_models import exact_model
 
 MIXERS = [name for name in names("mixer") if can_look(factory("mixer", name), causal=True)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
-from headtohead.pretrained.mistral import MixtralFamily
+from headtohead.pretrained.llama_descendants import MixtralFamily
 from headtohead.pretrained.model_family import Hub, ModelFamily
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.weight_mapping import FusedWeights, Renamed, WeightMapping, Weights

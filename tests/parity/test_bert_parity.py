@@ -34,9 +34,8 @@ from transformers import (
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
+from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
-from headtohead.pretrained.distilbert import DistilBertFamily
-from headtohead.pretrained.electra import ElectraFamily
 from headtohead.pretrained.model_family import ModelFamily
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows

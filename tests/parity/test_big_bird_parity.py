@@ -21,7 +21,7 @@ from transformers import (
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.components.mixers.attention.bigbird import adjacent
-from headtohead.pretrained.big_bird import BigBirdFamily
+from headtohead.pretrained.sparse_encoders import BigBirdFamily
 from parity.parity import Case, check
 from parity.token_rows import VOCABULARY, pair_rows
 

@@ -47,17 +47,13 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
 
 from headtohead.pretrained.bloom import BloomFamily
-from headtohead.pretrained.diffllama import DiffLlamaFamily
-from headtohead.pretrained.gemma2 import Gemma2Family
-from headtohead.pretrained.gemma3 import Gemma3Family
-from headtohead.pretrained.gpt_neox import GptNeoXFamily
-from headtohead.pretrained.gptj import GptJFamily
+from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
+from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
-from headtohead.pretrained.mistral import MistralFamily
+from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, Olmo2Family
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
-from headtohead.pretrained.olmo2 import Olmo2Family
 from parity.experts_in_memory import DeepseekInMemory, InMemory, Qwen3NextInMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows

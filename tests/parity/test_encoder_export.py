@@ -38,16 +38,14 @@ from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.pretrained.bart import BartFamily, MbartFamily
+from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
-from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.checkpoint_writer import write_checkpoint
 from headtohead.pretrained.convnext import ConvNextFamily
-from headtohead.pretrained.distilbert import DistilBertFamily
-from headtohead.pretrained.electra import ElectraFamily
 from headtohead.pretrained.families import family_of
-from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
+from headtohead.pretrained.sparse_encoders import BigBirdFamily, LongformerFamily
 from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily

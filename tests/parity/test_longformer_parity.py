@@ -16,8 +16,8 @@ from transformers import (
 )
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.longformer import LongformerFamily
 from headtohead.pretrained.model_family import InexpressibleError
+from headtohead.pretrained.sparse_encoders import LongformerFamily
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows
 

@@ -24,7 +24,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import DecodingModel
 from headtohead.generation import decoding_loop
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import stream

@@ -24,9 +24,9 @@ from headtohead.config.build import fitted, make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
-from headtohead.pretrained.diffllama import subtracted
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from headtohead.pretrained.llama_descendants import subtracted
 from headtohead.pretrained.model_family import InexpressibleError
 from pretrained.published_folders import TEXT, write_text
 

@@ -15,8 +15,7 @@ from headtohead.errors import UsageError
 from headtohead.files.safe_read import DamagedFile
 from headtohead.records.index.run_index import RunIndex
 from headtohead.records.keeping.archive import ARCHIVE, archive, restore
-from headtohead.records.keeping.changes import DELETED, delete, note, tag
-from headtohead.records.keeping.prune import PrunePolicy, unneeded
+from headtohead.records.keeping.changes import DELETED, PrunePolicy, delete, note, tag, unneeded
 from headtohead.records.keeping.verify import faults_below, repair
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.row_sums import read_rows, write_rows

@@ -12,8 +12,8 @@ from headtohead.api import runs
 from headtohead.cli import main
 from headtohead.errors import UsageError
 from headtohead.records.record import RunRecord, RunTiming
-from headtohead.records.run_filters import run_filter
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.run_query import run_filter
 from headtohead.records.run_summary import RunSummary, summary_of
 
 

@@ -15,7 +15,7 @@ from from_fields import from_fields
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.estimates import run_cost, step_times
-from headtohead.estimates.disk_space import retained_bytes, temporary_bytes
+from headtohead.estimates.run_cost import retained_bytes, temporary_bytes
 from headtohead.execution.single_run import train_run
 from headtohead.studies.planning.cost_estimate import _ends_first, estimate
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner

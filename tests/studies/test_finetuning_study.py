@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headtohead.comparison.analyses.row_curves import over_rows
 from headtohead.comparison.report import report
+from headtohead.comparison.report.sections.training_rows import over_rows
 from headtohead.config.compose.choices import STUDY, choices
 from headtohead.execution.single_run import record_of, train_run
 from headtohead.studies.definition.read_study_file import study_from

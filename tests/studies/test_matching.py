@@ -23,8 +23,7 @@ from headtohead.studies.matching import size_axes
 from headtohead.studies.matching.arm_shape import ShapeSearch
 from headtohead.studies.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
 from headtohead.studies.matching.matching import Matching
-from headtohead.studies.matching.matching_table import show_matching
-from headtohead.studies.matching.solver import match
+from headtohead.studies.matching.solver import match, show_matching
 from headtohead.training.run import train
 
 DATA = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4"]

@@ -15,7 +15,7 @@ from rich.console import Console
 from headtohead.comparison.contrasts import SeedRounds
 from headtohead.comparison.registered_answers import answers_of
 from headtohead.comparison.report.section_parts import ReportFigure, ReportTable
-from headtohead.comparison.report.sections.seeds import section
+from headtohead.comparison.report.sections.differences import seeds_section
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.json_schema import schema_of
 from headtohead.studies.definition.study_fields import KINDS
@@ -205,7 +205,7 @@ def replace_path(plan: StudyPlan, record: Any) -> Any:
 
 def test_the_report_draws_evidence_over_seeds_and_marks_the_stop(ended: StudyPlan) -> None:
     plan = ended
-    shown = section(results_from_study(plan, report_of(plan)))
+    shown = seeds_section(results_from_study(plan, report_of(plan)))
     assert shown is not None
     figure, table = shown.parts
     assert isinstance(figure, ReportFigure) and isinstance(table, ReportTable)
@@ -217,4 +217,4 @@ def test_the_report_draws_evidence_over_seeds_and_marks_the_stop(ended: StudyPla
 
 def test_without_rounds_there_is_no_such_section(tmp_path: Path) -> None:
     plan = planner(tmp_path, seeds=1).plan()
-    assert section(results_from_study(plan, report_of(plan))) is None
+    assert seeds_section(results_from_study(plan, report_of(plan))) is None

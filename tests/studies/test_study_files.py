@@ -13,7 +13,7 @@ from headtohead.comparison.statistics.exact_tests import seeds_to_decide
 from headtohead.config.compose.choices import STUDY, choice_names, choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
-from headtohead.execution.search.tuning import Tuning
+from headtohead.execution.tuning import Tuning
 from headtohead.studies.definition.read_study_file import read_study, study_from
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.study_plan import StudyPlanner

@@ -16,7 +16,7 @@ from headtohead.comparison.analyses.trials import Setting, Trial, ValueRange, tr
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.value_kinds import MismatchError
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.search.tuning import Tuning, for_arm, misfits
+from headtohead.execution.tuning import Tuning, for_arm, misfits
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.tuning_field import TUNING

@@ -12,8 +12,8 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.records.record import Progress, RunRecord, RunTiming, Status, WandbLink
 from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.agent_runs import AgentMonitor, first_run, for_server
-from headtohead.sweeps.html_page import page
 from headtohead.sweeps.read_sweep_file import read_sweep
+from headtohead.sweeps.sweep_report import page
 from headtohead.wandb_client.registered_sweeps import RegisteredSweep
 from sweeps.small_sweeps import WRITTEN, small_sweep, tiny, written_sweep
 

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from headtohead.records.record import Progress
 from headtohead.records.run_folder import RunFolder
-from headtohead.sweeps.html_page import page, parallel, write_page
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
-from headtohead.sweeps.terminal_tables import ranked, show_plan, show_trials
+from headtohead.sweeps.sweep_report import page, parallel, ranked, show_plan, show_trials, write_page
 from studies.small_studies import write_run
 from sweeps.small_sweeps import small_sweep, tiny
 

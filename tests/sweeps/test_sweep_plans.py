@@ -10,7 +10,7 @@ import pytest
 from headtohead.errors import UsageError
 from headtohead.sweeps.read_sweep_file import read_sweep
 from headtohead.sweeps.sweep_plan import Sweeper
-from headtohead.sweeps.terminal_tables import summary
+from headtohead.sweeps.sweep_report import summary
 from sweeps.small_sweeps import small_sweep, tiny
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from from_fields import from_fields
-from headtohead.architectures.reconstruction_head import Reconstruction
+from headtohead.architectures.vocabulary_heads import Reconstruction
 from headtohead.components.norms import RmsNorm
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import DataError
-from headtohead.data.generated.random_tokens import RandomTokens
+from headtohead.data.generated.string_rewriting import RandomTokens
 from headtohead.errors import UsageError
 from headtohead.tasks.compression import Compression
 from small_batches import LANGUAGE, language_batch

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.data.batches.batch import IGNORED, Batch
-from headtohead.generation.denoising import denoise
+from headtohead.generation.decoding_loop import denoise
 from headtohead.tasks.masked_diffusion import MaskedDiffusion
 from small_batches import LANGUAGE, language_batch
 from task_cases import TASKS

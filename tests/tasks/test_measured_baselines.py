@@ -18,7 +18,7 @@ from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceInOneRow
 from headtohead.tasks.tagging import Tagging
 from headtohead.tasks.task import Task
-from headtohead.tasks.text_metrics.overlap import Bleu
+from headtohead.tasks.text_overlap import Bleu
 from small_batches import PAIRS, TAGS, answered_batch, decode, pair_batch, tagged_batch
 from small_models import VOCAB_SIZE, small_model
 

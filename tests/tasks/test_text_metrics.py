@@ -15,10 +15,8 @@ from headtohead.data.data_source import DataSpec
 from headtohead.data.row_formats.text_templates import entities_from_text, entities_to_text
 from headtohead.tasks.metric_sums import Arrays
 from headtohead.tasks.seq2seq import SequenceToSequence
-from headtohead.tasks.text_metrics.generated_answers import GeneratedEntities, GeneratedLabels
-from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
-from headtohead.tasks.text_metrics.selection import row_message, text_metrics_for
-from headtohead.tasks.text_metrics.text_metric import TextMetric
+from headtohead.tasks.text_metric_selection import GeneratedEntities, GeneratedLabels, row_message, text_metrics_for
+from headtohead.tasks.text_overlap import Bleu, Chrf, Rouge, TextMetric
 
 TRUTHS = [
     "Two young, white males are outside near many bushes.",

@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from headtohead.execution.run_ranks import other_processes
-from headtohead.training.parallel.sharded_tensors import (
+from headtohead.execution.single_run import other_processes
+from headtohead.training.parallel.sharding import (
     as_part,
     clip_gradients,
     divided,

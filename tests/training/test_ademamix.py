@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from headtohead.training.optim.ademamix import AdEMAMix
+from headtohead.training.optim.elementwise_optimizers import AdEMAMix
 from headtohead.training.optim.optimizers import ademamix
 from headtohead.training.run import train
 from training.interruptions import interrupted

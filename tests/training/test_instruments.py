@@ -16,7 +16,7 @@ from headtohead.training.callbacks.progress import ProgressLine
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow, layer_of
 from headtohead.training.memory import PeakMemory
-from headtohead.training.optim.weight_average import WeightAverage
+from headtohead.training.optim.weight_updates import WeightAverage
 from headtohead.training.run_outcome import is_out_of_memory
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 import headtohead as h2h
 from headtohead.config.compose.choices import choices
 from headtohead.config.instantiate import make
-from headtohead.training.optim.kept_state import kept_state
+from headtohead.training.memory import kept_state
 from small_models import small_model
 
 CASES = [*([f"optimizer={choice.name}"] for choice in choices("optimizer")), ["optimizer=sgd", "optimizer.momentum=0"]]

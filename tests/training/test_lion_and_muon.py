@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from headtohead.components.positions.absolute import Learned
 from headtohead.training.optim import muon as module
-from headtohead.training.optim.lion import Lion
+from headtohead.training.optim.elementwise_optimizers import Lion
 from headtohead.training.optim.muon import Muon, newton_schulz
 from headtohead.training.optim.optimizers import hidden_matrices, lion, muon
 from headtohead.training.run import train

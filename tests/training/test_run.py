@@ -27,7 +27,7 @@ from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.optim.optimizers import adamw
 from headtohead.training.optim.schedules import constant
-from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
+from headtohead.training.parallel.sharding import check_tensor_parallel_plans
 from headtohead.training.run import train
 from headtohead.training.run_components import RunInfo, TrainerSettings
 from training.programs import records_of

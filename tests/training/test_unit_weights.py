@@ -23,7 +23,7 @@ from headtohead.components.positions.absolute import Learned
 from headtohead.components.streams import Sphere
 from headtohead.training.checkpoints import load_best
 from headtohead.training.optim.optimizers import adamw, ademamix, lion, muon, sgd
-from headtohead.training.optim.unit_weights import UnitWeights
+from headtohead.training.optim.weight_updates import UnitWeights
 from headtohead.training.run import train
 from small_models import FAMILIES, exact_model, small_model
 from training.interruptions import interrupted

@@ -19,8 +19,7 @@ from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
 from headtohead.training.callbacks.sample_logger import write_csv
 from headtohead.wandb_client import wandb_tracker as tracking_wandb
-from headtohead.wandb_client.logged_rows import AXIS
-from headtohead.wandb_client.media_files import MAPS, TABLES, step_folder
+from headtohead.wandb_client.logged_rows import AXIS, MAPS, TABLES, step_folder
 from headtohead.wandb_client.missing_rows import complete, missing_in
 from headtohead.wandb_client.transaction_log import is_complete
 from headtohead.wandb_client.wandb_tracker import start

@@ -14,8 +14,7 @@ from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.records.record import RunRecord, from_json
 from headtohead.wandb_client import runs_as_records, wandb_tracker
 from headtohead.wandb_client.addresses import WandbError
-from headtohead.wandb_client.external_runs import RunKeys, flattened
-from headtohead.wandb_client.runs_as_records import runs_at, summary_of
+from headtohead.wandb_client.runs_as_records import RunKeys, flattened, runs_at, summary_of
 from wandb_server import ServedRun, WandbServer
 from wandb_server.serving import Behaviour
 

@@ -17,7 +17,7 @@ PUBLIC: dict[str, str] = {
     "choices": "configurations",
     "compare": "comparing",
     "compose": "configurations",
-    "describe_data": "describing",
+    "describe_data": "own_data",
     "doctor": "diagnosing",
     "embed": "finished",
     "evaluate": "finished",

@@ -15,10 +15,10 @@ from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.unchecked_classes import mark_checked
-from headtohead.diagnostics.bench.benchmark_files import bench as run_benchmark
-from headtohead.diagnostics.bench.benchmark_files import plan_of
 from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase
 from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
+from headtohead.diagnostics.bench.benchmark_run import bench as run_benchmark
+from headtohead.diagnostics.bench.benchmark_run import plan_of
 from headtohead.diagnostics.doctor import Check, Diagnosis, Patient, chosen, examine
 from headtohead.diagnostics.doctor import summary as doctor_summary
 from headtohead.diagnostics.laws import Law

@@ -11,7 +11,7 @@ from headtohead.config.compose.composition import compose_checked, model_for
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.data_source import DataSource
-from headtohead.diagnostics.data_description.description import describe
+from headtohead.diagnostics.data_description import describe
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study, power_words

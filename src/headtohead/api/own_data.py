@@ -1,4 +1,5 @@
-"""Data that a notebook holds: written once to a file named by its content, which every run and worker reads."""
+"""Data from Python: what a file or folder holds, looked at before anything is trained; and what a notebook holds,
+written once to a file named by its content, which every run and worker reads."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headtohead.api.result import Result, upgraded
+from headtohead.api.spoken_errors import speaks_python
 from headtohead.data.cache.paths import cache_root
-from headtohead.diagnostics.data_description.description import describe
+from headtohead.diagnostics.data_description import DataDescription, describe
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import move_into_place, replace_by_name
 
@@ -163,3 +166,28 @@ def _of_tokens(tokens: np.ndarray, labels: np.ndarray | None) -> tuple[str, ...]
     }
     corpus = () if labels is not None else (f"data.context_length={tokens.shape[1]}", "data.packing=none")
     return (*_of_table(DataFrame(columns)), "data.tokenizer=char", *corpus)
+
+
+class DescribedData(Result, DataDescription):
+    """The description of what lies at a path, a row for each column."""
+
+    @property
+    def title(self) -> str:
+        rows = ", ".join(f"{number:,} {split}" for split, number in self.num_rows.items())
+        chance = (
+            f", most frequent class {self.chance:.3f}" if self.chance is not None and self.task != "tagging" else ""
+        )
+        return f"{self.path}: {self.task}, {rows}{chance}"
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        return [*self.remarks, self.command]
+
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        return [vars(column) for column in self.columns]
+
+
+@speaks_python
+def describe_data(path: str | Path) -> DescribedData:
+    """Say what a file or folder holds: `.task`, `.columns`, `.classes`, and `.overrides`, by which a run reads it."""
+    return upgraded(DescribedData, describe(path))

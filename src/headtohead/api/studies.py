@@ -22,14 +22,12 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.trust import trusting
 from headtohead.config.unchecked_classes import unchecked_sentences
 from headtohead.errors import UsageError
-from headtohead.execution.in_this_process import run_here
 from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
-from headtohead.execution.monitor import Monitor, run_to_the_end
+from headtohead.execution.monitor import Monitor, run_here, run_to_the_end
 from headtohead.execution.run_spec import RunSpec
-from headtohead.studies.definition.foundation_runs import without_foundation
 from headtohead.studies.definition.read_study_file import read_study
-from headtohead.studies.definition.study import RequestedBudget, Study
+from headtohead.studies.definition.study import RequestedBudget, Study, without_foundation
 from headtohead.studies.matching.budgets import budget_of
 from headtohead.studies.matching.matching import Matching
 from headtohead.studies.matching.solver import match as match_arms

@@ -13,11 +13,10 @@ from headtohead.config.trust import trusting
 from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_to_the_end
-from headtohead.sweeps.html_page import write_page
 from headtohead.sweeps.read_sweep_file import read_sweep
 from headtohead.sweeps.sweep import Outcome
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan, SweptRun
-from headtohead.sweeps.terminal_tables import ranked, summary
+from headtohead.sweeps.sweep_report import ranked, summary, write_page
 
 
 @dataclass(frozen=True)

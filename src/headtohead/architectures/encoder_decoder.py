@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.architecture import CostRow, InputSize
-from headtohead.architectures.decoder import DecodingModel, DecodingState
+from headtohead.architectures.architecture import CostRow, DecodingModel, DecodingState, InputSize
 from headtohead.architectures.heads import HeadFields, make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.token_stack import TokenFields

@@ -13,8 +13,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.architectures.architecture import CostRow, InputSize, check_image_shape, required
-from headtohead.architectures.decoder import DecodingModel, DecodingState, left_padding
+from headtohead.architectures.architecture import (
+    CostRow,
+    DecodingModel,
+    DecodingState,
+    InputSize,
+    check_image_shape,
+    left_padding,
+    required,
+)
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.heads import GivenLogits
 from headtohead.architectures.operation_counter import counting, saved_bytes

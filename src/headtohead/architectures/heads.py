@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.pixel_decoder import PixelDecoder
-from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
-from headtohead.architectures.reconstruction_head import Reconstruction
-from headtohead.architectures.text_vector import TextVector
+from headtohead.architectures.pooling import PoolerName, Pooling, TextVector, known_pooling, make_pooler, pool
 from headtohead.architectures.vocabulary_heads import (
     LanguageModel,
     MaskedLanguageModel,
     MaskedLanguageModelAndPair,
     MultiTokenLanguageModel,
+    Reconstruction,
 )
 from headtohead.components.block_parts import Norm
 from headtohead.components.costs import CostQuery, Costs

@@ -16,10 +16,9 @@ from headtohead.components.block import Block
 from headtohead.components.block_parts import Branches, NormFactory
 from headtohead.components.component import Context, Grid, Initialisation
 from headtohead.components.convolutions import stages
-from headtohead.components.embeddings import PatchEmbedding
+from headtohead.components.embeddings import PatchEmbedding, PatchMerging
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.mixers.attention.shifted_window import ShiftedWindowAttention
-from headtohead.components.patch_merging import PatchMerging
 from headtohead.components.residuals import Pre
 from headtohead.components.stack_parts import StackSize
 from headtohead.errors import UsageError

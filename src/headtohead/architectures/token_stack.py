@@ -11,8 +11,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.architecture import Architecture, CostRow, Head, InputSize, required
-from headtohead.architectures.decoder import DecodingModel, DecodingState, left_padding
+from headtohead.architectures.architecture import (
+    Architecture,
+    CostRow,
+    DecodingModel,
+    DecodingState,
+    Head,
+    InputSize,
+    left_padding,
+    required,
+)
 from headtohead.architectures.heads import EncoderHeadFields, SequenceHeadFields, make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.pooling import PoolerName

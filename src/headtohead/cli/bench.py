@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         out(configuration_text(options, config))
         return 0
     from headtohead import api
-    from headtohead.diagnostics.bench.benchmark_files import save
+    from headtohead.diagnostics.bench.benchmark_run import save
 
     results = api.bench(config)
     folder = save(results, Path(RunConfig(config).output_dir))
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         show_table(show_benchmark(results))
     for name in ("bench.png", "bench.json"):
         note(os.path.relpath(folder / name))
-    from headtohead.diagnostics.bench.case_sweep import INTERRUPTED
+    from headtohead.diagnostics.bench.benchmark_run import INTERRUPTED
 
     if any(m.reason == INTERRUPTED for m in results.measurements):
         return 130
@@ -69,8 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _peers(groups: list[str], *, rounds: int, as_json: bool) -> int:
-    from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers
-    from headtohead.diagnostics.peers.speed_rows import peer_table, save_rows
+    from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers, peer_table, save_rows
 
     if rounds < 1:
         raise UsageError(f"--rounds {rounds} measures nothing: give at least 1")

@@ -12,7 +12,7 @@ from headtohead.cli.terminal import out, say, show_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headtohead.diagnostics.data_description.description import DataDescription
+    from headtohead.diagnostics.data_description import DataDescription
 
 _EXAMPLES = """\
 examples:
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
-    from headtohead.api.describing import describe_data
+    from headtohead.api.own_data import describe_data
 
     described = describe_data(options.path)
     if options.json:

@@ -140,7 +140,7 @@ def _judged_queries(options: argparse.Namespace, collection: Collection) -> Any:
         return None
     if options.query:
         raise ConfigurationError("--query searches and --queries measures: give one of the two")
-    from headtohead.finished_runs.embedding.judgements import read_judged
+    from headtohead.finished_runs.embedding.rankings import read_judged
 
     return read_judged(options.queries, options.relevant, collection)
 

@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         out(json.dumps([one.to_dict() for one in evaluations], indent=2, ensure_ascii=False))
     else:
-        from headtohead.finished_runs.evaluation.evaluation_table import show_evaluations
+        from headtohead.finished_runs.evaluation.evaluation_results import show_evaluations
 
         is_as_trained = not (overrides or options.lengths or options.stride or options.shots or options.places)
         recorded = [one.record.metrics.get(options.split, {}) if is_as_trained else {} for one in runs]

@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         read = {} if checkpoint is None else {"checkpoint": checkpoint.to_dict()}
         out(json.dumps({"config": config, **read, **inspection.to_dict()}, indent=2))
         return 0
-    from headtohead.diagnostics.inspection_tables import show_inspection
+    from headtohead.diagnostics.inspection import show_inspection
 
     show_table(show_inspection(inspection))
     if checkpoint is not None:

@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     arms, overrides = _arms_and_overrides(options)
     from headtohead import api
-    from headtohead.studies.matching.matching_table import show_matching
+    from headtohead.studies.matching.solver import show_matching
 
     matching = api.match(
         arms,

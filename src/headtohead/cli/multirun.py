@@ -8,22 +8,21 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import configuration_text
+from headtohead.cli.options import INTERRUPTED, configuration_text, progress, take_workers
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.worker_options import INTERRUPTED, progress, take_workers
 from headtohead.config.compose.overrides import override_combinations
 from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from headtohead.execution.launchers.launcher import EndedCommand
     from headtohead.execution.launchers.worker_commands import Workers
-    from headtohead.execution.multirun import Multirun
+    from headtohead.execution.run_spec import Multirun
     from headtohead.records.record import RunRecord
 
 
 def run_all(options: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
-    from headtohead.execution.multirun import planned_jobs
+    from headtohead.execution.run_spec import planned_jobs
 
     workers = take_workers(options)
     points = override_combinations(options.overrides, options.config_dir)

@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         out(configuration_text(options, config))
         return 0
     from headtohead.api.planning import plan as plan_run
-    from headtohead.estimates.plan_table import show_plan
+    from headtohead.estimates.plan import show_plan
 
     plan = plan_run(config, options.on, price=options.price, tokens=options.tokens)
     if options.json:
@@ -82,9 +82,8 @@ def _study(options: argparse.Namespace) -> int:
 
 def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
     """Show what the runs of a study take on the devices of --on, and return the exit code."""
-    from headtohead.estimates.plan import parsed_devices
-    from headtohead.estimates.plan_table import show_arms
-    from headtohead.studies.planning.device_plan import plan_on_devices
+    from headtohead.estimates.plan import parsed_devices, show_arms
+    from headtohead.studies.planning.study_plan import plan_on_devices
 
     plans = plan_on_devices(study, options.on, price=options.price)
     if options.json:

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from headtohead.cli.options import parser, within
 from headtohead.cli.terminal import note, out, paint
 from headtohead.ranges import Range
-from headtohead.records.run_filters import as_text, named_value
-from headtohead.records.run_query import runs
+from headtohead.records.run_query import as_text, named_value, runs
 from headtohead.records.run_summary import RunSummary
 
 _COLUMNS = ("name", "seed", "status", "result", "step", "parameters", "started", "path")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headtohead.cli.options import INTERRUPTED
 from headtohead.cli.terminal import folded, note, show_table
 from headtohead.comparison.tables.results_table import results_table
 from headtohead.comparison.tables.run_table import as_table, line_of
@@ -16,8 +17,6 @@ from headtohead.records.record import RunRecord
 from headtohead.training.parallel.process_group import is_main_process
 from headtohead.wandb_client.registered_sweeps import sweep_id
 from headtohead.wandb_client.wandb_tracker import sync_command
-
-INTERRUPTED = 130
 
 
 def train_and_summarise(config: dict[str, Any], train: Callable[[dict[str, Any]], RunRecord]) -> int:

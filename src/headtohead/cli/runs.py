@@ -13,9 +13,8 @@ from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, Positive
 from headtohead.records.keeping.archive import archive, restore
-from headtohead.records.keeping.changes import delete, size_of, tag
+from headtohead.records.keeping.changes import KINDS, PrunePolicy, delete, remove, size_of, tag, unneeded
 from headtohead.records.keeping.changes import note as write_note
-from headtohead.records.keeping.prune import KINDS, PrunePolicy, remove, unneeded
 from headtohead.records.keeping.verify import faults_below, repair
 from headtohead.records.run_query import runs
 from headtohead.records.run_summary import RunSummary

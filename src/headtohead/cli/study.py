@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, parse, parser
+from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers
 from headtohead.cli.plan import add_devices, show_study
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:

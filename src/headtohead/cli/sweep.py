@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, parse, parser, within
+from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
 from headtohead.cli.terminal import error_line, note, show_table
-from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.ranges import Count
@@ -32,7 +31,7 @@ def run_agents(
     from headtohead.execution.launchers.launcher import Command
     from headtohead.execution.monitor import run_to_the_end
     from headtohead.sweeps.agent_runs import AgentMonitor, first_run
-    from headtohead.sweeps.html_page import write_page
+    from headtohead.sweeps.sweep_report import write_page
     from headtohead.wandb_client.registered_sweeps import check_server
 
     check_server()
@@ -183,7 +182,7 @@ def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
 
 
 def _show_plan(plan: SweepPlan) -> None:
-    from headtohead.sweeps.terminal_tables import show_plan, show_trials
+    from headtohead.sweeps.sweep_report import show_plan, show_trials
 
     show_table(show_plan(plan))
     show_table(show_trials(plan))
@@ -191,8 +190,7 @@ def _show_plan(plan: SweepPlan) -> None:
 
 def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) -> int:
     from headtohead.api.sweeps import conduct
-    from headtohead.sweeps.html_page import write_page
-    from headtohead.sweeps.terminal_tables import summary
+    from headtohead.sweeps.sweep_report import summary, write_page
 
     for sentence in summary(sweeper.plan):
         note(sentence)
@@ -214,7 +212,7 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) 
 
 def _report(plan: SweepPlan) -> int:
     """Return the trials, what went wrong, and the best one; gives the exit code."""
-    from headtohead.sweeps.terminal_tables import ranked, show_trials
+    from headtohead.sweeps.sweep_report import ranked, show_trials
 
     show_table(show_trials(plan))
     rows = ranked(plan)

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import (
+    add_configuration,
+    add_processes,
+    composed,
+    configuration_text,
+    has_launcher,
+    parse,
+    parser,
+)
 from headtohead.cli.terminal import out
-from headtohead.cli.worker_options import add_processes, has_launcher
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.sweeps.agent_overrides import as_written, name_by_wandb

@@ -18,8 +18,7 @@ from headtohead.components.checkpointing import Checkpointing, recompute
 from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, MixerFactory, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
-from headtohead.components.mixers.bidirectional import bidirectional_mixer
-from headtohead.components.mixers.local_then_mixer import with_local_first
+from headtohead.components.mixers.combined_mixers import bidirectional_mixer, with_local_first
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.trust import recorded_config
 from headtohead.data.data_source import DataSource

@@ -23,7 +23,7 @@ from headtohead.estimates.layouts import Layout
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
-from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
+from headtohead.training.parallel.sharding import check_tensor_parallel_plans
 from headtohead.training.run_components import TrainerSettings
 
 _MOST_ROWS = 2**16

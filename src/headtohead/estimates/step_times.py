@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from statistics import median
 from typing import Any
 
@@ -21,13 +22,15 @@ from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.row_order import order_of
-from headtohead.estimates.message_times import message_seconds
+from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
+from headtohead.estimates.layouts import layout_of
 from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.run_planner import RunPlanner
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
 from headtohead.training.loop.seeds import begin_step, seeds_of
-from headtohead.training.parallel.devices import describe, threads
-from headtohead.training.parallel.sharded_tensors import clip_gradients
+from headtohead.training.parallel.devices import describe, device_name, sheet_of, threads
+from headtohead.training.parallel.sharding import clip_gradients
 from headtohead.training.trainer import device_of
 
 WARM_UP = 2
@@ -199,3 +202,27 @@ class TimedModel:
                 module.checkpointing = checkpointing
         if self._settings.compile:
             compile_features(self.model)
+
+
+def message_seconds(config: Mapping[str, object], device: torch.device) -> float:
+    """Return the seconds of messages that no arithmetic hides, in a step of a run over several devices like this."""
+    runs, layout = RunPlanner(config, device.type), layout_of(config)
+    speed = _cpu_speed(runs.settings.threads) if device.type == "cpu" else _gpu_speed(device)
+    rows = -(-runs.batch.num_samples // layout.replicas // layout.accumulate)
+    return runs.layout_costs.seconds(layout, rows, speed).exchanging
+
+
+@cache
+def _cpu_speed(count: int | None) -> DeviceSpeed:
+    with threads(count):
+        return measure_cpu()
+
+
+def _gpu_speed(device: torch.device) -> DeviceSpeed:
+    sheet = sheet_of(device_name(device))
+    if sheet is None:
+        raise ConfigurationError(
+            f"no data sheet tells how fast several {device_name(device)} exchange numbers, so their steps cannot be "
+            "timed: choose budget=equal_flops, or trainer.devices=1"
+        )
+    return speed_of(sheet)

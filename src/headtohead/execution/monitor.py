@@ -1,4 +1,5 @@
-"""Many runs from the first to the last: workers are started and watched, what failed may be tried again."""
+"""Many runs from the first to the last: workers are started and watched, what failed may be tried again. Runs that only
+this process can make, since what they build was written in it, are made one after the other, without workers."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.choice import claims_of
 from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
-from headtohead.execution.single_run import ended_record, record_of
+from headtohead.execution.single_run import ended_record, is_done, record_of, train_run
 
 _POLL_SECONDS = 0.5
 _POLL_SHARE = 9
@@ -87,3 +89,33 @@ def clear_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
             shutil.rmtree(folder)
             claims.forget(run.id)
             claim.release()
+
+
+Report = Callable[[list[RunStatus]], None]
+
+
+def run_here(again: Replan, report: Report, threads: int | None = None) -> None:
+    """Train what is missing; raise KeyboardInterrupt where a run was interrupted, which keeps its checkpoint."""
+    plan, runs = again()
+    monitor = Monitor(plan, runs, again=again)
+    tried: set[str] = set()
+    report(monitor.update())
+    while missing := [run for run in monitor.runs if run.id not in tried and not is_done(monitor.plan.run_folder(run))]:
+        for run in missing:
+            tried.add(run.id)
+            _train(monitor.plan, run, threads)
+            report(monitor.update())
+
+
+def _train(plan: WorkPlan, run: RunSpec, threads: int | None) -> None:
+    folder: Path = plan.run_folder(run)
+    claim = claims_of(plan.folder).take(run.id)
+    if claim is None:  # a worker elsewhere has it
+        return
+    try:
+        train_run(run, folder, plan.budget_name, threads)
+    finally:
+        claim.release(is_done=is_done(folder))
+    record = record_of(folder)
+    if record is not None and record.status == "interrupted":
+        raise KeyboardInterrupt

@@ -7,17 +7,15 @@ from typing import get_args
 
 import torch
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.architectures.external_module import External
 from headtohead.architectures.vocabulary_heads import LanguageModel
 from headtohead.config.errors import ConfigurationError
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.text_generator import Ending, GeneratedText, HasEnded, Show, TextGenerator, without_end
 from headtohead.generation.beam_search import search
-from headtohead.generation.decoding_loop import stream
+from headtohead.generation.decoding_loop import denoise, stream
 from headtohead.generation.decoding_strategy import DecodingStrategy
-from headtohead.generation.denoising import denoise
 from headtohead.tasks.masked_diffusion import MaskedDiffusion
 from headtohead.training.loop.precision import Precision, Unmixed, precision_in_use
 

@@ -106,8 +106,7 @@ def _take_folder(path: Path, seen: set[Path], runs: NamedRuns, index: RunIndex) 
 
 
 def _in_wandb(address: str, columns: NamedColumns) -> tuple[list[RunRecord], list[str]]:
-    from headtohead.wandb_client.external_runs import RunKeys
-    from headtohead.wandb_client.runs_as_records import runs_at
+    from headtohead.wandb_client.runs_as_records import RunKeys, runs_at
     from headtohead.wandb_client.wandb_tracker import reading_api
 
     return runs_at(address, reading_api, RunKeys(columns.metric, columns.arm, columns.seed))

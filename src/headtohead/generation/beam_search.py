@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.decoder import DecodingModel, select_rows
+from headtohead.architectures.architecture import DecodingModel, select_rows
 from headtohead.generation.decoding_loop import as_batch, read_prompt, seen_tokens, with_repetition_penalty
 from headtohead.generation.decoding_strategy import DecodingStrategy
 

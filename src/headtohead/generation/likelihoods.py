@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel, DecodingState, select_rows
+from headtohead.architectures.architecture import Architecture, DecodingModel, DecodingState, select_rows
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_loop import as_batch
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Grid, Mixer
 from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.mixers.combined_mixers import LocalThenMixer
 from headtohead.components.mixers.identity import Identity
-from headtohead.components.mixers.local_then_mixer import LocalThenMixer
 from headtohead.interpretability.recorded_attention import (
     AttentionMaps,
     Source,

@@ -17,7 +17,7 @@ from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
-from headtohead.components.mixers.local_then_mixer import LocalThenMixer
+from headtohead.components.mixers.combined_mixers import LocalThenMixer
 from headtohead.errors import UsageError
 
 Source = Literal["tokens", "decoder_tokens", "images", "features"]

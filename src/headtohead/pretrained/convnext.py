@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.components.convolutions import stage_depths
-from headtohead.pretrained.image_sizes import by_stage, check_doubling, number_of_channels, square_side
+from headtohead.pretrained.config_fields import by_stage, check_doubling, number_of_channels, square_side
 from headtohead.pretrained.model_description import Model, check_describable, described, labels
 from headtohead.pretrained.model_family import (
     Architectures,

@@ -8,6 +8,13 @@ from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.components.feedforwards import inner_width
+from headtohead.pretrained.config_fields import (
+    rope_parameters,
+    rotary_differences,
+    rotary_overrides,
+    score_magnitude,
+    weight_of_magnitude,
+)
 from headtohead.pretrained.model_description import Describable, Model, check_describable, described
 from headtohead.pretrained.model_family import (
     Accepted,
@@ -19,13 +26,6 @@ from headtohead.pretrained.model_family import (
     flag,
     our_activation,
     their_activation,
-)
-from headtohead.pretrained.rotary_config import (
-    rope_parameters,
-    rotary_differences,
-    rotary_overrides,
-    score_magnitude,
-    weight_of_magnitude,
 )
 from headtohead.pretrained.weight_mapping import (
     FreshCounts,

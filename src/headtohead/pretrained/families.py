@@ -12,32 +12,26 @@ from typing import Any
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bart import BartFamily, MbartFamily
+from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
-from headtohead.pretrained.big_bird import BigBirdFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
-from headtohead.pretrained.diffllama import DiffLlamaFamily
-from headtohead.pretrained.distilbert import DistilBertFamily
-from headtohead.pretrained.electra import ElectraFamily
-from headtohead.pretrained.gemma2 import Gemma2Family
-from headtohead.pretrained.gemma3 import Gemma3Family
+from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
-from headtohead.pretrained.gpt_neox import GptNeoXFamily
-from headtohead.pretrained.gptj import GptJFamily
+from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
 from headtohead.pretrained.hub_checkpoint import Checkpoint
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
-from headtohead.pretrained.longformer import LongformerFamily
+from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, MixtralFamily, Olmo2Family
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
-from headtohead.pretrained.mistral import MistralFamily, MixtralFamily
 from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
-from headtohead.pretrained.olmo2 import Olmo2Family
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
+from headtohead.pretrained.sparse_encoders import BigBirdFamily, LongformerFamily
 from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily

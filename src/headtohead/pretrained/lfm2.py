@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.layer_patterns import listed_kinds, mixer_paths, pattern_override, shared_fields
+from headtohead.pretrained.config_fields import (
+    listed_kinds,
+    mixer_paths,
+    pattern_override,
+    rope_parameters,
+    rotary_differences,
+    rotary_overrides,
+    shared_fields,
+)
 from headtohead.pretrained.model_description import Describable, Model, check_describable, described
 from headtohead.pretrained.model_family import (
     Accepted,
@@ -18,7 +26,6 @@ from headtohead.pretrained.model_family import (
     flag,
     multiple,
 )
-from headtohead.pretrained.rotary_config import rope_parameters, rotary_differences, rotary_overrides
 from headtohead.pretrained.weight_mapping import Renamed, Reshaped, WeightMapping, renamed
 
 _ATTENTION, _CONVOLUTION = "full_attention", "conv"

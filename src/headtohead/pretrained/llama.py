@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
+from headtohead.pretrained.config_fields import rope_parameters, rotary_differences, rotary_overrides
 from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import (
     Accepted,
@@ -21,7 +22,6 @@ from headtohead.pretrained.model_family import (
     our_activation,
     their_activation,
 )
-from headtohead.pretrained.rotary_config import rope_parameters, rotary_differences, rotary_overrides
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.layer_patterns import base_of_layers, listed_kinds, mixer_paths, pattern_override
+from headtohead.pretrained.config_fields import base_of_layers, listed_kinds, mixer_paths, pattern_override
 from headtohead.pretrained.model_description import (
     Describable,
     Model,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.components.convolutions import stage_depths
-from headtohead.pretrained.image_sizes import (
+from headtohead.pretrained.config_fields import (
     by_stage,
     check_doubling,
     height_and_width,

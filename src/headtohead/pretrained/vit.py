@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.image_sizes import height_and_width, square_side
+from headtohead.pretrained.config_fields import height_and_width, square_side
 from headtohead.pretrained.model_description import (
     Model,
     attention_fields,

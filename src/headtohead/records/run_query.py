@@ -1,17 +1,18 @@
-"""Runs below folders that match a filter, in an order: what `h2h list runs`, `h2h.runs` and the dashboard ask."""
+"""Runs below folders that match a filter, in an order: what `h2h list runs`, `h2h.runs` and the dashboard ask. The
+words that choose among runs, `d_model=64 status=running loss<2`, are the same in lists, Python and the page."""
 
 from __future__ import annotations
 
 import heapq
+import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
 from headtohead.records.index.run_index import RunIndex
-from headtohead.records.run_filters import as_text, named_value, run_filter
 from headtohead.records.run_summary import UNREADABLE, RunSummary
 
 STATUSES = (
@@ -97,3 +98,126 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     """Return a sort key that puts run2 before run10, whatever their capitals."""
     parts = _DIGITS.split(text.lower())
     return [(1, int(part), "") if index % 2 else (0, 0, part) for index, part in enumerate(parts) if part]
+
+
+Predicate = Callable[[RunSummary], bool]
+OWN = (
+    "arm", "name", "seed", "status", "group", "study", "trial", "share", "id", "job_type", "metric", "stage", "value",
+    "baseline", "started", "notes", "reason", "path", "max_steps",
+)  # fmt: skip
+"""Fields of a run that are neither its configuration nor its results."""
+STAGES = ("test", "validation", "train")
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_TERM = re.compile(r"(-?)([^\s=<>!~]+)(!=|<=|>=|=|<|>|~)(.*)", re.DOTALL)
+_MISSING = object()
+
+
+def value_of(run: RunSummary, name: str) -> Any:
+    """Return the value of an exact name: a field of the run, of its configuration, results, progress or costs; None
+    where it has none."""
+    value = _exact(run, name)
+    return None if value is _MISSING else value
+
+
+def named_value(run: RunSummary, name: str) -> Any:
+    """Return the same of a name typed by hand, whose last part is enough: d_model for model.d_model, loss for
+    test/loss."""
+    value = _typed(run, name)
+    return None if value is _MISSING else value
+
+
+def run_filter(text: str) -> Predicate:
+    """Return whether a run matches every word: FIELD=VALUE with = != < <= > >= or ~ (contains), or a text that its
+    name, arm, group, study, status, notes or tags contain; - in front turns a word round, * stands for anything."""
+    tests = [_test(word.replace('"', "")) for word in _WORD.findall(text)]
+    return lambda run: all(holds(run) for holds in tests)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as one would type it: 64, true, null, [1,2]."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        value = int(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _exact(run: RunSummary, name: str) -> Any:
+    if name in OWN:
+        value = getattr(run, name)
+        return _MISSING if value is None else value
+    for section in run.sections:
+        if name in section.values:
+            return section.values[name]
+    for values in (run.results, run.progress, run.costs):
+        if (value := values.get(name)) is not None:
+            return value
+    value = run.latest.get(name) if "/" in name else None  # last, since they may have to be read
+    return _MISSING if value is None else value
+
+
+def _typed(run: RunSummary, name: str) -> Any:
+    if (value := _exact(run, name)) is not _MISSING:
+        return value
+    if (value := _by_stage(run.results, name)) is not None:
+        return value
+    for section in run.sections:
+        if (key := section.ending(name)) is not None:
+            return section.values[key]
+    value = _by_stage(run.latest, name)
+    return _MISSING if value is None else value
+
+
+def _by_stage(values: Mapping[str, float | None], name: str) -> float | None:
+    results = (values.get(f"{stage}/{name}") for stage in STAGES)
+    return next((value for value in results if value is not None), None)
+
+
+def _test(word: str) -> Predicate:
+    if term := _TERM.fullmatch(word):
+        minus, name, sign, expected = term.groups()
+        compare = _comparison(sign, expected)
+        return lambda run: compare(_typed(run, name)) != bool(minus)
+    is_not = word.startswith("-") and len(word) > 1
+    part = (word[1:] if is_not else word).lower()
+    return lambda run: (part in _words_of(run)) != is_not
+
+
+def _words_of(run: RunSummary) -> str:
+    parts = (run.id, run.name, run.arm, run.group, run.study, run.status, run.notes, *run.tags)
+    return "\n".join(str(part) for part in parts if part is not None).lower()
+
+
+def _comparison(sign: str, expected: str) -> Callable[[Any], bool]:
+    number = _number(expected)
+    pattern = re.compile(".*".join(map(re.escape, expected.lower().split("*"))), re.DOTALL)
+
+    def is_same(value: Any) -> bool:
+        if number is not None and _is_number(value):
+            return bool(value == number)
+        return pattern.fullmatch(as_text(value).lower()) is not None
+
+    def holds(value: Any) -> bool:
+        if value is _MISSING:
+            return sign == "!="
+        if sign == "~":
+            return expected.lower() in as_text(value).lower()
+        if sign in ("=", "!="):
+            return is_same(value) == (sign == "=")
+        if number is None or not _is_number(value):
+            return False
+        above, below = value > number, value < number
+        return bool({"<": below, "<=": below or value == number, ">": above, ">=": above or value == number}[sign])
+
+    return holds
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

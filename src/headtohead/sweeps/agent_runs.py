@@ -19,7 +19,7 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import DIED, scan, slug
 from headtohead.sweeps.agent_overrides import GROUP
-from headtohead.sweeps.parameter_checks import check_metric, check_parameters, refuse_several_devices
+from headtohead.sweeps.parameters import check_metric, check_parameters, refuse_several_devices
 from headtohead.sweeps.read_sweep_file import loaded
 from headtohead.sweeps.sweep import Outcome, Sweep, outcome_of
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan, SweptRun

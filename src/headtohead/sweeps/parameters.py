@@ -1,13 +1,20 @@
-"""The parameters of a sweep file, each checked: what it may be, and whether an agent hands it over as written."""
+"""The parameters of a sweep file, each checked: what it may be, whether an agent hands it over as written, and whether
+it is a field or group of a run that takes every value of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
-from headtohead.comparison.analyses.trials import Value
+from headtohead.comparison.analyses.trials import Value, written
+from headtohead.config.compose.composition import compose
+from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError, nearest, one_of, show, unknown
+from headtohead.config.run_config import RunConfig
+from headtohead.config.schema.key_checks import check
+from headtohead.config.schema.metric_names import metric_names
 from headtohead.sweeps.agent_overrides import field_of, typed
 from headtohead.sweeps.distributions import (
     BOUNDS,
@@ -17,6 +24,7 @@ from headtohead.sweeps.distributions import (
     QuantileDistribution,
     WeightedValues,
 )
+from headtohead.sweeps.sweep import Sweep
 
 _NAMES = ("categorical", "constant", "int_uniform", *CURVES, *(f"q_{name}" for name in QUANTISED))
 _KEYS = ("value", "values", "probabilities", "distribution", "parameters", "min", "max", "q", "mu", "sigma", "a", "b")
@@ -158,3 +166,68 @@ def _reads_as_number(value: Any) -> bool:
         return isinstance(value, str) and math.isfinite(float(value))
     except ValueError:
         return False
+
+
+_CHANCES = (0.0, 0.37, 1.0)
+"""The points at which a distribution is looked at: both ends, and a value between that is seldom a whole number."""
+_LOGGED = ("train/loss",)
+
+
+def check_parameters(sweep: Sweep, config_dir: str | Path | None = None) -> None:
+    """Check each value by itself, beside the first values of the others; each trial checks its own combination."""
+    first = {key: _looked_at(entry)[0] for key, entry in sweep.swept.items()}
+    for key, values in _to_check(sweep):
+        for value in values:
+            setting = {**first, key: value}
+            try:
+                check(compose("train", _overrides(sweep, setting), config_dir))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"sweep {sweep.name}, {key}={written(value)}: {error}") from None
+
+
+def check_alone(sweep: Sweep, key: str, value: Value, config_dir: str | Path | None = None) -> None:
+    """Raises ConfigurationError for a value that no run has whatever the other parameters are: a misspelt one."""
+    try:
+        check(compose("train", _overrides(sweep, {key: value}), config_dir))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"sweep {sweep.name}, {key}={written(value)}: {error}") from None
+
+
+def _overrides(sweep: Sweep, setting: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the overrides of a setting; of two for one field the later one counts, as in a run."""
+    typed = sweep.overrides(*(f"{name}={written(item)}" for name, item in setting.items()))
+    return tuple({key_of(override): override for override in typed}.values())
+
+
+def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, Any]]) -> None:
+    """Check that every trial logs the metric."""
+    for config in configs:
+        measured = metric_names(RunConfig(config).task_target)
+        if not measured:
+            continue
+        names = [*(f"validation/{name}" for name in measured), *_LOGGED]
+        if sweep.metric not in names:
+            whole = sweep.metric if "/" in sweep.metric else f"validation/{sweep.metric}"
+            message = unknown(f"metric.name={sweep.metric} is not logged by any run", whole, names)
+            raise ConfigurationError(f"sweep {sweep.name}: {message}")
+
+
+def refuse_several_devices(config: Mapping[str, Any]) -> None:
+    run = RunConfig(config)
+    if run.devices * run.num_nodes > 1:
+        raise ConfigurationError(
+            f"trainer.devices={run.devices} is refused with --wandb, since an agent starts one process for a "
+            "trial: set trainer.devices=1, or leave --wandb out"
+        )
+
+
+def _to_check(sweep: Sweep) -> Iterator[tuple[str, Sequence[Value]]]:
+    """Yield the values that composing the first trials would not check: all values of a grid, and every value that
+    random search drew from a list."""
+    for key, entry in sweep.swept.items():
+        if sweep.method == "bayes" or (sweep.method == "random" and not isinstance(entry, WeightedValues)):
+            yield key, _looked_at(entry)
+
+
+def _looked_at(entry: Distribution) -> Sequence[Value]:
+    return entry.points if isinstance(entry, WeightedValues) else [entry.at(chance) for chance in _CHANCES]

@@ -16,10 +16,9 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
-from headtohead.execution.search.search_space import size_of, uniform_draw
-from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import ended_record
-from headtohead.sweeps.parameter_checks import (
+from headtohead.execution.tuning import Tuning, size_of, uniform_draw
+from headtohead.sweeps.parameters import (
     check_alone,
     check_metric,
     check_parameters,
@@ -259,7 +258,7 @@ def _random(sweep: Sweep) -> Iterator[Setting]:
 
 def _suggested(sweep: Sweep, tried: Sequence[Trial], batch_size: int) -> list[Setting]:
     """Return settings suggested by Optuna without repetition; those of one batch take each other into account."""
-    from headtohead.execution.search.tree_parzen import suggested
+    from headtohead.execution.tuning import suggested
 
     space = {key: entry.dimension for key, entry in sweep.swept.items()}
     direction: Literal["min", "max"] = "max" if sweep.larger_is_better else "min"

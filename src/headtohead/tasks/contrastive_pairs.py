@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
-from headtohead.architectures.text_vector import TextVector
+from headtohead.architectures.pooling import TextVector
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError

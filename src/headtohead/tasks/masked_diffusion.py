@@ -16,7 +16,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import uniform
 from headtohead.errors import UsageError
-from headtohead.generation.denoising import denoise
+from headtohead.generation.decoding_loop import denoise
 from headtohead.ranges import Count
 from headtohead.tasks.masked_lm import CHOOSE, CORRUPT, MaskedLanguageModelling
 from headtohead.tasks.metric_sums import MetricSums, PerStage, summed_by_row

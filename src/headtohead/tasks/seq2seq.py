@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.architectures.head_names import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
@@ -26,7 +25,7 @@ from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.generated_text import BeamSearchOptions, beam_search_rows, until
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text
-from headtohead.tasks.text_metrics.selection import (
+from headtohead.tasks.text_metric_selection import (
     TEXT_METRICS,
     TextMetricName,
     all_sums,
@@ -34,7 +33,7 @@ from headtohead.tasks.text_metrics.selection import (
     row_message,
     text_metrics_for,
 )
-from headtohead.tasks.text_metrics.text_metric import TextMetric
+from headtohead.tasks.text_overlap import TextMetric
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, train_batches
 

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import Architecture, DecodingModel
 from headtohead.architectures.head_names import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.errors import UsageError

@@ -11,7 +11,7 @@ from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.precision import Precision
-from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
+from headtohead.training.parallel.sharding import check_tensor_parallel_plans
 from headtohead.training.run_components import RunComponents, TrainerSettings
 
 

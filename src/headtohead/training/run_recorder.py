@@ -29,7 +29,7 @@ from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.parallel.devices import describe
 from headtohead.training.parallel.process_group import is_main_process
 from headtohead.training.run_components import RunComponents, RunInfo
-from headtohead.training.run_logger import RunLogger
+from headtohead.training.trainer import RunLogger
 from headtohead.wandb_client.connection import setting
 from headtohead.wandb_client.missing_rows import copy_lost_rows
 from headtohead.wandb_client.runs_as_records import summary_of

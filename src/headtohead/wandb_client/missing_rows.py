@@ -18,8 +18,17 @@ from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.secrets import mask_secrets, without_home
 from headtohead.wandb_client.artifacts import has_pending_artifacts, link_record
-from headtohead.wandb_client.logged_rows import AXIS, Extremes, Medium, in_rows, prepared, send, usual_number
-from headtohead.wandb_client.media_files import MediaFile, media_of
+from headtohead.wandb_client.logged_rows import (
+    AXIS,
+    Extremes,
+    MediaFile,
+    Medium,
+    in_rows,
+    media_of,
+    prepared,
+    send,
+    usual_number,
+)
 from headtohead.wandb_client.pending_uploads import SUPERSEDED, Pending, marker
 from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import Tracker

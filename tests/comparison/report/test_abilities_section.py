@@ -9,7 +9,7 @@ import pytest
 from headtohead.comparison.analyses.ability_scores import AbilityMetric, AbilityScores, ability_scores
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.section_parts import ReportFigure, ReportTable, Stacked
-from headtohead.comparison.report.sections.abilities import section
+from headtohead.comparison.report.sections.tasks import abilities_section
 from headtohead.records.record import RunRecord
 
 CHANCE = {"copying": 0.1, "recall": 0.5}
@@ -49,7 +49,7 @@ def test_each_ability_has_its_own_chance() -> None:
 
 
 def test_a_cell_without_runs_is_blank_in_picture_and_table() -> None:
-    result = section(results(scores()))
+    result = abilities_section(results(scores()))
     assert result is not None
     drawn, table = result.parts
     assert isinstance(drawn, ReportFigure) and isinstance(table, ReportTable)
@@ -64,4 +64,4 @@ def test_a_metric_whose_best_is_unknown_has_no_scores() -> None:
     runs = {"gru+copying": [RunRecord(id="a", status="finished", metrics={"test": {"loss": 1.0}})]}
     result = ability_scores(DESIGN, "ability", runs, AbilityMetric("test/loss", "min"))
     assert all(one.score is None for one in result.scores)
-    assert section(results(result)) is None and section(results(None)) is None
+    assert abilities_section(results(result)) is None and abilities_section(results(None)) is None

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots
+from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import report
-from headtohead.comparison.report.arm_styles import styles_of
 from headtohead.comparison.report.html_renderer import HtmlRenderer
 from headtohead.comparison.report.map_pictures import HeatMap, picture_of, shared_scale
 from headtohead.comparison.report.number_format import duration

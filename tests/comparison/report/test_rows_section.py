@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from scipy.stats import t
 
-from headtohead.comparison.analyses.row_curves import over_rows
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.report import report
-from headtohead.comparison.report.sections.training_rows import section
+from headtohead.comparison.report.sections.training_rows import over_rows, section
 from headtohead.records.record import RunRecord
 from sample_comparison import made_up
 

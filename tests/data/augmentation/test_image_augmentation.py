@@ -13,11 +13,17 @@ from scipy import stats
 from torch import Tensor
 
 from headtohead.data.augmentation.augmentation import Augmentation, Draws
-from headtohead.data.augmentation.images.crops_and_colours import ColourJitter, Flip, RandomCrop, RandomResizedCrop
-from headtohead.data.augmentation.images.image_augmentation import ImageAugmentation
-from headtohead.data.augmentation.images.image_mixing import CutMix, Mixup
-from headtohead.data.augmentation.images.rand_augment import CHANGES, STRONGEST, RandAugment
-from headtohead.data.augmentation.images.random_erasing import RandomErasing, noise
+from headtohead.data.augmentation.crops_and_colours import (
+    CHANGES,
+    STRONGEST,
+    ColourJitter,
+    Flip,
+    RandAugment,
+    RandomCrop,
+    RandomResizedCrop,
+)
+from headtohead.data.augmentation.image_augmentation import ImageAugmentation
+from headtohead.data.augmentation.image_mixing import CutMix, Mixup, RandomErasing, noise
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import mix
 from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName

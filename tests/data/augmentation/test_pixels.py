@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
-from headtohead.data.augmentation.images import colour_operations, geometry
+from headtohead.data.augmentation import image_operations
 
 SIZES = ((3, 12, 15), (1, 9, 8), (3, 32, 32))
 
@@ -45,10 +45,10 @@ def one_by_one(images: Tensor, change: Callable[[Image.Image, int], Image.Image]
 def test_equalise_and_autocontrast_are_pillows(shape: tuple[int, int, int]) -> None:
     images = photographs(shape)
     assert torch.equal(
-        colour_operations.equalised(images), one_by_one(images, lambda image, _: ImageOps.equalize(image))
+        image_operations.equalised(images), one_by_one(images, lambda image, _: ImageOps.equalize(image))
     )
     contrast = one_by_one(images, lambda image, _: ImageOps.autocontrast(image))
-    assert torch.equal(colour_operations.autocontrasted(images), contrast)
+    assert torch.equal(image_operations.autocontrasted(images), contrast)
 
 
 @pytest.mark.parametrize("shape", SIZES)
@@ -56,18 +56,18 @@ def test_posterise_and_solarise_are_pillows(shape: tuple[int, int, int]) -> None
     images = photographs(shape)
     bits, thresholds = [8, 7, 6, 5, 4, 1], [0, 256, 128, 50, 200, 255]
     posterised = one_by_one(images, lambda image, position: ImageOps.posterize(image, bits[position]))
-    assert torch.equal(colour_operations.posterised(images, torch.tensor(bits)), posterised)
+    assert torch.equal(image_operations.posterised(images, torch.tensor(bits)), posterised)
     solarised = one_by_one(images, lambda image, position: ImageOps.solarize(image, thresholds[position]))
-    assert torch.equal(colour_operations.inverted_above(images, torch.tensor(thresholds).float()), solarised)
+    assert torch.equal(image_operations.inverted_above(images, torch.tensor(thresholds).float()), solarised)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (colour_operations.brightened, ImageEnhance.Brightness),
-        (colour_operations.contrasted, ImageEnhance.Contrast),
-        (colour_operations.saturated, ImageEnhance.Color),
-        (colour_operations.sharpened, ImageEnhance.Sharpness),
+        (image_operations.brightened, ImageEnhance.Brightness),
+        (image_operations.contrasted, ImageEnhance.Contrast),
+        (image_operations.saturated, ImageEnhance.Color),
+        (image_operations.sharpened, ImageEnhance.Sharpness),
     ],
 )
 @pytest.mark.parametrize("shape", SIZES)
@@ -83,7 +83,7 @@ def test_enhancements_are_pillows_to_the_level_that_it_rounds_to(
 
 def test_hue_turns_as_the_colour_circle_does() -> None:
     images, shares = photographs((3, 5, 7)), torch.tensor([0.0, 0.5, 0.1, -0.3, 0.25, 1.0])
-    turned = colour_operations.hue_turned(images, shares)
+    turned = image_operations.hue_turned(images, shares)
     for image, share, result in zip(images, shares.tolist(), turned, strict=True):
         for y in range(5):
             for x in range(7):
@@ -101,14 +101,14 @@ def test_some_images_are_mirrored_and_others_stay(shape: tuple[int, int, int]) -
     images, which = photographs(shape), torch.tensor([True, False, True, True, False, True])
     for axis, method in ((-1, ImageOps.mirror), (-2, ImageOps.flip)):
         expected = one_by_one(images, partial(changed_where, which, method))
-        assert torch.equal(geometry.flipped(images, which, axis=axis), expected)
+        assert torch.equal(image_operations.flipped(images, which, axis=axis), expected)
 
 
 @pytest.mark.parametrize("shape", SIZES)
 def test_each_image_is_cut_at_its_own_position(shape: tuple[int, int, int]) -> None:
     images = photographs(shape)
     tops, columns_left = torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([4, 3, 2, 1, 0, 2])
-    cut = geometry.cut_out(images, tops, columns_left, height=4, width=3)
+    cut = image_operations.cut_out(images, tops, columns_left, height=4, width=3)
     boxes = [(left, top, left + 3, top + 4) for top, left in zip(tops.tolist(), columns_left.tolist(), strict=True)]
     assert torch.equal(cut, one_by_one(images, lambda image, position: image.crop(boxes[position])))
 
@@ -118,12 +118,12 @@ def test_margins_hold_one_value_or_what_the_image_mirrors() -> None:
     margins = ((0, 0), (0, 0), (2, 2), (2, 2))
     of_value, mirrored = np.pad(images.numpy(), margins, constant_values=9), np.pad(images.numpy(), margins, "reflect")
     for value, expected in ((9.0, of_value), (None, mirrored)):
-        assert np.array_equal(geometry.bordered(images, 2, value=value).numpy(), expected)
+        assert np.array_equal(image_operations.bordered(images, 2, value=value).numpy(), expected)
 
 
 def test_rectangles_are_cut_off_at_the_edges() -> None:
     numbers = [torch.tensor(column) for column in ([-1, 2, 3], [1, -4, 0], [3, 9, 0], [2, 6, 9])]
-    result = geometry.rectangles(*numbers, height=5, width=6)
+    result = image_operations.rectangles(*numbers, height=5, width=6)
     for top, left, height, width, inside in zip(*(column.tolist() for column in numbers), result[:, 0], strict=True):
         expected = np.zeros((5, 6), dtype=bool)
         expected[max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)] = True
@@ -133,7 +133,7 @@ def test_rectangles_are_cut_off_at_the_edges() -> None:
 def test_shifts_by_integer_pixels_move_the_image_and_fill_what_it_leaves() -> None:
     images = photographs((3, 12, 15))
     along_x, along_y = torch.tensor([0.0, 2, -3, 14, 15, -1]), torch.tensor([0.0, -1, 4, 0, 0, -11])
-    moved = geometry.transformed(images, geometry.shifts(along_x, along_y), fill=128)
+    moved = image_operations.transformed(images, image_operations.shifts(along_x, along_y), fill=128)
     for image, x, y, result in zip(images.numpy(), along_x.int().tolist(), along_y.int().tolist(), moved, strict=True):
         wide = np.pad(image, ((0, 0), (16, 16), (16, 16)), constant_values=128)
         assert np.allclose(result.numpy(), wide[:, 16 - y : 28 - y, 16 - x : 31 - x], atol=1e-2)
@@ -141,7 +141,7 @@ def test_shifts_by_integer_pixels_move_the_image_and_fill_what_it_leaves() -> No
 
 def test_right_angles_turn_a_square_image_counter_clockwise() -> None:
     images = photographs((3, 32, 32))[:4]
-    turned = geometry.transformed(images, geometry.turns(torch.tensor([0.0, 90, 180, -90])), fill=0)
+    turned = image_operations.transformed(images, image_operations.turns(torch.tensor([0.0, 90, 180, -90])), fill=0)
     for image, times, result in zip(images.numpy(), (0, 1, 2, -1), turned, strict=True):
         assert np.allclose(result.numpy(), np.rot90(image, times, axes=(1, 2)), atol=2e-2)
 
@@ -150,11 +150,11 @@ def test_right_angles_turn_a_square_image_counter_clockwise() -> None:
     ("ours", "theirs"),
     [
         # Pillow's coefficients take the corner of the image as the origin: c shifts its centre back.
-        (lambda v: geometry.shears(v, torch.zeros_like(v)), lambda v, c: (1, v, -v * c, 0, 1, 0)),
-        (lambda v: geometry.shears(torch.zeros_like(v), v), lambda v, c: (1, 0, 0, v, 1, -v * c)),
-        (lambda v: geometry.shifts(10 * v, -5 * v), lambda v, _: (1, 0, -10 * v, 0, 1, 5 * v)),
+        (lambda v: image_operations.shears(v, torch.zeros_like(v)), lambda v, c: (1, v, -v * c, 0, 1, 0)),
+        (lambda v: image_operations.shears(torch.zeros_like(v), v), lambda v, c: (1, 0, 0, v, 1, -v * c)),
+        (lambda v: image_operations.shifts(10 * v, -5 * v), lambda v, _: (1, 0, -10 * v, 0, 1, 5 * v)),
         (
-            lambda v: geometry.enlargements(4 * v, -2 * v, 1 - v.abs(), 1 - v.abs() / 2),
+            lambda v: image_operations.enlargements(4 * v, -2 * v, 1 - v.abs(), 1 - v.abs() / 2),
             lambda v, c: (1 - abs(v), 0, 4 * v + abs(v) * c, 0, 1 - abs(v) / 2, -2 * v + abs(v) / 2 * c),
         ),
     ],
@@ -164,13 +164,13 @@ def test_affine_changes_are_pillows_inside_the_image(
 ) -> None:
     images, values = photographs((3, 32, 32)), torch.tensor([0.0, 0.3, -0.3, 0.1, -0.17, 0.25])
     numbers = [theirs(value, 16) for value in values.tolist()]
-    result = geometry.transformed(images, ours(values), fill=128)
+    result = image_operations.transformed(images, ours(values), fill=128)
     options = {"resample": Image.Resampling.BILINEAR, "fillcolor": (128, 128, 128)}
     expected = one_by_one(
         images,
         lambda image, position: image.transform((32, 32), Image.Transform.AFFINE, numbers[position], **options),
     )
     # At the edges we go over into the fill, and Pillow stays with the last pixel; inside, it rounds.
-    marks = geometry.transformed(torch.ones(6, 1, 32, 32), ours(values), fill=0) > 0.999
+    marks = image_operations.transformed(torch.ones(6, 1, 32, 32), ours(values), fill=0) > 0.999
     assert float(((result - expected).abs() * marks).max()) <= 1.01
     assert float(marks.float().mean()) > 0.6

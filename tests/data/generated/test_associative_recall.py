@@ -9,7 +9,7 @@ from from_fields import from_fields
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.generated.answered_rows import sample_without_replacement
-from headtohead.data.generated.associative_recall import AssociativeRecall
+from headtohead.data.generated.recall_problems import AssociativeRecall
 
 SIZES = {"num_train": 300, "num_validation": 20, "num_test": 20}
 

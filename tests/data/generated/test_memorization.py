@@ -8,7 +8,7 @@ import pytest
 from from_fields import from_fields
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import SPLIT_NAMES, DataError
-from headtohead.data.generated.memorization import Memorization
+from headtohead.data.generated.recall_problems import Memorization
 from headtohead.data.splits.leaks import HELD_OUT
 
 SIZES = {"num_train": 300, "num_validation": 20, "num_test": 20}

@@ -21,10 +21,10 @@ from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import SPLIT_NAMES, DataError
 from headtohead.data.generated.dyck import Dyck
 from headtohead.data.generated.group_problems import ModularAddition, WordProblem
-from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps, longest_expression
 from headtohead.data.generated.problem_forms import keys_of
 from headtohead.data.generated.procedural_source import ProceduralSource
+from headtohead.data.generated.recall_problems import Induction
 from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
 
 FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}

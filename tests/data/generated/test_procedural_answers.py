@@ -23,10 +23,10 @@ from from_fields import from_fields
 from headtohead.data.data_source import SPLIT_NAMES, SplitName
 from headtohead.data.generated.dyck import Dyck
 from headtohead.data.generated.group_problems import ModularAddition, WordProblem, group_named
-from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps, evaluated
 from headtohead.data.generated.problem_forms import FIRST_ID, AnswerSpan
 from headtohead.data.generated.procedural_source import ProceduralSource
+from headtohead.data.generated.recall_problems import Induction
 from headtohead.data.generated.string_rewriting import Copy, Reverse, Rewriting, SelectiveCopy, Sort
 
 FEW = {"num_train": 300, "num_validation": 40, "num_test": 40}

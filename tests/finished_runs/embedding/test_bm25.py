@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from headtohead.finished_runs.embedding.bm25 import Bm25, words_of
+from headtohead.finished_runs.embedding.retrievers import Bm25, words_of
 
 TEXTS = ["The cat sat", "the cat sat on the cat", "a dog", "", "Füchse jagen den Hund; den HUND"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from headtohead.data.data_source import DataError
 from headtohead.finished_runs.embedding.collection import Collection, ReadOptions, read_collection
-from headtohead.finished_runs.embedding.judgements import read_judged, read_queries
+from headtohead.finished_runs.embedding.rankings import read_judged, read_queries
 
 TWO = Collection(("d1", "a b.txt"), ("one", "two"))
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from headtohead.config.build import build_augmentation, build_task
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.origins.from_weights import build_data
-from headtohead.data.augmentation.images.colour_operations import PixelScale
+from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.finished_runs.probe.data_page import data_as_dict, data_content, show_data
 from headtohead.finished_runs.probe.data_seen import DataSeen, see
 from headtohead.finished_runs.probe.probe_files import write_data

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.comparison.arm_colours import colour_slots
-from headtohead.comparison.dashboard.folders import is_inside
-from headtohead.comparison.dashboard.marks import Mark, Marks
 from headtohead.comparison.dashboard.run_view import (
     GROUPS,
     RunView,
@@ -24,12 +22,12 @@ from headtohead.comparison.dashboard.run_view import (
     label_of,
     row_facts,
 )
+from headtohead.comparison.dashboard.served_folder import Mark, Marks, is_inside
 from headtohead.comparison.study_board import registered_cells
-from headtohead.records.index.folder_walk import FileState
-from headtohead.records.index.run_index import IndexWork, RunIndex
+from headtohead.records.index.run_index import FileState, IndexWork, RunIndex
 from headtohead.records.record import RunRecord
-from headtohead.records.run_filters import as_text
 from headtohead.records.run_folder import DIED, RECORD, RunFolder
+from headtohead.records.run_query import as_text
 from headtohead.records.run_summary import UNREADABLE, RunSummary, unreadable
 
 MOST_DRAWN = 300

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from headtohead.records.run_filters import as_text, run_filter, value_of
-from headtohead.records.run_query import natural, order_of
+from headtohead.records.run_query import as_text, natural, order_of, run_filter, value_of
 from headtohead.records.run_summary import RunSummary
 from headtohead.records.strict_json import encode
 

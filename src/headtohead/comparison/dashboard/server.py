@@ -8,8 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from headtohead.comparison.dashboard.responses import HttpResponse, refusal
-from headtohead.comparison.dashboard.routes import DashboardRoutes
+from headtohead.comparison.dashboard.routes import DashboardRoutes, HttpResponse, refusal
 
 HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.comparison.arm_colours import colour_slots
-from headtohead.comparison.dashboard.folders import folders_in, is_inside
+from headtohead.comparison.dashboard.served_folder import folders_in, is_inside
 from headtohead.comparison.study_board import board_of
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object

@@ -10,8 +10,8 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from headtohead.comparison.arm_colours import ArmStyle
 from headtohead.comparison.contrasts import Kind, Verdict
-from headtohead.comparison.report.arm_styles import ArmStyle
 from headtohead.comparison.report.number_format import signed, signed_between
 from headtohead.comparison.report.plotly_figures import plain_figure
 from headtohead.comparison.report.section_parts import (

@@ -11,8 +11,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
 from headtohead.comparison.report.html_renderer import HtmlRenderer
 from headtohead.comparison.report.map_pictures import shades
 from headtohead.comparison.report.section_parts import Section

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from headtohead.comparison.arm_colours import MUTED
 from headtohead.comparison.contrasts import Kind, Verdict
-from headtohead.comparison.report.arm_styles import MUTED
 from headtohead.comparison.tables.run_table import number
 
 

@@ -13,7 +13,7 @@ from headtohead.config.schema.source_code import class_value
 from headtohead.config.trust import check_given_values
 
 if TYPE_CHECKING:
-    from headtohead.pretrained.read_report import ReadReport
+    from headtohead.pretrained.weight_conversion import ReadReport
 
 Compose = Callable[[Sequence[str]], dict[str, Any]]
 PREFIX = "hf:"
@@ -66,8 +66,8 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
 def read_of(config: Mapping[str, Any]) -> ReadReport | None:
     """Return what is read of the checkpoint that a run starts from; None where it starts from none."""
     from headtohead.pretrained.hub_checkpoint import open_checkpoint
-    from headtohead.pretrained.read_report import read_report
     from headtohead.pretrained.safetensor_files import CheckpointError
+    from headtohead.pretrained.weight_conversion import read_report
 
     if not starts_published(config):
         return None

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from headtohead.diagnostics.bench.benchmark_plan import BenchPlan, Measure, Variant
 from headtohead.diagnostics.bench.case_measurement import CaseMeasurement
-from headtohead.diagnostics.inspection_tables import memory
+from headtohead.diagnostics.inspection import memory
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from headtohead.tasks.task import Task
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.precision import Precision
 from headtohead.training.memory import PeakMemory
-from headtohead.training.optim.unit_weights import UnitWeights
+from headtohead.training.optim.weight_updates import UnitWeights
 from headtohead.training.parallel.devices import threads
 
 LEAST_REPEATS, MOST_REPEATS = 3, 50

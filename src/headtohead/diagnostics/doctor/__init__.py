@@ -17,13 +17,10 @@ from rich.text import Text
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.diagnostics.doctor.checks.attention import attention
 from headtohead.diagnostics.doctor.checks.data import data, leaks
-from headtohead.diagnostics.doctor.checks.forward_pass import forward, initial_loss, modes
-from headtohead.diagnostics.doctor.checks.gradients import gradients, parameters
-from headtohead.diagnostics.doctor.checks.learning_rate import learning_rate
-from headtohead.diagnostics.doctor.checks.overfitting import overfitting
+from headtohead.diagnostics.doctor.checks.first_step import forward, gradients, initial_loss, modes, parameters
+from headtohead.diagnostics.doctor.checks.overfitting import learning_rate, overfitting
 from headtohead.diagnostics.doctor.checks.padding import packing, padding
-from headtohead.diagnostics.doctor.checks.token_order import order
-from headtohead.diagnostics.doctor.checks.token_visibility import causality, memory, rows
+from headtohead.diagnostics.doctor.checks.token_order_and_visibility import causality, memory, order, rows
 from headtohead.diagnostics.doctor.patient import Check, Finding, Patient, Verdict, not_applicable
 from headtohead.training.parallel.devices import threads
 

@@ -20,9 +20,8 @@ from headtohead.architectures.external_module import External
 from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.architectures.heads import Classifier
 from headtohead.architectures.mlp import Mlp
-from headtohead.architectures.pooling import Pooling, pool
+from headtohead.architectures.pooling import Pooling, TextVector, pool
 from headtohead.architectures.text_cnn import TextCnn
-from headtohead.architectures.text_vector import TextVector
 from headtohead.architectures.token_stack import TokenStack
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.config.errors import ConfigurationError

@@ -11,11 +11,10 @@ from rich.text import Text
 
 from headtohead.comparison.statistics.bootstrap import BootstrapInterval
 from headtohead.comparison.tables.run_table import memory, number
-from headtohead.finished_runs.embedding.bm25 import words_of
 from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.rankings import MEASURES, DocumentRanking
 from headtohead.finished_runs.embedding.retriever_comparison import RetrieverComparison, RetrieverResult
-from headtohead.finished_runs.embedding.retrievers import Dense
+from headtohead.finished_runs.embedding.retrievers import Dense, words_of
 from headtohead.metrics import own_metric
 
 _NARROWEST, _OTHERS = 20, 36

@@ -16,8 +16,7 @@ from headtohead.comparison.statistics.bootstrap import BootstrapInterval, paired
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.files.atomic_write import replace_text
 from headtohead.finished_runs.embedding.collection import Collection, digest_of
-from headtohead.finished_runs.embedding.judgements import JudgedQueries
-from headtohead.finished_runs.embedding.rankings import chance, measured
+from headtohead.finished_runs.embedding.rankings import JudgedQueries, chance, measured
 from headtohead.finished_runs.embedding.retrievers import Dense, Retriever
 from headtohead.finished_runs.evaluation.evaluation_results import FOLDER
 from headtohead.metrics import own_metric

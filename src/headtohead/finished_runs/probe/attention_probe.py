@@ -12,7 +12,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.data.augmentation.images.colour_operations import PixelScale
+from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.probe.probe_input import ProbeInput
 from headtohead.interpretability.head_statistics import Statistics, head_statistics

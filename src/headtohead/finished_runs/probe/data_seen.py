@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
-from headtohead.data.augmentation.images.colour_operations import PixelScale
+from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import SPLIT_NAMES, DataSource, DataSpec, SplitName

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headtohead.architectures.decoder import DecodingModel
+from headtohead.architectures.architecture import DecodingModel
 from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.run_config import RunConfig
-from headtohead.data.augmentation.images.colour_operations import PixelScale
+from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.data.batches.batch import Batch
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, DataSource, DataSpec, SplitName

@@ -1,17 +1,21 @@
-"""Changes to runs that are over. Each is made while holding the run as its only writer, so that nothing that trains is
-touched, here or on another machine."""
+"""Changes to runs that are over, and the removal of checkpoints that they no longer need: by kind, for the best runs
+alone, or as many as a disk can hold. Each is made while holding the run as its only writer, so that nothing that trains
+is touched, here or on another machine."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import move_away
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.run_query import ordered
+from headtohead.records.run_summary import RunSummary
 
 DELETED = ".deleted-"
 """Begins the name of a run folder that is on its way out."""
@@ -54,3 +58,47 @@ def delete(path: Path | str) -> None:
 def size_of(path: Path) -> int:
     """Return how many bytes the files of a run take."""
     return sum(file.lstat().st_size for file in path.rglob("*"))
+
+
+CheckpointKind = Literal["all", "best", "last", "none"]
+KINDS = get_args(CheckpointKind)
+_FOLDER = "checkpoints"
+
+
+@dataclass(frozen=True)
+class PrunePolicy:
+    """A policy says which checkpoints stay; a run that did not finish keeps all of its own, since it may be resumed."""
+
+    keep: CheckpointKind = "best"
+    top: int | None = None
+    """Only those of this many runs with the best results; None for all runs."""
+    most_bytes: float = float("inf")
+    """Those of the best runs first, as long as they fit."""
+
+
+def unneeded(runs: Iterable[RunSummary], policy: PrunePolicy) -> Iterator[Path]:
+    """Yield the checkpoints that the policy does not keep, those of the worst runs last."""
+    left = policy.most_bytes
+    finished = ordered((run for run in runs if run.status == "finished"), "result")
+    for rank, run in enumerate(finished):
+        is_kept = policy.top is None or rank < policy.top
+        for file in _checkpoints(Path(run.path)):
+            size = file.stat().st_size
+            if is_kept and policy.keep in ("all", file.stem) and size <= left:
+                left -= size
+            else:
+                yield file
+
+
+def remove(files: Sequence[Path]) -> int:
+    """Remove checkpoints, each while holding its run, and return how many bytes they took."""
+    saved = 0
+    for file in files:
+        with held(file.parent.parent):
+            saved += file.stat().st_size
+            file.unlink()
+    return saved
+
+
+def _checkpoints(run: Path) -> list[Path]:
+    return sorted((run / _FOLDER).glob("*.ckpt"))

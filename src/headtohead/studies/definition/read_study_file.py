@@ -21,8 +21,7 @@ from headtohead.config.schema.value_kinds import MismatchError
 from headtohead.files.safe_read import DamagedFile, parse_yaml, read_text
 from headtohead.studies.definition.ablation import MADE, with_its_arms
 from headtohead.studies.definition.study import Study
-from headtohead.studies.definition.study_faults import INSTEAD, faults, taken
-from headtohead.studies.definition.study_fields import FIELDS, KINDS
+from headtohead.studies.definition.study_fields import FIELDS, INSTEAD, KINDS, faults, taken
 
 if TYPE_CHECKING:
     from yaml.nodes import Node

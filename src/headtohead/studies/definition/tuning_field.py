@@ -19,9 +19,7 @@ from headtohead.config.schema.value_kinds import (
     TextKind,
     WholeNumber,
 )
-from headtohead.execution.search.search_space import on_grid, size_of
-from headtohead.execution.search.tree_parzen import import_optuna
-from headtohead.execution.search.tuning import LEARNING_RATE, Tuning
+from headtohead.execution.tuning import LEARNING_RATE, Tuning, import_optuna, on_grid, size_of
 
 UNTUNED = "none; arms train at the learning rates of their configurations"
 """The words for arms that are not tuned, which hold whatever their overrides are."""

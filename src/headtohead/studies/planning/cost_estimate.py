@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
-from headtohead.estimates.disk_space import retained_bytes, temporary_bytes
+from headtohead.estimates.run_cost import retained_bytes, temporary_bytes
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import DONE, record_of
 from headtohead.records.record import RunRecord
-from headtohead.studies.definition.foundation_runs import used
+from headtohead.studies.definition.study import used
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.study_progress import fewest_rounds
 

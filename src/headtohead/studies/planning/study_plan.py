@@ -17,11 +17,11 @@ from headtohead.comparison.verdicts.seed_rounds import Pair, RoundProgress
 from headtohead.config.compose.composition import composed_once
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
+from headtohead.estimates.plan import Plan, cheapest_plan
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.search.tuning import Tuning, for_arm
 from headtohead.execution.single_run import ended_record
-from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
-from headtohead.studies.definition.study import Study
+from headtohead.execution.tuning import Tuning, for_arm
+from headtohead.studies.definition.study import FoundationRun, Study, foundation_of, used
 from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
 from headtohead.studies.planning.study_progress import TuningProgress, progress_of, rounds_of
 from headtohead.studies.planning.study_runs import (
@@ -282,3 +282,18 @@ def _folder(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Path:
             f"arms {' and '.join(arm_of_folder.values())} go to different output_dir: give one for all"
         )
     return Path(next(iter(arm_of_folder))) / "studies" / study.name
+
+
+@dataclass(frozen=True)
+class ArmOnDevices:
+    """One arm: a whole run of it on as many of the devices as make it cheapest, and the number of its runs, trials
+    among them."""
+
+    plan: Plan
+    runs: int
+
+
+def plan_on_devices(study: StudyPlan, on: str, *, price: float | None = None) -> dict[str, ArmOnDevices]:
+    """Return the plans of all arms, by name."""
+    runs = {arm: study.num_trials(arm) + study.num_runs_of(arm) for arm in study.study.arms}
+    return {arm: ArmOnDevices(cheapest_plan(study.drafts[arm], on, price=price), runs[arm]) for arm in runs}

@@ -14,9 +14,8 @@ from headtohead.comparison.comparison_results import value_of
 from headtohead.comparison.contrasts import Registration
 from headtohead.comparison.verdicts.seed_rounds import EndedRun, RoundProgress, fewest_seeds, follow_rounds
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.search.search_space import on_grid, random_settings
-from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import ended_record
+from headtohead.execution.tuning import Tuning, on_grid, random_settings
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.study import Study
 
@@ -98,7 +97,7 @@ def proposals(tuning: Tuning, tried: Sequence[Trial]) -> list[Setting]:
         return on_grid(tuning.space)[len(tried) : tuning.trials]
     if tuning.search == "random":
         return list(islice(random_settings(tuning.space, tuning.seed), len(tried), tuning.trials))
-    from headtohead.execution.search.tree_parzen import suggested
+    from headtohead.execution.tuning import suggested
 
     return suggested(tuning, tried)
 

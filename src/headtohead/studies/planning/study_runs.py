@@ -13,9 +13,8 @@ from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
-from headtohead.execution.search.tuning import Tuning
-from headtohead.studies.definition.foundation_runs import FIELD, FoundationRun, without_foundation
-from headtohead.studies.definition.study import SPLIT_FIELD, Study
+from headtohead.execution.tuning import Tuning
+from headtohead.studies.definition.study import FIELD, SPLIT_FIELD, FoundationRun, Study, without_foundation
 
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
 """Numbers of steps where they are not below 1."""

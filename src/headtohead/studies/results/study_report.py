@@ -24,10 +24,8 @@ from headtohead.execution.single_run import DONE, record_of
 from headtohead.files.atomic_write import replace_text
 from headtohead.records.leaks import leaks_in
 from headtohead.records.record import VERDICT_FILE, RunRecord
-from headtohead.studies.definition.foundation_runs import foundation_of
-from headtohead.studies.definition.study import Study
-from headtohead.studies.planning.registration import design_of, registered
-from headtohead.studies.planning.registration_history import RegistrationHistory, history_of
+from headtohead.studies.definition.study import Study, foundation_of
+from headtohead.studies.planning.registration import RegistrationHistory, design_of, history_of, registered
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.results.study_verdicts import (
     check_runs,

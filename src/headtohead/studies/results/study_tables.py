@@ -17,7 +17,7 @@ from headtohead.comparison.tables.results_table import lengths_table
 from headtohead.comparison.tables.run_table import FittedTable, chance_text, count, memory, number
 from headtohead.comparison.verdicts.contrast_family import families_in
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
-from headtohead.execution.search.tuning import Tuning
+from headtohead.execution.tuning import Tuning
 from headtohead.records.record import RunRecord
 from headtohead.studies.planning.cost_estimate import ArmEstimate, CostEstimate
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -78,7 +78,7 @@ def _total(estimate: CostEstimate, workers: int) -> str:
 def _matched(plan: StudyPlan) -> Iterator[RenderableType]:
     """Show what the budget required of the arms, and what differs as a consequence."""
     if plan.matching is not None:
-        from headtohead.studies.matching.matching_table import show_matching
+        from headtohead.studies.matching.solver import show_matching
 
         yield show_matching(plan.matching)
 

@@ -32,10 +32,10 @@ from headtohead.training.loop.seeds import EVALUATION_SEED
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.parallel.process_group import joined
-from headtohead.training.parallel.split_layers import PARTS
+from headtohead.training.parallel.sharding import PARTS
 from headtohead.training.run_components import ProbeSettings
 from headtohead.training.run_recorder import RunRecorder
-from headtohead.wandb_client.media_files import MAPS, step_folder
+from headtohead.wandb_client.logged_rows import MAPS, step_folder
 
 _log = logging.getLogger(__name__)
 

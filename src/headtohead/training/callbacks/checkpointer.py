@@ -16,7 +16,7 @@ from headtohead.training.callbacks.attention_logger import AttentionLogger
 from headtohead.training.checkpoints import BEST, LAST, load, save_weights
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, as_training_module
-from headtohead.training.parallel.sharded_tensors import load_whole, whole_state
+from headtohead.training.parallel.sharding import load_whole, whole_state
 from headtohead.training.run_outcome import Diverged, Interrupted, StopRequest
 from headtohead.training.run_recorder import RunRecorder
 

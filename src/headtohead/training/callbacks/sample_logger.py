@@ -29,7 +29,7 @@ from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.run_components import TrainerSettings
 from headtohead.training.run_recorder import RunRecorder
-from headtohead.wandb_client.media_files import TABLES, picture_name, step_folder
+from headtohead.wandb_client.logged_rows import TABLES, picture_name, step_folder
 
 TIMES = 10
 """The number of times in a run that validations are shown."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from headtohead.training.parallel.sharded_tensors import local, square_norms
+from headtohead.training.parallel.sharding import local, square_norms
 
 
 def layer_of(name: str) -> str:

@@ -23,12 +23,10 @@ from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
-from headtohead.training.optim.lion import Group
-from headtohead.training.optim.unit_weights import UnitWeights
-from headtohead.training.optim.weight_average import WeightAverage
+from headtohead.training.optim.elementwise_optimizers import Group
+from headtohead.training.optim.weight_updates import UnitWeights, WeightAverage
 from headtohead.training.parallel.process_group import Replicas, replicas_of
-from headtohead.training.parallel.sharded_tensors import clip_gradients, is_sharded
-from headtohead.training.parallel.split_layers import parallelise
+from headtohead.training.parallel.sharding import clip_gradients, is_sharded, parallelise
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import Diverged
 

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
 from headtohead.components.precision import at_least_float32
-from headtohead.training.optim.lion import Group, with_gradients
-from headtohead.training.parallel.sharded_tensors import as_part, divided, gathered, local
+from headtohead.training.optim.elementwise_optimizers import Group, with_gradients
+from headtohead.training.parallel.sharding import as_part, divided, gathered, local
 
 Scale = Literal["match_adamw", "original"]
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)

@@ -17,8 +17,7 @@ from headtohead.components.component import Component, Position
 from headtohead.components.embeddings import PatchEmbedding, SegmentEmbedding, TokenEmbedding
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, NotNegative, Positive, Probability
-from headtohead.training.optim.ademamix import AdEMAMix
-from headtohead.training.optim.lion import Group, Lion
+from headtohead.training.optim.elementwise_optimizers import AdEMAMix, Group, Lion
 from headtohead.training.optim.muon import Muon, Scale
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag, TokenEmbedding, SegmentEmbedding)

@@ -19,7 +19,7 @@ from headtohead.components.mixers.attention.softmax_attention import SoftmaxAtte
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.errors import UsageError
 from headtohead.ranges import Width
-from headtohead.training.optim.lion import Group, Lion
+from headtohead.training.optim.elementwise_optimizers import Group, Lion
 from headtohead.training.optim.muon import Muon
 
 # The parameters of a model grow differently with its width, and this growth is all that a parametrisation must know of

@@ -30,7 +30,7 @@ from torch.distributed import ProcessGroup
 
 from headtohead.errors import UsageError
 from headtohead.files.process_liveness import Owner
-from headtohead.training.parallel.split_layers import REPLICAS
+from headtohead.training.parallel.sharding import REPLICAS
 from headtohead.training.run_components import TrainerSettings
 
 

@@ -8,8 +8,8 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults, RunResult
-from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
 from headtohead.comparison.report.number_format import metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.records.metrics_file import Curve

@@ -10,8 +10,8 @@ from typing import Any
 
 from headtohead.comparison.analyses.effects import EffectEstimate, Effects
 from headtohead.comparison.analyses.effects_text import certainty, explained
+from headtohead.comparison.arm_colours import INK
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import INK
 from headtohead.comparison.report.number_format import level, metric_words, signed
 from headtohead.comparison.report.section_parts import (
     Column,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from headtohead.comparison.analyses.length_curves import LengthCurve, LengthCurves, LengthPoint
+from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
 from headtohead.comparison.report.number_format import aim, between, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from headtohead.comparison.analyses.budget_ranking import ArmRank, BudgetRanking
+from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
 from headtohead.comparison.report.number_format import UNKNOWN, aim, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,

@@ -7,8 +7,8 @@ from typing import Any
 
 from headtohead.comparison.analyses.trials import Trial, ValueChoices, ValueRange, written
 from headtohead.comparison.analyses.tuning_summary import ArmTuning, TuningSummary
+from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.arm_styles import ArmStyle, styles_of
 from headtohead.comparison.report.number_format import UNKNOWN, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,

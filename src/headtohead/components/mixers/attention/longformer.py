@@ -30,8 +30,16 @@ from headtohead.components.mixers.attention.sparse_attention import (
     score_bias,
     slots_of,
 )
-from headtohead.components.mixers.attention.windowed_attention import TokenBlocks, attend_blocks, folded, near, unfolded
-from headtohead.components.mixers.attention.windowed_cache import FirstAndLastCache, WindowedCache, empty_state
+from headtohead.components.mixers.attention.windowed_attention import (
+    FirstAndLastCache,
+    TokenBlocks,
+    WindowedCache,
+    attend_blocks,
+    empty_state,
+    folded,
+    near,
+    unfolded,
+)
 from headtohead.errors import UsageError
 from headtohead.ranges import Amount, Length
 

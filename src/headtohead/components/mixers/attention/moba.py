@@ -21,7 +21,7 @@ from headtohead.components.mixers.attention.sparse_attention import (
     positions_of,
     score_bias,
 )
-from headtohead.components.mixers.attention.windowed_cache import WindowedCache
+from headtohead.components.mixers.attention.windowed_attention import WindowedCache
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document
 from headtohead.ranges import Length

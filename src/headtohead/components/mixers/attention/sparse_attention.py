@@ -17,7 +17,7 @@ from headtohead.components.component import Context, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads
-from headtohead.components.mixers.attention.windowed_cache import WindowedCache, empty_state
+from headtohead.components.mixers.attention.windowed_attention import WindowedCache, empty_state
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts, one_row_per_document, reordered
 from headtohead.components.sequence_ops.score_masks import as_bias, compute_dtype
 

@@ -23,8 +23,7 @@ from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
-from headtohead.components.sequence_ops.scan import in_float32
-from headtohead.components.sequence_ops.selective_scan import chunks, selective_scan
+from headtohead.components.sequence_ops.scan import chunks, in_float32, selective_scan
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Multiple, Width
 

@@ -17,8 +17,8 @@ from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share
 from headtohead.components.precision import at_least_float32, without_autocast
+from headtohead.components.sequence_ops.cell_sequences import CellStates, next_states, slstm_sequence
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
-from headtohead.components.sequence_ops.slstm_sequence import CellStates, next_states, slstm_sequence
 from headtohead.ranges import Positive
 
 FORGETS_NOTHING_YET = 3.0, 6.0

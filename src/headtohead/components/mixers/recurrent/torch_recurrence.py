@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.sequence_ops.gru_sequence import gru_sequence
+from headtohead.components.sequence_ops.cell_sequences import gru_sequence
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
 
 Hidden = Tensor | tuple[Tensor, Tensor]

@@ -1,1 +1,0 @@
-"""Changes of images, all of a batch at once, on the device."""

@@ -1,1 +1,0 @@
-"""Hyperparameter search: spaces, proposals and Optuna's sampler."""
