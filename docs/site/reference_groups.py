@@ -12,8 +12,8 @@ from functools import singledispatch
 from typing import Any
 
 from headtohead.config.compose.choices import Choice, choices, groups
-from headtohead.config.schema.json_schema import comments_of
 from headtohead.config.schema.key_checks import KnownKeys, fields_of, record_fields
+from headtohead.config.schema.meanings import fields_written, lineage, meanings_of, record_meanings
 from headtohead.config.schema.slots import slot_of
 from headtohead.config.schema.source_code import arguments
 from headtohead.config.schema.value_kinds import Either, Kind, ListOf, NumberKind, OneOf, RecordKind, WholeNumber
@@ -92,7 +92,7 @@ def _made_of(choice: Choice) -> str:
 
 
 def _fields(group: str, target: str, sharing: list[Choice]) -> Iterator[str]:
-    first = sharing[0]
+    first, *others = sorted(sharing, key=lambda choice: (len(lineage(choice)), choice.name))
     known = fields_of(group, {"_target_": target})
     yield f"## {target.rpartition('.')[2]}"
     yield ""
@@ -102,36 +102,36 @@ def _fields(group: str, target: str, sharing: list[Choice]) -> Iterator[str]:
         yield "It takes whatever its own documentation says."
         yield ""
         return
-    content = read_yaml(first.path)
-    written = content if isinstance(content, dict) else {}
-    rows = list(_rows(known, written, _defaults(target), comments_of(first.path)))
+    written = fields_written(first)
+    rows = list(_rows(known, written, _defaults(target), meanings_of(group, target)))
     if not rows:
         yield "It has no fields."
         yield ""
         return
     yield from table(("field", "type", "default", "meaning"), rows)
-    for other in sharing[1:]:
+    for other in others:
         if line := _differences(other, written):
             yield f"- `{other.name}`: {line}"
     yield ""
 
 
 def _rows(
-    known: KnownKeys, written: Mapping[str, Any], defaults: Mapping[str, str], comments: Mapping[str, str]
+    known: KnownKeys, written: Mapping[str, Any], defaults: Mapping[str, str], meanings: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str, str]]:
     for name, kind in known.kinds.items():
         default = _value(written[name]) if name in written else defaults.get(name, "")
         filled = code(default) if default else "required" if name in known.required else "given by the run"
-        yield code(name), in_words(kind), filled, linked(comments.get(name, ""))
+        yield code(name), in_words(kind), filled, linked(meanings.get(name, ""))
         if (record := _record_of(kind)) is not None:
             inner, theirs = record_fields(record.target), _defaults(record.target)
+            meaning_of = record_meanings(record.target)
             for field, field_kind in inner.kinds.items() if inner is not None else ():
-                yield code(f"{name}.{field}"), in_words(field_kind), code(theirs.get(field, "")), ""
+                default = code(theirs.get(field, ""))
+                yield code(f"{name}.{field}"), in_words(field_kind), default, linked(meaning_of.get(field, ""))
 
 
 def _differences(choice: Choice, first: Mapping[str, Any]) -> str:
-    content = read_yaml(choice.path)
-    own = content if isinstance(content, dict) else {}
+    own = fields_written(choice)
     changed = {key: value for key, value in own.items() if key not in _HYDRA and first.get(key, object()) != value}
     return ", ".join(code(f"{key}: {_value(value)}") for key, value in changed.items() if not isinstance(value, dict))
 

@@ -100,11 +100,11 @@ class Cnn(Convolutional):
 
     def __init__(
         self,
-        d_model: Width,
-        num_layers: Depth,
+        d_model: Width,  # channels of the last stage; each stage before it has half as many
+        num_layers: Depth,  # convolutions, divided among the stages
         *,
-        norm: NormFactory,
-        initialisation: Initialisation,
+        norm: NormFactory,  # after each convolution
+        initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         num_stages: Depth = 2,
@@ -135,11 +135,11 @@ class ResNet(Convolutional):
 
     def __init__(
         self,
-        d_model: Width,
-        num_layers: Depth,
+        d_model: Width,  # channels of the last stage; each stage before it has half as many
+        num_layers: Depth,  # residual blocks of two convolutions, divided among the stages
         *,
-        norm: NormFactory,
-        initialisation: Initialisation,
+        norm: NormFactory,  # after each convolution
+        initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         num_stages: Depth = 2,

@@ -37,10 +37,10 @@ class Mlp(Architecture):
 
     def __init__(
         self,
-        d_model: Width,
-        num_layers: Depth,
+        d_model: Width,  # width of every layer, and of a word's vector
+        num_layers: Depth,  # dense layers before the classifier
         *,
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
         classes: ClassHeadFields,
         vocab_size: Vocabulary | None,
         max_length: Length | None,

@@ -27,9 +27,9 @@ class TextCnn(Architecture):
 
     def __init__(
         self,
-        d_model: Width,
+        d_model: Width,  # width of a word's vector
         *,
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
         vocab_size: Vocabulary | None,
         classes: ClassHeadFields,
         widths: Sequence[Width] = (3, 4, 5),

@@ -159,8 +159,8 @@ class DecoderOnly(TokenStack):
         tokens: TokenFields,
         output: SequenceHeadFields = SequenceHeadFields(),
         options: StackOptions = StackOptions(),
-        bidirectional: bool = False,
-        initialisation: Initialisation,
+        bidirectional: bool = False,  # true: mixers read both ways; for classifiers, not for language models
+        initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
         size.check()
@@ -188,7 +188,7 @@ class EncoderOnly(Architecture):
         num_segments: Amount = 2,
         output: EncoderHeadFields = EncoderHeadFields(head="masked_language_model", head_bias=True, pooling="cls"),
         options: StackOptions = StackOptions(),
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
         size.check()

@@ -148,7 +148,9 @@ class HeldOutShares(FieldGroup):
     is left."""
 
     validation_share: Probability = 0.05
+    """The share of the train samples, above 0, that is drawn for validation where it has no rows of its own."""
     test_share: Probability = 0.05
+    """The share of the train samples, above 0, that is drawn for the test where it has no rows of its own."""
 
     def shares(self) -> dict[SplitName, float]:
         """Return them by split; raise DataError where they leave nothing for training."""
@@ -168,6 +170,8 @@ class FileSplits(HeldOutShares):
     path: str | None = None
     validation_path: str | None = None
     test_path: str | None = None
+    """A file or folder of the test split; None: from the folder that `path` names, else a share of the train
+    samples."""
 
     def paths(self) -> dict[SplitName, str | None]:
         """Return the path of each split."""
