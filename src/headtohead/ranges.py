@@ -110,6 +110,8 @@ Probability = Annotated[float, Range(0.0, 1.0, below=True)]
 Fraction = Annotated[float, Range(0.0, 1.0)]
 Share = Annotated[float, Range(0.0, 1.0, above=True)]
 """A share of something, and not of nothing."""
+ShareLeavingSome = Annotated[float, Range(0.0, 1.0, above=True, below=True)]
+"""A share of something, and not of all of it."""
 AtLeastOne = Annotated[float, Range(1.0)]
 Real = Annotated[float, Range(-1e30, 1e30)]
 """Any number, either side of zero."""

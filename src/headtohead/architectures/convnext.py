@@ -66,7 +66,7 @@ class ConvNext(Convolutional):
 
     def __init__(
         self,
-        d_model: Width,  # channels of the last stage; each stage before it has half as many
+        d_model: Width,
         num_layers: Depth,  # blocks, divided among the stages unless `depths` says how
         *,
         norm: NormFactory,  # of blocks, after patches, and before halvings

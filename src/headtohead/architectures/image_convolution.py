@@ -100,7 +100,7 @@ class Cnn(Convolutional):
 
     def __init__(
         self,
-        d_model: Width,  # channels of the last stage; each stage before it has half as many
+        d_model: Width,
         num_layers: Depth,  # convolutions, divided among the stages
         *,
         norm: NormFactory,  # after each convolution
@@ -135,7 +135,7 @@ class ResNet(Convolutional):
 
     def __init__(
         self,
-        d_model: Width,  # channels of the last stage; each stage before it has half as many
+        d_model: Width,
         num_layers: Depth,  # residual blocks of two convolutions, divided among the stages
         *,
         norm: NormFactory,  # after each convolution

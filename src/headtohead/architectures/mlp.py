@@ -37,7 +37,7 @@ class Mlp(Architecture):
 
     def __init__(
         self,
-        d_model: Width,  # width of every layer, and of a word's vector
+        d_model: Width,
         num_layers: Depth,  # dense layers before the classifier
         *,
         initialisation: Initialisation,  # draws the first weights

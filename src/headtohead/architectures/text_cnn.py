@@ -27,7 +27,7 @@ class TextCnn(Architecture):
 
     def __init__(
         self,
-        d_model: Width,  # width of a word's vector
+        d_model: Width,
         *,
         initialisation: Initialisation,  # draws the first weights
         vocab_size: Vocabulary | None,

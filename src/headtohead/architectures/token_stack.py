@@ -159,7 +159,7 @@ class DecoderOnly(TokenStack):
         tokens: TokenFields,
         output: SequenceHeadFields = SequenceHeadFields(),
         options: StackOptions = StackOptions(),
-        bidirectional: bool = False,  # true: mixers read both ways; for classifiers, not for language models
+        bidirectional: bool = False,
         initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()

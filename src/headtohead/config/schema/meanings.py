@@ -7,10 +7,8 @@ from no other; a string below the field of a dataclass; a comment on the line of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from headtohead.config.compose.choices import Choice, choices, config_folders, groups
 from headtohead.config.compose.replacements import file_of
@@ -19,6 +17,7 @@ from headtohead.files.safe_read import read_text, read_yaml
 
 _YAML_WORDS = {"None": "null", "True": "true", "False": "false"}
 _PYTHON_WORD = re.compile(rf"\b({'|'.join(_YAML_WORDS)})\b")
+_NAMES_FIELDS = re.compile(r"  - size: .*# (\w+(?:, \w+)*): (.+)")
 _ORDER_TO_A_TOOL = re.compile(r"noqa|type:|fmt:|pragma")
 _ANOTHER_PARAMETER = re.compile(r"[,*]\s*\w+\s*:")
 
@@ -49,19 +48,17 @@ def lineage(choice: Choice) -> list[Choice]:
     return [*lineage(Choice(choice.group, str(start), path)), choice] if path else [choice]
 
 
-def fields_written(choice: Choice) -> dict[str, Any]:
-    """Return the fields that a choice's file and those that it starts from write, without the header."""
-    merged: dict[str, Any] = {}
-    for each in lineage(choice):
-        content = read_yaml(each.path)
-        merged |= content if isinstance(content, Mapping) else {}
-    return {key: value for key, value in merged.items() if key != "defaults"}
-
-
 def comments_of(file: Path) -> dict[str, str]:
-    """Return what the lines of a choice's file say of its fields, `state: 16  # states of each channel`."""
-    lines = (line.partition("#") for line in read_text(file).splitlines() if line[:1].isalpha())
-    return {before.partition(":")[0]: comment.strip() for before, _, comment in lines if comment}
+    """Return what the lines of a choice's file say of its fields, `state: 16  # states of each channel`; a line of its
+    `defaults` may name the fields that it means, `- size: tiny  # d_model: channels of the last stage`."""
+    comments: dict[str, str] = {}
+    for line in read_text(file).splitlines():
+        before, _, comment = line.partition("#")
+        if comment and line[:1].isalpha():
+            comments[before.partition(":")[0]] = comment.strip()
+        elif named := _NAMES_FIELDS.match(line):
+            comments |= dict.fromkeys(named[1].split(", "), named[2])
+    return comments
 
 
 def _written_at(item: Argument) -> str:

@@ -14,7 +14,7 @@ from stat import S_ISREG
 
 from headtohead.data.data_source import DataError, SplitName
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Probability
+from headtohead.ranges import ShareLeavingSome
 
 SPLIT_OF_NAME: dict[str, SplitName] = {
     "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
@@ -147,10 +147,10 @@ class HeldOutShares(FieldGroup):
     """The shares that validation and test get of the samples, where they have no rows of their own; train gets what
     is left."""
 
-    validation_share: Probability = 0.05
-    """The share of the train samples, above 0, that is drawn for validation where it has no rows of its own."""
-    test_share: Probability = 0.05
-    """The share of the train samples, above 0, that is drawn for the test where it has no rows of its own."""
+    validation_share: ShareLeavingSome = 0.05
+    """The share of the train samples that is drawn for validation where it has no rows of its own."""
+    test_share: ShareLeavingSome = 0.05
+    """The share of the train samples that is drawn for the test where it has no rows of its own."""
 
     def shares(self) -> dict[SplitName, float]:
         """Return them by split; raise DataError where they leave nothing for training."""
