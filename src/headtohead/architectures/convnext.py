@@ -69,7 +69,7 @@ class ConvNext(Convolutional):
         d_model: Width,
         num_layers: Depth,  # blocks, divided among the stages unless `depths` says how
         *,
-        norm: NormFactory,  # of blocks, after patches, and before halvings
+        norm: NormFactory,  # of blocks, after patches and pooling, before halvings
         initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,

@@ -103,8 +103,8 @@ class StackOptions(FieldGroup):
     """Further options of a stack: dropout, drop path and a norm after the embedding."""
 
     dropout: Probability = 0.0
-    """The share of values zeroed in training: of the embedding, within mixers and feed-forwards, before the classes; 0:
-    none."""
+    """The share of values zeroed in training: of the embedding, within sublayers, of what these add, and before the
+    classes; 0: none."""
     drop_path: Probability = 0.0
     """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
     embedding_norm: bool = False
