@@ -70,7 +70,7 @@ def _ref(group: str) -> Schema:
 
 def _node(group: str) -> Schema:
     """Return what a group may hold in the file of a run: the fields of any of its choices."""
-    by_key: dict[str, list[tuple[Schema, str]]] = {}
+    by_key: dict[str, list[tuple[Schema, dict[str, str]]]] = {}
     known = groups()
     for target in _targets(group):
         fields, meanings = fields_of(group, {"_target_": target}), meanings_of(group, target)
@@ -78,15 +78,27 @@ def _node(group: str) -> Schema:
             below = f"{group}/{name}"
             one = _ref(below) if below in known and _takes_part(kind) else schema_of(kind)
             entries = by_key.setdefault(name, [])
-            if one not in [schema for schema, _ in entries]:
-                entries.append((one, meanings.get(name, "")))
-    described = {name: [_with_meaning(*entry) for entry in entries] for name, entries in by_key.items()}
+            of_classes = next((named for schema, named in entries if schema == one), None)
+            if of_classes is None:
+                entries.append((one, of_classes := {}))
+            of_classes.setdefault(meanings.get(name, ""), target.rpartition(".")[2])
+    described = {
+        name: [_with_meaning(schema, _by_class_name(named)) for schema, named in entries]
+        for name, entries in by_key.items()
+    }
     properties = {name: one[0] if len(one) == 1 else {"anyOf": one} for name, one in described.items()}
     return {
         "type": ["object", "string", "null"],
         "properties": {**properties, **_ALWAYS},
         "additionalProperties": not by_key,
     }
+
+
+def _by_class_name(meanings: Mapping[str, str]) -> str:
+    """Return the one meaning of a field, or each behind the first class that has it."""
+    if len(meanings) == 1:
+        return next(iter(meanings))
+    return "\n".join(f"{name}: {meaning}" for meaning, name in meanings.items() if meaning)
 
 
 def _targets(group: str) -> list[str]:
