@@ -74,6 +74,8 @@ Length = Annotated[int, Range(1, 16_777_216)]
 """Tokens of a row, pixels of a side, distances between tokens."""
 Vocabulary = Annotated[int, Range(1, 16_777_216)]
 """Tokens or classes to choose from."""
+Symbols = Annotated[int, Range(2, 16_777_216)]
+"""Tokens to choose from, of which a single one would tell nothing."""
 Multiple = Annotated[float, Range(0.0, 1_024.0, above=True)]
 """A width as a multiple of another."""
 

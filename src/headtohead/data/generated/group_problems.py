@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from headtohead.data.generated.problem_forms import (
 from headtohead.data.generated.procedural_source import DrawnSource, ProceduralSource
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Seed, ShareLeavingSome, Vocabulary
+from headtohead.ranges import BatchSize, Length, Range, Seed, ShareLeavingSome
 
 _MOST_POINTS = 5
 """S_6 would have 720 elements, and a table of half a million products."""
@@ -153,7 +153,7 @@ class ModularAddition(ProceduralSource):
         self,
         *,
         form: Literal["language", "labelled"] = "language",
-        modulus: Vocabulary = 97,
+        modulus: Annotated[int, Range(2, 2_000)] = 97,
         train_fraction: ShareLeavingSome = 0.5,
         pairs: Pairs = "unordered",
         batch_size: BatchSize = 512,

@@ -4,7 +4,7 @@ again."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.generated.string_rewriting import check_symbols
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Range, Seed, Symbols
 
 Pattern = Literal["trigger", "repeat"]
 
@@ -43,10 +43,10 @@ class Induction(DrawnSource):
         *,
         splits: SplitSizes = SplitSizes(),
         pattern: Pattern = "trigger",
-        length: Length = 64,
-        min_length: Length | None = None,
-        test_length: Length | None = None,
-        num_symbols: Vocabulary = 16,
+        length: Annotated[int, Range(3, 16_777_216)] = 64,
+        min_length: Annotated[int, Range(3, 16_777_216)] | None = None,
+        test_length: Annotated[int, Range(3, 16_777_216)] | None = None,
+        num_symbols: Symbols = 16,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:

@@ -4,7 +4,7 @@ model can only have in its weights."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from headtohead.data.data_source import DataError
 from headtohead.data.generated.answered_rows import Answered, AnsweredSource
 from headtohead.data.generated.problem_forms import FIRST_ID
 from headtohead.data.splits.sample_splits import SplitSizes
-from headtohead.ranges import BatchSize, Length, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Range, Seed, Symbols
 
 
 class Memorization(AnsweredSource):
@@ -26,8 +26,8 @@ class Memorization(AnsweredSource):
         self,
         *,
         splits: SplitSizes = SplitSizes(),
-        length: Length = 32,
-        num_facts: Vocabulary = 128,
+        length: Annotated[int, Range(2, 16_777_216)] = 32,
+        num_facts: Symbols = 128,
         batch_size: BatchSize = 32,
         seed: Seed = 0,
     ) -> None:

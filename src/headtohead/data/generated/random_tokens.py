@@ -20,7 +20,7 @@ from headtohead.data.generated.string_rewriting import check_symbols
 from headtohead.data.row_formats.token_rows import as_tensor
 from headtohead.data.splits.sample_splits import SplitSizes, only_test
 from headtohead.data.tokenizers import EOS, SPECIAL_TOKENS
-from headtohead.ranges import BatchSize, Length, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Length, Seed, Symbols
 
 
 class RandomTokens(CachedSource):
@@ -35,7 +35,7 @@ class RandomTokens(CachedSource):
         *,
         splits: SplitSizes = SplitSizes(),
         length: Length = 32,
-        num_symbols: Vocabulary = 15,
+        num_symbols: Symbols = 15,
         batch_size: BatchSize = 32,
         seed: Seed = 0,
     ) -> None:

@@ -22,7 +22,7 @@ from headtohead.data.generated.problem_forms import (
 from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Seed, Vocabulary, Width
+from headtohead.ranges import BatchSize, Length, Seed, Symbols, Width
 
 
 class Rewriting(DrawnSource):
@@ -38,7 +38,7 @@ class Rewriting(DrawnSource):
         length: Length = 16,
         min_length: Length | None = None,
         test_length: Length | None = None,
-        num_symbols: Vocabulary = 16,
+        num_symbols: Symbols = 16,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:
@@ -124,7 +124,7 @@ class SelectiveCopy(DrawnSource):
         min_length: Length | None = None,
         test_length: Length | None = None,
         num_copied: Width = 8,
-        num_symbols: Vocabulary = 16,
+        num_symbols: Symbols = 16,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:
