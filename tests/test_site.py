@@ -53,7 +53,8 @@ def test_the_site_shows_every_study_command_function_metric_and_field(site: Path
     assert not [name for name in metrics() if name not in shown["reference/metrics"]]
     page, known = text("reference/trainer"), fields_of("trainer", {"_target_": _TRAINER})
     assert known is not None and not [name for name in known.kinds if name not in page]
-    assert not [name for name in groups() if not _has_page(site, name)]
+    assert not [name for name in groups() if not _page(site, name).is_file()]
+    assert not [name for name in groups() if _EMPTY_LAST_CELL.search(_page(site, name).read_text(encoding="utf-8"))]
 
 
 @pytest.mark.process
@@ -76,12 +77,14 @@ def test_no_page_is_wider_than_its_window(site: Path, tmp_path: Path) -> None:
                 assert browser.run("document.documentElement.scrollWidth") <= width, (page, width)
 
 
+_EMPTY_LAST_CELL = re.compile(r"<td[^>]*>(?:<p>)?\s*(?:</p>)?</td>\s*</tr>")
+"""A field without a meaning, or a choice that is made of nothing."""
 _TRAINER = "headtohead.training.run_components.TrainerSettings"
 
 
-def _has_page(site: Path, group: str) -> bool:
+def _page(site: Path, group: str) -> Path:
     name = "experiments" if group == "experiment" else group.replace("/", "_")
-    return (site / "reference" / f"{name}.html").is_file()
+    return site / "reference" / f"{name}.html"
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
-from headtohead.config.compose.choices import Choice, choices, groups
-from headtohead.config.schema.json_schema import comments_of
+from headtohead.config.compose.choices import Choice, choices, config_folders, groups
+from headtohead.config.compose.replacements import file_of
 from headtohead.config.schema.key_checks import KnownKeys, fields_of, record_fields
+from headtohead.config.schema.meanings import lineage, meanings_of, record_meanings
 from headtohead.config.schema.slots import slot_of
 from headtohead.config.schema.source_code import arguments
 from headtohead.config.schema.value_kinds import Either, Kind, ListOf, NumberKind, OneOf, RecordKind, WholeNumber
-from headtohead.files.safe_read import read_yaml
+from headtohead.files.safe_read import read_text, read_yaml
 from headtohead.ranges import Range
 from page_parts import code, slug, table
 from study_headers import linked
@@ -92,7 +93,7 @@ def _made_of(choice: Choice) -> str:
 
 
 def _fields(group: str, target: str, sharing: list[Choice]) -> Iterator[str]:
-    first = sharing[0]
+    first, *others = sorted(sharing, key=lambda choice: (len(lineage(choice)), choice.name))
     known = fields_of(group, {"_target_": target})
     yield f"## {target.rpartition('.')[2]}"
     yield ""
@@ -102,37 +103,68 @@ def _fields(group: str, target: str, sharing: list[Choice]) -> Iterator[str]:
         yield "It takes whatever its own documentation says."
         yield ""
         return
-    content = read_yaml(first.path)
-    written = content if isinstance(content, dict) else {}
-    rows = list(_rows(known, written, _defaults(target), comments_of(first.path)))
+    written = _written_fields(first)
+    rows = list(_rows(known, written, _defaults(target), meanings_of(group, target)))
     if not rows:
         yield "It has no fields."
         yield ""
         return
     yield from table(("field", "type", "default", "meaning"), rows)
-    for other in sharing[1:]:
+    for other in others:
         if line := _differences(other, written):
             yield f"- `{other.name}`: {line}"
     yield ""
 
 
 def _rows(
-    known: KnownKeys, written: Mapping[str, Any], defaults: Mapping[str, str], comments: Mapping[str, str]
+    known: KnownKeys, written: Mapping[str, Any], defaults: Mapping[str, str], meanings: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str, str]]:
     for name, kind in known.kinds.items():
         default = _value(written[name]) if name in written else defaults.get(name, "")
         filled = code(default) if default else "required" if name in known.required else "given by the run"
-        yield code(name), in_words(kind), filled, linked(comments.get(name, ""))
+        yield code(name), in_words(kind), filled, linked(meanings.get(name, ""))
         if (record := _record_of(kind)) is not None:
             inner, theirs = record_fields(record.target), _defaults(record.target)
+            meaning_of = record_meanings(record.target)
             for field, field_kind in inner.kinds.items() if inner is not None else ():
-                yield code(f"{name}.{field}"), in_words(field_kind), code(theirs.get(field, "")), ""
+                default = code(theirs.get(field, ""))
+                yield code(f"{name}.{field}"), in_words(field_kind), default, linked(meaning_of.get(field, ""))
+
+
+def _written_fields(choice: Choice) -> dict[str, Any]:
+    """Return the fields that a choice's file and those that it starts from write; a part is the name of its choice."""
+    written: dict[str, Any] = {}
+    for each in lineage(choice):
+        content = read_yaml(each.path)
+        fields = content if isinstance(content, dict) else {}
+        for entry in fields.get("defaults") or ():
+            for key, name in (entry if isinstance(entry, dict) else {}).items():
+                _write_part(written, choice.group, key, name)
+        for key, value in fields.items():
+            below = written.get(key)
+            if isinstance(below, str) and isinstance(value, dict):
+                written[key] = f"{below} with {_value(value)}"
+            else:
+                written[key] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
+    return {key: value for key, value in written.items() if key not in (*_HYDRA, "defaults")}
+
+
+def _write_part(written: dict[str, Any], group: str, key: str, name: str | None) -> None:
+    """Write the choice of one part below its field; or its fields, where it has none of its own, as sizes do."""
+    path = file_of(f"{group}/{key}", name, config_folders()) if name else None
+    if path is not None and read_text(path).startswith("# @package"):
+        written |= read_yaml(path)
+        return
+    field, _, inner = (key.partition("@")[2] or key).partition(".")
+    if inner:
+        written[field] = {**(written.get(field) or {}), inner: name}
+    else:
+        written[field] = name
 
 
 def _differences(choice: Choice, first: Mapping[str, Any]) -> str:
-    content = read_yaml(choice.path)
-    own = content if isinstance(content, dict) else {}
-    changed = {key: value for key, value in own.items() if key not in _HYDRA and first.get(key, object()) != value}
+    own = _written_fields(choice)
+    changed = {key: value for key, value in own.items() if first.get(key, object()) != value}
     return ", ".join(code(f"{key}: {_value(value)}") for key, value in changed.items() if not isinstance(value, dict))
 
 
@@ -155,7 +187,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_value(entry)}' for key, entry in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_value(entry)}' for key, entry in value.items() if key not in _HYDRA)}}}"
     return '""' if value == "" else str(value).replace("\n", "\\n")
 
 

@@ -132,7 +132,8 @@ def _class(name: str, located: LocatedDefinition, mark: str = "##") -> Iterator[
                 is_property = any(getattr(one, "id", "") in _PROPERTY for one in item.decorator_list)
                 shown = f".{item.name}" if is_property else f".{item.name}({_arguments(item)})"
                 about = _first_sentence(ast.get_docstring(item) or "")
-                methods.setdefault(item.name, (shown, about))
+                own, sentence = methods.get(item.name, (shown, ""))
+                methods[item.name] = own, sentence or about
     if fields:
         explained = attribute_docstrings(Study.__module__, Study.__name__) if name == "h2h.Study" else {}
         rows = [(code(one), code(kind), about or explained.get(one, "")) for one, (kind, about) in fields.items()]

@@ -74,6 +74,8 @@ Length = Annotated[int, Range(1, 16_777_216)]
 """Tokens of a row, pixels of a side, distances between tokens."""
 Vocabulary = Annotated[int, Range(1, 16_777_216)]
 """Tokens or classes to choose from."""
+Symbols = Annotated[int, Range(2, 16_777_216)]
+"""Tokens to choose from, of which a single one would tell nothing."""
 Multiple = Annotated[float, Range(0.0, 1_024.0, above=True)]
 """A width as a multiple of another."""
 
@@ -110,6 +112,8 @@ Probability = Annotated[float, Range(0.0, 1.0, below=True)]
 Fraction = Annotated[float, Range(0.0, 1.0)]
 Share = Annotated[float, Range(0.0, 1.0, above=True)]
 """A share of something, and not of nothing."""
+ShareLeavingSome = Annotated[float, Range(0.0, 1.0, above=True, below=True)]
+"""A share of something, and not of all of it."""
 AtLeastOne = Annotated[float, Range(1.0)]
 Real = Annotated[float, Range(-1e30, 1e30)]
 """Any number, either side of zero."""

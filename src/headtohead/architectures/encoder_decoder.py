@@ -36,13 +36,22 @@ class EncoderOrDecoder:
     """The options of one side; None takes the shared ones."""
 
     num_layers: Depth | None = None
+    """Layers of this side; None takes model.num_layers."""
     mixer: MixerFactory | None = None
+    """The mixer of this side; None takes model.mixer."""
     pattern: Sequence[str] | None = None
+    """The mixers by layer of this side; None takes model.pattern, or `mixer` in all layers where this side has its
+    own."""
     local: MixerFactory | None = None
+    """The local mixer before each mixer of this side; None takes model.local."""
     position: PositionFactory | None = None
+    """The positions of this side; None takes model.position."""
     norm: NormFactory | None = None
+    """The norm of this side; None takes model.norm."""
     residual: ResidualSchemeFactory | None = None
+    """The residual scheme of this side; None takes model.residual."""
     feedforward: FeedForwardFactory | None = None
+    """The feed-forward of this side; None takes model.feedforward."""
 
     def field(self, name: str, path: str) -> str:
         """Return the configuration's field in force: this side's own below `path`, or the shared one."""
@@ -88,14 +97,14 @@ class EncoderDecoder(DecodingModel):
         size: StackSize,
         parts: StackParts,
         *,
-        cross: CrossFactory,
+        cross: CrossFactory,  # how the decoder reads the encoder's output
         tokens: TwoSidedTokens,
         encoder: EncoderOrDecoder | None = None,
         decoder: EncoderOrDecoder | None = None,
         output: HeadFields = HeadFields(),
         scale_logits: bool = False,
         options: StackOptions = StackOptions(),
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
         vocab_size, d_model = tokens.given_vocab_size(), size.d_model

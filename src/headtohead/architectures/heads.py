@@ -37,6 +37,7 @@ class HeadFields(FieldGroup):
     head: HeadName = "language_model"
     tie_weights: bool = True
     head_bias: bool = False
+    """Whether the logits over the vocabulary have a bias each."""
     logit_cap: Positive | None = None
     """The bound c of logits over a vocabulary, which become c tanh(logit / c), as in Gemma 2."""
     num_future_tokens: Count = 1
@@ -71,6 +72,7 @@ class ClassHeadFields(FieldGroup):
     num_classes: Vocabulary | None
     head: HeadName = "classifier"
     pooling: Literal["mean"] = "mean"
+    """The vector that the classes are read from: the mean over all positions."""
 
     def make(self, d_model: int, *, norm: Callable[[int], Norm], dropout: float) -> Head:
         """Return the head for features of this width."""

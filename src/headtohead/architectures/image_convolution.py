@@ -105,10 +105,10 @@ class Cnn(Convolutional):
     def __init__(
         self,
         d_model: Width,
-        num_layers: Depth,
+        num_layers: Depth,  # convolutions, divided among the stages
         *,
-        norm: NormFactory,
-        initialisation: Initialisation,
+        norm: NormFactory,  # after each convolution
+        initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         num_stages: Depth = 2,
@@ -140,10 +140,10 @@ class ResNet(Convolutional):
     def __init__(
         self,
         d_model: Width,
-        num_layers: Depth,
+        num_layers: Depth,  # residual blocks of two convolutions, divided among the stages
         *,
-        norm: NormFactory,
-        initialisation: Initialisation,
+        norm: NormFactory,  # after each convolution
+        initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         num_stages: Depth = 2,
@@ -174,6 +174,7 @@ class HalvedGrids(FieldGroup):
     """The patches of the first grid, the stages, each of which but the first halves it, and the depth of each."""
 
     patch_size: Width = 2
+    """Side of a patch in pixels; must divide the image's height and width."""
     num_stages: Depth = 2
     depths: Sequence[Depth] | None = None
 
@@ -183,8 +184,10 @@ class ConvNextBlocks(FieldGroup):
     """The fields of every block: its convolution, its feed-forward, and the scale and the loss of its branch."""
 
     kernel: Width = 7
+    """Side of the depthwise convolution's window, in patches; must be odd."""
     multiple: Multiple = 4.0
     activation: Activation = "gelu"
+    """The nonlinearity of the feed-forwards."""
     layer_scale: NotNegative = 1e-6
     drop_path: Probability = 0.0
 
@@ -211,10 +214,10 @@ class ConvNext(Convolutional):
     def __init__(
         self,
         d_model: Width,
-        num_layers: Depth,
+        num_layers: Depth,  # blocks, divided among the stages unless `depths` says how
         *,
-        norm: NormFactory,
-        initialisation: Initialisation,
+        norm: NormFactory,  # of blocks, after patches and pooling, before halvings
+        initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         grids: HalvedGrids = HalvedGrids(),

@@ -38,9 +38,9 @@ class Mlp(Architecture):
     def __init__(
         self,
         d_model: Width,
-        num_layers: Depth,
+        num_layers: Depth,  # dense layers before the classifier
         *,
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
         classes: ClassHeadFields,
         vocab_size: Vocabulary | None,
         max_length: Length | None,

@@ -32,9 +32,12 @@ class WindowBlocks(FieldGroup):
 
     window: Width = 4
     qkv_bias: bool = True
+    """Whether the projections to queries, keys and values have biases."""
     multiple: Multiple = 4.0
     activation: Activation = "gelu"
+    """The nonlinearity of the feed-forwards."""
     dropout: Probability = 0.0
+    """The share of values zeroed in training: within blocks and before the classes; 0: none."""
     drop_path: Probability = 0.0
 
     def make(self, size: StackSize, grid: Grid, *, norm: NormFactory, layer: int, shifted: bool) -> Block:
@@ -75,8 +78,8 @@ class Swin(Architecture):
         self,
         size: StackSize,
         *,
-        norm: NormFactory,
-        initialisation: Initialisation,
+        norm: NormFactory,  # of blocks, after patches, before mergings and the classes
+        initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         patch_size: Width = 2,

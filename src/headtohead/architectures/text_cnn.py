@@ -29,7 +29,7 @@ class TextCnn(Architecture):
         self,
         d_model: Width,
         *,
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
         vocab_size: Vocabulary | None,
         classes: ClassHeadFields,
         widths: Sequence[Width] = (3, 4, 5),

@@ -168,7 +168,7 @@ class DecoderOnly(TokenStack):
         output: SequenceHeadFields = SequenceHeadFields(),
         options: StackOptions = StackOptions(),
         bidirectional: bool = False,
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
         size.check()
@@ -196,7 +196,7 @@ class EncoderOnly(Architecture):
         num_segments: Amount = 2,
         output: EncoderHeadFields = EncoderHeadFields(head="masked_language_model", head_bias=True, pooling="cls"),
         options: StackOptions = StackOptions(),
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
         size.check()

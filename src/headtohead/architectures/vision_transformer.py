@@ -40,7 +40,7 @@ class VisionTransformer(Architecture):
         pooling: Literal["cls", "mean"] = "cls",
         options: StackOptions = StackOptions(),
         decoder: PixelDecoderFields = PixelDecoderFields(),
-        initialisation: Initialisation,
+        initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
         size.check()

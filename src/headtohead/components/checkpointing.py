@@ -25,7 +25,10 @@ class Checkpointing:
     alone."""
 
     kind: Literal["none", "full", "every_k", "attention"] = "none"
+    """The part that the backward pass recomputes: none, full (every block), every_k (every k-th block) or attention
+    (the mixers alone)."""
     every: Every = 2
+    """k of every_k: every k-th block, from the first on, is recomputed; unused by the other kinds."""
 
     def __post_init__(self) -> None:
         if self.kind not in ("none", "full", "every_k", "attention"):

@@ -73,11 +73,11 @@ class DenseFeedForward(FeedForward):
         d_model: int,
         *,
         dropout: float = 0.0,
-        multiple: Multiple = 4.0,
-        activation: Activation = "gelu",
-        gated: bool = False,
-        two_thirds: bool = False,
-        bias: bool = True,
+        multiple: Multiple = 4.0,  # inner width, as a multiple of d_model
+        activation: Activation = "gelu",  # the nonlinearity after the first layer, of the gate where there is one
+        gated: bool = False,  # true: act(gate(x)) * up(x), with a third matrix; false: act(up(x))
+        two_thirds: bool = False,  # times 2/3, to a multiple of 8: a gated layer as large as an ungated one
+        bias: bool = True,  # whether its linear layers have biases
         gains: bool = False,
     ) -> None:
         super().__init__()

@@ -32,12 +32,15 @@ class Routing(FieldGroup):
     """The way of tokens to their experts: how many there are, which room each has, and which losses balance them."""
 
     num_experts: Width = 8
+    """Experts of a layer."""
     experts_per_token: Width = 2
     capacity: Positive | None = None
     renormalise: bool = True
     balance: Balance = "batch"
     balance_weight: NotNegative = 0.01
+    """Weight of the loss that spreads tokens evenly over experts; 0: none."""
     z_weight: NotNegative = 0.001
+    """Weight of the loss that keeps the router's logits small; 0: none."""
 
     def check(self) -> None:
         """Raise UsageError where a token has more experts than there are, or an expert has no room."""

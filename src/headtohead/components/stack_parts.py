@@ -18,8 +18,11 @@ class StackSize(FieldGroup):
     """The width of the stream, the number of layers, and the heads of each mixer."""
 
     d_model: Width
+    """Width of the stream: channels of a token between layers; num_heads must divide it."""
     num_layers: Depth
+    """Blocks, each a mixer and a feed-forward."""
     num_heads: Width
+    """Heads of each mixer; must divide d_model."""
 
     def check(self, layers_field: str = "model.num_layers") -> None:
         """Raise UsageError by the field that holds a size; one side of a model may have a depth of its own."""
@@ -38,18 +41,24 @@ class StackParts(FieldGroup):
     """The slots of a stack, each with the factory that makes its part in every layer."""
 
     mixer: MixerFactory
+    """The sequence mixer of every layer, unless `pattern` names another."""
     pattern: Sequence[str] | None = None
     """Entries of `mixers`, layer by layer, which start again when they end; None has `mixer` in all layers."""
     mixers: Mapping[str, MixerFactory] | None = None
     local: MixerFactory = Identity
     """The local mixer that precedes each mixer."""
     position: PositionFactory
+    """The source of order: added to the embedding, a rotation of queries and keys, or a bias on their scores."""
     norm: NormFactory
+    """The norm of the sublayers and of the last features; `residual` says where it stands."""
     residual: ResidualSchemeFactory
+    """The scheme by which sublayers and norms join the stream."""
     feedforward: FeedForwardFactory
+    """The feed-forward of every layer after the first `num_early_layers`."""
     num_early_layers: Amount = 0
     """The first layers that have `early_feedforward` instead, such as a dense one before layers of experts."""
     early_feedforward: FeedForwardFactory | None = None
+    """The feed-forward of the first `num_early_layers`; None where there are none of these."""
 
     def feedforwards(self, num_layers: int) -> list[FeedForwardFactory]:
         """Return the feed-forward of each layer."""
@@ -94,6 +103,8 @@ class StackOptions(FieldGroup):
     """Further options of a stack: dropout, drop path and a norm after the embedding."""
 
     dropout: Probability = 0.0
+    """The share of values zeroed in training: of the embedding, within sublayers, of what these add, and before the
+    classes; 0: none."""
     drop_path: Probability = 0.0
     """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
     embedding_norm: bool = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from headtohead.errors import UsageError
 from headtohead.metrics.labels import RETRIEVAL_ACCURACY, RETRIEVAL_MRR
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
-from headtohead.ranges import Count, Positive
+from headtohead.ranges import Positive, Range
 from headtohead.tasks.class_metrics import class_loss, wide
 from headtohead.tasks.metric_sums import CollectedPerStage
 from headtohead.tasks.task import Decode, Loss, Task, direction_of, row_text
@@ -57,7 +57,11 @@ class ContrastivePairs(Task):
     }
 
     def __init__(
-        self, temperature: Positive = 0.05, candidates: Count = 32, positive: str | None = None, monitor: str = "loss"
+        self,
+        temperature: Positive = 0.05,
+        candidates: Annotated[int, Range(2, 1_000_000)] = 32,
+        positive: str | None = None,
+        monitor: str = "loss",
     ) -> None:
         super().__init__()
         if candidates < 2:

@@ -21,7 +21,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
-from headtohead.ranges import Share, Width
+from headtohead.ranges import ShareLeavingSome, Width
 from headtohead.tasks.class_metrics import wide
 from headtohead.tasks.masked_lm import CHOOSE
 from headtohead.tasks.metric_sums import MetricSums, PerStage
@@ -44,7 +44,7 @@ class MaskedImageModelling(Task):
     def __init__(
         self,
         patch_size: Width | None = None,
-        mask_rate: Share = 0.75,
+        mask_rate: ShareLeavingSome = 0.75,
         normalise_targets: bool = True,
         monitor: str = "loss",
     ) -> None:

@@ -22,7 +22,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics.language_modelling import LOSS, PERPLEXITY, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.ranges import Count, Positive, Probability, Share
+from headtohead.ranges import AtLeastOne, Count, Probability, ShareLeavingSome
 from headtohead.tasks.corrupted_spans import Denoiser, draw_spans, source_of, target_of
 from headtohead.tasks.metric_sums import MetricSums, PerStage
 from headtohead.tasks.seq2seq_one_stack import in_one_row
@@ -65,8 +65,8 @@ class SpanCorruption(TokenPrediction):
 
     def __init__(
         self,
-        noise_density: Share = 0.15,
-        mean_span_length: Positive = 3.0,
+        noise_density: ShareLeavingSome = 0.15,
+        mean_span_length: AtLeastOne = 3.0,
         mixture: Mixture = "none",
         num_sentinels: Count = 100,
         label_smoothing: Probability = 0.0,

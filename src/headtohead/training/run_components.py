@@ -25,6 +25,7 @@ from headtohead.ranges import (
     Positive,
     Range,
     Rows,
+    ShareLeavingSome,
     Threads,
 )
 from headtohead.records.record import StudyPosition
@@ -65,7 +66,7 @@ class TrainerSettings:
     solves both."""
     gradient_clip: Positive | None = 1.0
     """Largest norm of all gradients together."""
-    weight_averaging: Annotated[float, Range(0.0, 1.0, above=True, below=True)] | None = None
+    weight_averaging: ShareLeavingSome | None = None
     """Decay of an exponential moving average of the weights, which is then what is evaluated and kept."""
     train_rows: Rows | None = None
     """Only so many rows of the train split, drawn by the run's seed; None means all. Tokens and classes are learned

@@ -25,6 +25,7 @@ class RotatedPairs(FieldGroup):
     """The pairs of a head's channels that turn: how many there are, which channels make one, how fast each turns."""
 
     base: Positive = 10000.0
+    """The base b of the angles: pair i of R/2 turns by b^(-2i/R) for each position."""
     fraction: Share = 1.0
     pairing: Pairing = "half"
     head_width: Width | None = None

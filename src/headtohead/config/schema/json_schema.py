@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
-from pathlib import Path
 from typing import Any
 
 from headtohead.config.compose.choices import choices, groups
 from headtohead.config.schema.key_checks import NODES, ROOT_FIELDS, ROOT_NODES, fields_of, record_fields
+from headtohead.config.schema.meanings import meanings_of, record_meanings
 from headtohead.config.schema.value_kinds import (
     Either,
     FieldsOf,
@@ -70,20 +70,23 @@ def _ref(group: str) -> Schema:
 
 def _node(group: str) -> Schema:
     """Return what a group may hold in the file of a run: the fields of any of its choices."""
-    by_key: dict[str, list[Schema]] = {}
+    by_key: dict[str, list[tuple[Schema, dict[str, str]]]] = {}
     known = groups()
-    for choice in choices(group):
-        fields = fields_of(group, {"_target_": choice.target}) if choice.target else None
-        comments = comments_of(choice.path)
+    for target in _targets(group):
+        fields, meanings = fields_of(group, {"_target_": target}), meanings_of(group, target)
         for name, kind in (fields.kinds if fields is not None else {}).items():
             below = f"{group}/{name}"
             one = _ref(below) if below in known and _takes_part(kind) else schema_of(kind)
             entries = by_key.setdefault(name, [])
-            if one not in entries:
-                entries.append(one)
-            if name in comments:
-                entries[0] = {**entries[0], "description": comments[name]} if "$ref" not in entries[0] else entries[0]
-    properties = {name: one[0] if len(one) == 1 else {"anyOf": one} for name, one in by_key.items()}
+            of_classes = next((named for schema, named in entries if schema == one), None)
+            if of_classes is None:
+                entries.append((one, of_classes := {}))
+            of_classes.setdefault(meanings.get(name, ""), target.rpartition(".")[2])
+    described = {
+        name: [_with_meaning(schema, _by_class_name(named)) for schema, named in entries]
+        for name, entries in by_key.items()
+    }
+    properties = {name: one[0] if len(one) == 1 else {"anyOf": one} for name, one in described.items()}
     return {
         "type": ["object", "string", "null"],
         "properties": {**properties, **_ALWAYS},
@@ -91,27 +94,48 @@ def _node(group: str) -> Schema:
     }
 
 
+def _by_class_name(meanings: Mapping[str, str]) -> str:
+    """Return the one meaning of a field, or each behind the first class that has it."""
+    if len(meanings) == 1:
+        return next(iter(meanings))
+    return "\n".join(f"{name}: {meaning}" for meaning, name in meanings.items() if meaning)
+
+
+def _targets(group: str) -> list[str]:
+    """Return the classes that choices of a group name, each once."""
+    return list(dict.fromkeys(choice.target for choice in choices(group) if choice.target))
+
+
 def _by_class() -> list[Schema]:
     """Return what a choice's file may hold, by the class that it names."""
     conditions = {}
     for group in groups():
-        for choice in choices(group):
-            fields = fields_of(group, {"_target_": choice.target}) if choice.target else None
-            if fields is None or choice.target in conditions:
+        for target in _targets(group):
+            fields = fields_of(group, {"_target_": target})
+            if fields is None or target in conditions:
                 continue
             names = {"enum": [*fields.kinds, *_ALWAYS]}
-            properties = {name: schema_of(kind) for name, kind in fields.kinds.items()}
-            conditions[choice.target] = {
-                "if": {"properties": {"_target_": {"const": choice.target}}, "required": ["_target_"]},
+            properties = _described(fields.kinds, meanings_of(group, target))
+            conditions[target] = {
+                "if": {"properties": {"_target_": {"const": target}}, "required": ["_target_"]},
                 "then": {"propertyNames": names, "properties": properties},
             }
     return list(conditions.values())
 
 
-def comments_of(file: Path) -> dict[str, str]:
-    """Return what the lines of a choice's file say of its fields, `state: 16  # states of each channel`."""
-    lines = (line.partition("#") for line in file.read_text(encoding="utf-8").splitlines() if line[:1].isalpha())
-    return {before.partition(":")[0]: comment.strip() for before, _, comment in lines if comment}
+def _described(kinds: Mapping[str, Kind], meanings: Mapping[str, str]) -> Schema:
+    """Return the schemas of fields, each with its meaning."""
+    return {name: _with_meaning(schema_of(kind), meanings.get(name, "")) for name, kind in kinds.items()}
+
+
+def _with_meaning(schema: Schema, meaning: str) -> Schema:
+    """Return a schema with a description in front of its own; one that refers to another may only wrap it."""
+    if not meaning:
+        return schema
+    if "$ref" in schema:
+        return {"allOf": [schema], "description": meaning}
+    own = schema.get("description")
+    return {**schema, "description": f"{meaning} ({own})" if own else meaning}
 
 
 def _takes_part(kind: Kind) -> bool:
@@ -188,7 +212,7 @@ def _(kind: RecordKind) -> Schema:
     fields = record_fields(kind.target)
     if fields is None:
         return {"type": "object"}
-    properties = {name: schema_of(each) for name, each in fields.kinds.items()}
+    properties = _described(fields.kinds, record_meanings(kind.target))
     return {
         "type": "object",
         "properties": {**properties, "_target_": {"type": "string"}},

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ class Argument:
     module: str
     annotation: ast.expr | None
     default: ast.expr | None
+    line: int
+    """The last line of the parameter in its module's source, which may end with a comment."""
+    documentation: str = ""
+    """The string below a dataclass field."""
 
 
 @lru_cache(maxsize=512)
@@ -250,17 +255,30 @@ def _function_arguments(
     missing: list[ast.expr | None] = [None] * (len(positional) - len(taken.defaults))
     pairs = list(zip(positional, [*missing, *taken.defaults], strict=True))[skip:]
     pairs += list(zip(taken.kwonlyargs, taken.kw_defaults, strict=True))
-    return tuple(Argument(item.arg, located.module, item.annotation, default) for item, default in pairs)
+    return tuple(_parameter(located.module, item, default) for item, default in pairs)
+
+
+def _parameter(module: str, item: ast.arg, default: ast.expr | None) -> Argument:
+    last = (default if default is not None else item).end_lineno
+    return Argument(item.arg, module, item.annotation, default, last or item.lineno)
 
 
 def _dataclass_arguments(located: LocatedDefinition) -> tuple[Argument, ...]:
     fields: dict[str, Argument] = {}
     for base in reversed(list(bases(located))):
-        for item in base.node.body if isinstance(base.node, ast.ClassDef) else ():
+        body = base.node.body if isinstance(base.node, ast.ClassDef) else []
+        for item, below in zip_longest(body, body[1:]):
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and not _is_class_variable(item):
-                name = item.target.id
-                fields[name] = Argument(name, base.module, item.annotation, _field_default(item.value))
+                name, default = item.target.id, _field_default(item.value)
+                line = item.end_lineno or item.lineno
+                fields[name] = Argument(name, base.module, item.annotation, default, line, _string(below))
     return tuple(fields.values())
+
+
+def _string(statement: ast.stmt | None) -> str:
+    """Return the text of a statement that is nothing but a string."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def _is_class_variable(item: ast.AnnAssign) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from headtohead.data.generated.problem_forms import (
 from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Depth, Length, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Depth, Range, Seed, Vocabulary
 
 _BRACKETS = ("()", "[]", "{}", "<>")
 
@@ -43,9 +43,9 @@ class Dyck(DrawnSource):
         form: Literal["language", "labelled"] = "language",
         num_types: Vocabulary = 2,
         max_depth: Depth = 8,
-        length: Length = 32,
-        min_length: Length | None = None,
-        test_length: Length | None = None,
+        length: Annotated[int, Range(2, 16_777_216)] = 32,
+        min_length: Annotated[int, Range(2, 16_777_216)] | None = None,
+        test_length: Annotated[int, Range(2, 16_777_216)] | None = None,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:

@@ -25,7 +25,7 @@ from headtohead.data.generated.problem_forms import (
 from headtohead.data.generated.procedural_source import DrawnSource, ProceduralSource
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Range, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Length, Range, Seed, ShareLeavingSome
 
 _MOST_POINTS = 5
 """S_6 would have 720 elements, and a table of half a million products."""
@@ -153,8 +153,8 @@ class ModularAddition(ProceduralSource):
         self,
         *,
         form: Literal["language", "labelled"] = "language",
-        modulus: Vocabulary = 97,
-        train_fraction: Annotated[float, Range(0.0, 1.0, above=True, below=True)] = 0.5,
+        modulus: Annotated[int, Range(2, 2_000)] = 97,
+        train_fraction: ShareLeavingSome = 0.5,
         pairs: Pairs = "unordered",
         batch_size: BatchSize = 512,
         seed: Seed = 0,

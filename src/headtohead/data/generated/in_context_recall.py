@@ -18,7 +18,7 @@ from headtohead.data.generated.answered_rows import Answered, AnsweredSource, sa
 from headtohead.data.generated.problem_forms import FIRST_ID
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Count, Length, Range, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Count, Length, Range, Seed, Symbols, Vocabulary
 
 _MOST_MOTIFS = 50_000
 LongestMotif = Annotated[int, Range(1, 4)]
@@ -166,7 +166,7 @@ class NoisyRecall(InContextRecall):
         splits: SplitSizes = SplitSizes(),
         length: Length = 128,
         num_pairs: Count = 8,
-        num_symbols: Vocabulary = 16,
+        num_symbols: Symbols = 16,
         num_noise: Vocabulary = 16,
         noise_share: NoiseShare = 0.2,
         batch_size: BatchSize = 32,
@@ -198,7 +198,7 @@ class FuzzyRecall(InContextRecall):
         splits: SplitSizes = SplitSizes(),
         length: Length = 128,
         num_pairs: Count = 8,
-        num_symbols: Vocabulary = 16,
+        num_symbols: Symbols = 16,
         longest_motif: LongestMotif = 3,
         batch_size: BatchSize = 32,
         seed: Seed = 0,

@@ -4,7 +4,7 @@ https://arxiv.org/abs/2011.04006): the value of nested operations on digits, suc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from headtohead.data.generated.problem_forms import FIRST_ID, AnswerSpan, Proble
 from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Count, Depth, Length, Seed
+from headtohead.ranges import BatchSize, Depth, Range, Seed
 
 NUM_DIGITS = 10
 OPERATORS = ("MAX", "MIN", "MED", "SM")
@@ -40,11 +40,11 @@ class ListOps(DrawnSource):
         *,
         splits: SplitSizes = SplitSizes(),
         form: Literal["labelled", "language"] = "labelled",
-        length: Length = 48,
-        min_length: Length = 8,
-        test_length: Length | None = None,
+        length: Annotated[int, Range(4, 16_777_216)] = 48,
+        min_length: Annotated[int, Range(4, 16_777_216)] = 8,
+        test_length: Annotated[int, Range(4, 16_777_216)] | None = None,
         max_depth: Depth = 4,
-        max_args: Count = 5,
+        max_args: Annotated[int, Range(2, 1_000_000)] = 5,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:

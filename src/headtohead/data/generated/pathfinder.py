@@ -10,7 +10,7 @@ rather if they are one path, which alone classifies some 59 of 100 pictures.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from headtohead.data.row_formats.image_rows import (
     spec_of_pixels,
 )
 from headtohead.data.splits.sample_splits import SplitSizes
-from headtohead.ranges import Amount, BatchSize, Length, Seed
+from headtohead.ranges import Amount, BatchSize, Length, Range, Seed
 
 _BRIGHTEST = 255
 _DASH_LEVEL = 0.7
@@ -68,8 +68,8 @@ class Pathfinder(CachedSource):
         self,
         *,
         splits: SplitSizes = SplitSizes(),
-        image_size: Length = 32,
-        path_length: Length = 14,
+        image_size: Annotated[int, Range(16, 16_777_216)] = 32,
+        path_length: Annotated[int, Range(3, 16_777_216)] = 14,
         num_distractors: Amount = 5,
         distractor_length: Length = 4,
         batch_size: BatchSize = 64,
@@ -170,8 +170,8 @@ class PathfinderPixels(Pathfinder):
         self,
         *,
         splits: SplitSizes = SplitSizes(),
-        image_size: Length = 32,
-        path_length: Length = 14,
+        image_size: Annotated[int, Range(16, 16_777_216)] = 32,
+        path_length: Annotated[int, Range(3, 16_777_216)] = 14,
         num_distractors: Amount = 5,
         distractor_length: Length = 4,
         batch_size: BatchSize = 32,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from headtohead.data.generated.english_grammar import words
 from headtohead.data.row_formats.questions import Question, QuestionFormat
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource, check_max_length
 from headtohead.data.splits.sample_splits import SplitSizes, split_samples
-from headtohead.ranges import Count, Fraction, Length, Seed
+from headtohead.ranges import Fraction, Length, Range, Seed
 
 _AT_ONCE = 2048
 """Contexts written together."""
@@ -46,9 +46,9 @@ class QaGrammar(TextSource):
         self,
         *,
         splits: SplitSizes = SplitSizes(),
-        max_facts: Count = 3,
+        max_facts: Annotated[int, Range(2, 8)] = 3,
         unanswerable_share: Fraction = 0.0,
-        max_length: Length | None = None,
+        max_length: Annotated[int, Range(8, 16_777_216)] | None = None,
         stride: Length | None = None,
         rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,

@@ -11,7 +11,7 @@ model can only have in its weights.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.generated.string_rewriting import check_symbols
 from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Positive, Rows, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Length, Positive, Range, Rows, Seed, Symbols, Vocabulary
 
 
 class AssociativeRecall(AnsweredSource):
@@ -112,10 +112,10 @@ class Induction(DrawnSource):
         *,
         splits: SplitSizes = SplitSizes(),
         pattern: Pattern = "trigger",
-        length: Length = 64,
-        min_length: Length | None = None,
-        test_length: Length | None = None,
-        num_symbols: Vocabulary = 16,
+        length: Annotated[int, Range(3, 16_777_216)] = 64,
+        min_length: Annotated[int, Range(3, 16_777_216)] | None = None,
+        test_length: Annotated[int, Range(3, 16_777_216)] | None = None,
+        num_symbols: Symbols = 16,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:
@@ -173,8 +173,8 @@ class Memorization(AnsweredSource):
         self,
         *,
         splits: SplitSizes = SplitSizes(),
-        length: Length = 32,
-        num_facts: Vocabulary = 128,
+        length: Annotated[int, Range(2, 16_777_216)] = 32,
+        num_facts: Symbols = 128,
         batch_size: BatchSize = 32,
         seed: Seed = 0,
     ) -> None:

@@ -33,7 +33,7 @@ from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.row_formats.token_rows import as_tensor
 from headtohead.data.splits.sample_splits import SplitSizes, only_test
 from headtohead.data.tokenizers import EOS, PAD, SPECIAL_TOKENS
-from headtohead.ranges import BatchSize, Length, Seed, Vocabulary, Width
+from headtohead.ranges import BatchSize, Length, Seed, Symbols, Width
 
 
 class Rewriting(DrawnSource):
@@ -49,7 +49,7 @@ class Rewriting(DrawnSource):
         length: Length = 16,
         min_length: Length | None = None,
         test_length: Length | None = None,
-        num_symbols: Vocabulary = 16,
+        num_symbols: Symbols = 16,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:
@@ -135,7 +135,7 @@ class SelectiveCopy(DrawnSource):
         min_length: Length | None = None,
         test_length: Length | None = None,
         num_copied: Width = 8,
-        num_symbols: Vocabulary = 16,
+        num_symbols: Symbols = 16,
         batch_size: BatchSize = 64,
         seed: Seed = 0,
     ) -> None:
@@ -188,7 +188,7 @@ class RandomTokens(CachedSource):
         *,
         splits: SplitSizes = SplitSizes(),
         length: Length = 32,
-        num_symbols: Vocabulary = 15,
+        num_symbols: Symbols = 15,
         batch_size: BatchSize = 32,
         seed: Seed = 0,
     ) -> None:

@@ -125,7 +125,9 @@ class TokenizedRows(FieldGroup):
     """Options for making batches of tokens out of texts."""
 
     batch_size: BatchSize = 32
+    """Rows of an optimizer step, over all devices."""
     tokenizer: TokenizerName = "bpe"
+    """char, byte, bpe, unigram, wordpiece, a tokenizer.json, or hf:NAME of the hub."""
     vocab_size: Vocabulary | None = None
 
 

@@ -69,11 +69,14 @@ class SampleColumns(FieldGroup):
     tags_column: str | None = None
     question_column: str | None = None
     context_column: str | None = None
+    """The text in which a question's answer stands."""
     answer_column: str | None = None
+    """The answer to a question, a part of its context; several answers as a list."""
     answer_start_column: str | None = None
     id_column: str | None = None
     source_column: str | None = None
     target_column: str | None = None
+    """The text to write for that of source_column."""
 
     def by_part(self) -> dict[str, str]:
         """Return the column of each part that has one, {"text": "sentence"}."""

@@ -35,6 +35,7 @@ class CsvDialect(FieldGroup):
     column_names: list[str] | None = None
     """The names of the columns; None means the first line."""
     encoding: str = "utf-8"
+    """The encoding of the files, by its name in Python: utf-8, latin-1, utf-16."""
 
     def checked_delimiter(self) -> str | None:
         """Return the delimiter; raise DataError where it is more than a character."""

@@ -14,7 +14,7 @@ from stat import S_ISREG
 
 from headtohead.data.data_source import DataError, SplitName
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Probability
+from headtohead.ranges import ShareLeavingSome
 
 SPLIT_OF_NAME: dict[str, SplitName] = {
     "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
@@ -147,8 +147,10 @@ class HeldOutShares(FieldGroup):
     """The shares that validation and test get of the samples, where they have no rows of their own; train gets what
     is left."""
 
-    validation_share: Probability = 0.05
-    test_share: Probability = 0.05
+    validation_share: ShareLeavingSome = 0.05
+    """The share of the train samples that is drawn for validation where it has no rows of its own."""
+    test_share: ShareLeavingSome = 0.05
+    """The share of the train samples that is drawn for the test where it has no rows of its own."""
 
     def shares(self) -> dict[SplitName, float]:
         """Return them by split; raise DataError where they leave nothing for training."""
@@ -168,6 +170,8 @@ class FileSplits(HeldOutShares):
     path: str | None = None
     validation_path: str | None = None
     test_path: str | None = None
+    """A file or folder of the test split; None: from the folder that `path` names, else a share of the train
+    samples."""
 
     def paths(self) -> dict[SplitName, str | None]:
         """Return the path of each split."""

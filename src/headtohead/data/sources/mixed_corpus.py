@@ -34,7 +34,7 @@ class MixedCorpus(DataSource):
     def __init__(
         self,
         *,
-        sources: Mapping[str, DataSource] | None = None,
+        sources: Mapping[str, DataSource] | None = None,  # by name, at least two; the first's tokenizer reads all
         weights: Mapping[str, MixWeight] | None = None,
         batch_size: BatchSize = 32,
     ) -> None:

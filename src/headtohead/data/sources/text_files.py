@@ -33,6 +33,7 @@ class DocumentFields(FieldGroup):
     path: str | None = None
     pattern: str = "**/*.txt"
     encoding: str = "utf-8"
+    """The encoding of the files, by its name in Python: utf-8, latin-1, utf-16."""
     documents: Unit = "file"
 
 

@@ -26,7 +26,7 @@ class TextToText(TextSource):
     def __init__(
         self,
         *,
-        of: DataSource | None = None,
+        of: DataSource | None = None,  # the source of the labelled texts, tagged words or questions
         template: str | None = None,
         label_words: list[str] | None = None,
         max_length: Length | None = None,

@@ -22,8 +22,11 @@ class SplitSizes(FieldGroup):
     """The number of samples that are made for each split."""
 
     num_train: Rows = 20_000
+    """Samples of the train split."""
     num_validation: Rows = 1_000
+    """Samples of the validation split."""
     num_test: Rows = 1_000
+    """Samples of the test split."""
 
     def by_name(self) -> dict[SplitName, int]:
         """Return the size of each split; none may be empty."""

@@ -18,6 +18,8 @@ class Precision:
     """A `mixed` format keeps the weights in float32 and computes matrix products in 16 bits."""
 
     name: PrecisionName = "32-true"
+    """The bits of a number: 64-true, 32-true, bf16-true for everything; bf16-mixed, 16-mixed for matrix products over
+    float32 weights."""
 
     def on(self, device_type: str) -> Precision:
         """Return what this precision becomes on the device: a CPU has no 16-mixed, and Lightning silently takes

@@ -81,10 +81,10 @@ class AttentionHeads(FieldGroup):
 
     num_kv_heads: Width | None = None
     head_width: Width | None = None
-    bias: bool = True
+    bias: bool = True  # whether the projections to queries, keys and values have biases; the output's: output_bias
     output_bias: bool | None = None
-    qk_norm: bool = False
-    qk_norm_eps: Positive = 1e-6
+    qk_norm: bool = False  # whether queries and keys are RMS-normalised, with gains, before they are rotated
+    qk_norm_eps: Positive = 1e-6  # added to the mean square of queries and keys; unused without qk_norm
     qk_norm_over: NormedHeads = "head"
     scale: Positive | None = None
 

@@ -50,7 +50,7 @@ class ShortConvolution(Mixer, HasAttentionMaps):
         causal: bool,
         dropout: float = 0.0,
         kernel: Width = 4,
-        bias: bool = True,
+        bias: bool = True,  # whether each channel has a bias
         start: Start = "random",
     ) -> None:
         super().__init__()

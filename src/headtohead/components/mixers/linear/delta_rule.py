@@ -64,6 +64,7 @@ class DeltaShape(MemoryShape):
     key_width: Width | None = None
     value_width: Width | None = None
     norm_eps: Positive = 1e-5
+    """Epsilon of the RMS norm of what each head reads."""
 
     def numbers(self, num_heads: int) -> tuple[int, int]:
         """Return the numbers of memories and of heads that make queries and keys."""

@@ -82,7 +82,9 @@ class MemoryShape(FieldGroup):
     """The sides of a head's matrix, as multiples of the head's width."""
 
     key_ratio: Multiple = 1.0
+    """Width of a head's keys, as a multiple of d_model / num_heads; must come out whole."""
     value_ratio: Multiple = 1.0
+    """Width of a head's values, as a multiple of d_model / num_heads; must come out whole."""
 
     @property
     def num_writes(self) -> int:

@@ -39,7 +39,9 @@ class InnerChannels(FieldGroup):
     expand: Multiple = 2.0
     conv: Amount = 4
     bias: bool = False
+    """Whether the projections into and out of the inner channels have biases."""
     conv_bias: bool = True
+    """Whether the convolution has a bias for each channel."""
 
     def width(self, d_model: int) -> int:
         """Return the number of inner channels."""

@@ -26,7 +26,9 @@ class PictureColumns(FieldGroup):
     """The columns by name; None where their types decide."""
 
     image_column: str | None = None
+    """The column of images; None: the only one."""
     label_column: str | None = None
+    """The column of classes; None: the only one."""
 
 
 @dataclass(frozen=True)
