@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -21,7 +23,8 @@ def _cautions(matching: Matching) -> list[Text]:
     names = [arm.name for arm in matching.arms if uncertain(arm, matching.budget)]
     tolerance = f"{100 * matching.budget.tolerance:g} %"
     caution = (
-        f"{', '.join(names)}: turns scatter by more than {tolerance}, so that time is not known to be equal within it; "
+        f"{', '.join(names)}: turns scatter by more than {tolerance}, so that "
+        f"{'energy' if matching.budget.figure == 'joules' else 'time'} is not known to be equal within it; "
         f"measure on a quieter device, with more budget.rounds or budget.turn_steps"
     )
     return [Text(caution)] if names else []
@@ -75,13 +78,16 @@ def _with_multiple(arm: MatchedArm, name: str) -> str:
 def _timings(matching: Matching) -> Table:
     device = next(arm.timing.device for arm in matching.arms if arm.timing)
     table = Table(title=f"one training step, arms in turn, on {device}", title_justify="left")
-    for name in ("arm", "median", "fastest turn", "slowest turn", "kernels"):
+    has_energy = any(arm.timing.joules for arm in matching.arms if arm.timing)
+    measured = ("median", "fastest turn", "slowest turn", *(("energy",) if has_energy else ()))
+    for name in ("arm", *measured, "kernels"):
         table.add_column(name, justify="left" if name in ("arm", "kernels") else "right")
     for arm in matching.arms:
         if (timing := arm.timing) is not None:
             seconds = (timing.step_seconds, min(timing.turns), max(timing.turns))
             kernels = ", ".join(sorted(set(timing.kernels.values()))) or "torch"
-            table.add_row(arm.name, *(f"{1000 * value:.4g} ms" for value in seconds), kernels)
+            joules = [f"{median(timing.joules):.4g} J"] if has_energy else []
+            table.add_row(arm.name, *(f"{1000 * value:.4g} ms" for value in seconds), *joules, kernels)
     return table
 
 

@@ -11,7 +11,7 @@ from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.estimates.run_cost import CostedRun, RunCosts, StepTiming
 from headtohead.studies.matching.arm_shape import ArmShape, ShapeSearch
-from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualTime, SizeAxisName
+from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualEnergy, MeasuredBudget, SizeAxisName
 from headtohead.studies.matching.matching import MatchedArm, Matching, differences
 from headtohead.studies.matching.size_axes import overrides_of
 
@@ -132,11 +132,17 @@ def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None, cos
 
 
 def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, report: Report | None) -> dict[str, StepTiming]:
-    if not isinstance(budget, EqualTime):
+    if not isinstance(budget, MeasuredBudget):
         return {}
     from headtohead.estimates.step_times import measure_step_times
 
-    return measure_step_times(configs, rounds=budget.rounds, turn_steps=budget.turn_steps, report=report)
+    return measure_step_times(
+        configs,
+        rounds=budget.rounds,
+        turn_steps=budget.turn_steps,
+        with_energy=isinstance(budget, EqualEnergy),
+        report=report,
+    )
 
 
 def _as_written(name: str, run: CostedRun, target: float) -> MatchedArm:
@@ -157,7 +163,7 @@ def _matched(
         shape.value,
         shape.value / target - 1,
         met,
-        uncertainty=run.timing.uncertainty(baseline.timing) if run.timing and baseline.timing else 0.0,
+        uncertainty=run.uncertainty(baseline, budget.figure),
         reason="" if met else _reason(shape, shaper, moves, budget, target),
         differs=differences(figures, baseline.figures(), budget),
         timing=run.timing,

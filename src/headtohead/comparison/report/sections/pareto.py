@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparison.arms import energy_source
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
 from headtohead.comparison.report.arm_styles import MUTED, ArmStyle, faint, styles_of
 from headtohead.comparison.report.number_format import aim, level, metric_words
@@ -35,12 +36,25 @@ _COSTS: Mapping[str, tuple[str, Callable[[RunRecord], float | None]]] = {
     "time": ("seconds of training", lambda record: record.progress.seconds),
     "parameters": ("parameters", lambda record: record.costs.get("totals", {}).get("parameters")),
     "memory": ("peak memory in MiB", lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20),
+    "energy": ("joules of training", lambda record: record.throughput.get("joules")),
     "state": ("state elements when decoding", lambda record: record.costs.get("totals", {}).get("state_elements")),
 }
 
 
 def section(results: ComparisonResults) -> Section | None:
     points = {name: _points(results, of) for name, (_, of) in _COSTS.items()}
+    if (
+        len(
+            {
+                energy_source(run.record)
+                for arm in results.arms
+                for run in arm.runs
+                if run.value is not None and run.record
+            }
+        )
+        > 1
+    ):
+        points["energy"] = []  # amounts of different counters, or of some arms alone, have no common axis
     data = {name: arm_points for name, arm_points in points.items() if len(arm_points) > 1}
     known = {name: arm_points for name, arm_points in data.items() if _differ(arm_points)}
     if not known:

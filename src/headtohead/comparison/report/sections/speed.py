@@ -14,9 +14,14 @@ from headtohead.records.record import RunRecord
 
 _BAR, _AXIS, _TOP = 34, 64, 32
 """Pixels of an arm's bar, of an axis with its title, and above a panel."""
+_ENERGY = (
+    " Energy is that of whole processor packages (RAPL) or GPU boards (NVML), other programs on them included, as "
+    "their counters measure it."
+)
 _MEASURES: Mapping[str, Callable[[RunRecord], float | None]] = {
     "tokens per second": lambda record: record.throughput.get("tokens_per_second"),
     "samples per second": lambda record: record.throughput.get("samples_per_second"),
+    "joules per token": lambda record: record.throughput.get("joules_per_token"),
     "peak memory in MiB": lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20,
 }
 
@@ -31,6 +36,7 @@ def section(results: ComparisonResults) -> Section | None:
     caption = (
         "Speed and memory of training. Bars are means over the seeds that finished, dots single seeds. Both depend "
         "on this implementation, this device, and whatever else ran there; FLOPs above are counted, not measured."
+        f"{_ENERGY if 'joules per token' in known else ''}"
     )
     return Section("Speed and memory", "speed", [figure(_form(results, known), caption)])
 
