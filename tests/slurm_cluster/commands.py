@@ -16,7 +16,7 @@ from threading import Thread
 
 _GRACE_SECONDS = 3.0
 _NODE_SECONDS = 1.0
-"""How long a job whose node failed is shown so before it waits again."""
+"""The time for which a job whose node failed is shown so before it waits again."""
 _KNOWN = {
     "array", "cpus-per-task", "error", "gpus-per-node", "gres", "job-name", "mem", "no-requeue", "nodes",
     "ntasks-per-node", "open-mode", "output", "partition", "requeue", "signal", "time", "wckey",

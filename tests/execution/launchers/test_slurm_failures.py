@@ -1,4 +1,4 @@
-"""What goes wrong on clusters: nodes fail, jobs outgrow their time and memory, and accounting is slow or down."""
+"""Failures of clusters: nodes fail, jobs outgrow their time and memory, and accounting is slow or down."""
 
 from __future__ import annotations
 

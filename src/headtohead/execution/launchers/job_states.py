@@ -1,4 +1,5 @@
-"""What SLURM says of jobs, asked seldom and never waited for: sacct of a busy cluster takes minutes, or fails."""
+"""The states of jobs as SLURM has them, asked for seldom and never waited for: sacct of a busy cluster takes minutes,
+or fails."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from submitit import Job
 
 RESULT_SECONDS, REQUEUE_SECONDS = 15.0, 60.0
-"""How long a job that ended may still show its result, on a slow disk, and one whose node failed come back."""
+"""The time in which a job that ended may still show its result, on a slow disk, and one whose node failed come back."""
 _PAUSE_SECONDS = 0.5
 _SENTENCES: Mapping[str, str] = {
     "OUT_OF_MEMORY": "it used more memory than it had asked for: launcher.mem_gb=NUMBER asks for more",

@@ -15,8 +15,8 @@ from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Count, Positive
 
 _NO_REQUEUE = {"requeue", "no_requeue", "no-requeue"}
-"""What a user says about it stands; otherwise jobs are requeued when their node fails, also where a cluster's usual is
-that they are not."""
+"""The parameters by which a user says it; otherwise jobs are requeued when their node fails, also where a cluster's
+usual is that they are not."""
 _OF_ANY_CLUSTER = ("timeout_min", "cpus_per_task", "gpus_per_node", "mem_gb")
 
 if TYPE_CHECKING:
