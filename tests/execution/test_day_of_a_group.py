@@ -1,5 +1,5 @@
-"""A day in a group's life: three people, two studies and a sweep on one shared folder, a full disk, a node that is taken
-back; in the evening every run is there once, whole, and archived without a loss to comparisons."""
+"""A day in a group's life: three people, two studies and a sweep on one shared folder, a full disk, a node that is
+taken back; in the evening every run is there once, whole, and archived without a loss to comparisons."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Group:
 
     def starts(self, person: str, *command: str | Path, first: str = "") -> WarmCommand:
         """Return the command while it runs; what it says stands in a file by the person's name."""
-        said = self.folder / f"{person}.txt"
-        return WarmCommand(command, output=said, folder=self.folder, environment=self._environment, first=first)
+        output = self.folder / f"{person}.txt"
+        return WarmCommand(command, output=output, folder=self.folder, environment=self._environment, first=first)
 
     def types(self, *command: str | Path) -> str:
         """Return what a command says that ends well."""
@@ -59,7 +59,7 @@ class Group:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def said(self, person: str) -> str:
+    def output_of(self, person: str) -> str:
         return (self.folder / f"{person}.txt").read_text()
 
     def study(self, name: str, *more: str) -> tuple[str, ...]:
@@ -96,10 +96,10 @@ def test_a_day_with_a_full_disk_and_a_node_taken_back_loses_nothing(group: Group
     for job in group.cluster.jobs:
         job.preempt(grace_seconds=2.0)
     # 10:00. Ana's disk is full: her worker stops with a sentence. She makes room, and types the command again.
-    assert ana.wait(PATIENCE) != 0 and "the disk is full" in group.said("ana"), group.said("ana")
-    assert group.starts("ana", *group.study("ana")).wait(PATIENCE) == 0, group.said("ana")
+    assert ana.wait(PATIENCE) != 0 and "the disk is full" in group.output_of("ana"), group.output_of("ana")
+    assert group.starts("ana", *group.study("ana")).wait(PATIENCE) == 0, group.output_of("ana")
     # 16:00. All have ended.
-    assert (ben.wait(PATIENCE), cleo.wait(PATIENCE)) == (0, 0), group.said("ben") + group.said("cleo")
+    assert (ben.wait(PATIENCE), cleo.wait(PATIENCE)) == (0, 0), group.output_of("ben") + group.output_of("cleo")
     assert [job.starts for job in group.cluster.jobs] == [2, 2]
     runs = list(find_runs(group.outputs))
     records = [run.read_record() for run in runs]

@@ -208,8 +208,8 @@ def _scontrol(arguments: list[str]) -> int:
 def _sacct(arguments: list[str]) -> int:
     assert arguments[:3] == ["-o", "JobID,State,NodeList", "--parsable2"], arguments
     options = set(arguments[4::2])
-    with (_jobs().parent / "questions").open("a") as asked:
-        asked.write("sacct\n")
+    with (_jobs().parent / "questions").open("a") as questions:
+        questions.write("sacct\n")
     if (slow := _jobs().parent / "slow").is_file():
         time.sleep(float(slow.read_text()))
     if (_jobs().parent / "down").is_file():

@@ -30,7 +30,7 @@ class JobStates:
 
     def __init__(self) -> None:
         self._refresh: Thread | None = None
-        self._asked = float("-inf")
+        self._last_question = float("-inf")
         self._over_since: dict[str, float] = {}
 
     def is_over(self, job: Job[int], *, at_once: bool = False) -> bool:
@@ -63,8 +63,10 @@ class JobStates:
 
     def _ask(self, job: Job[int], *, at_once: bool) -> None:
         """Ask for the jobs of all launchers together, unless a question is still without an answer."""
-        if (self._refresh is not None and self._refresh.is_alive()) or time.monotonic() - self._asked < _PAUSE_SECONDS:
+        if (
+            self._refresh is not None and self._refresh.is_alive()
+        ) or time.monotonic() - self._last_question < _PAUSE_SECONDS:
             return
-        mode, self._asked = "force" if at_once else "standard", time.monotonic()
+        mode, self._last_question = "force" if at_once else "standard", time.monotonic()
         self._refresh = Thread(target=job.watcher.update_if_long_enough, args=(mode,), daemon=True)
         self._refresh.start()
