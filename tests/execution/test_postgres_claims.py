@@ -66,11 +66,13 @@ def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
     other.claim.release(is_done=True)
     assert first.look() == {"b"} and second.take_next(["a", "b"], is_idle=True) is None
     monkeypatch.setattr(postgres_claims, "STALE_SECONDS", 0.05)
+    monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", 0.05)
     monkeypatch.setattr(postgres_claims, "BEAT_SECONDS", 0.0)
     time.sleep(0.1)
     taken = second.take_next(["a", "b"], is_idle=False)
     assert taken is not None and taken.run == "a" and not claimed.claim.is_held()
     monkeypatch.setattr(postgres_claims, "STALE_SECONDS", PATIENCE)
+    monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", PATIENCE)
     claimed.claim.release()
     assert second.take("a") is None, "who has lost a claim gives nothing back"
 
