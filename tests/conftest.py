@@ -22,6 +22,7 @@ from process_law import noted_processes
 from shape_hook import hooked_modules
 from strict_probe import PROBE, refuse_warnings
 
+pytest_plugins = ["postgres_server"]
 SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "parity"}
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12

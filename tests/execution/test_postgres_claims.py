@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +16,11 @@ from headtohead.execution.claims import postgres_claims
 from headtohead.execution.claims.choice import choose_claims, claims_of
 from headtohead.execution.claims.folder_claims import FolderClaims
 from headtohead.execution.claims.postgres_claims import PostgresClaims, check_address
-from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.worker import Worker
 from headtohead.files.leases import Leases
-from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan
 from simulated_cluster.cluster import Process
 from simulated_cluster.study import MakeClaims
-from studies.small_studies import plan_without_models, write_run
-from waiting import PATIENCE, until
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.process
 FORK = multiprocessing.get_context("fork")
@@ -60,58 +54,6 @@ def simulated_claims(address: str) -> Iterator[MakeClaims]:
         yield make
 
 
-def trained(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
-    with (folder.parent / "calls").open("a") as file:
-        file.write(f"{run.id}\n")
-    write_run(folder)
-
-
-def patient(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
-    """A run that ends on SIGTERM as training does."""
-
-    def end(*_: object) -> None:
-        write_run(folder, "interrupted")
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, end)
-    write_run(folder, "running")
-    until(lambda: False, otherwise="it is told to end")
-
-
-def started(plan: StudyPlan, train: Any) -> Any:
-    def work() -> None:
-        postgres_claims._SUSPECT_SECONDS = 0.5
-        os._exit(0 if Worker(plan, plan.runs, train=train).work() else 1)
-
-    (plan.folder / "runs").mkdir(parents=True, exist_ok=True)
-    process = FORK.Process(target=work)
-    process.start()
-    return process
-
-
-def test_several_workers_do_every_run_once(tmp_path: Path, postgres: str) -> None:
-    plan = plan_without_models(tmp_path, seeds=3)
-    choose_claims(plan.folder, postgres)
-    workers = [started(plan, trained) for _ in range(3)]
-    for worker in workers:
-        worker.join(PATIENCE)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    assert sorted((plan.folder / "runs" / "calls").read_text().split()) == sorted(run.id for run in plan.runs)
-
-
-def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: Path, postgres: str) -> None:
-    plan = plan_without_models(tmp_path, seeds=1)
-    choose_claims(plan.folder, postgres)
-    first = started(plan, patient)
-    until(lambda: any(plan.folder.glob("runs/*/record.json")))
-    first.kill()
-    first.join(PATIENCE)
-    second = started(plan, trained)
-    second.join(PATIENCE)
-    assert second.exitcode == 0
-    assert all(RunFolder.open(plan.run_folder(run)).read_record().status == "finished" for run in plan.runs)
-
-
 def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,11 +66,13 @@ def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
     other.claim.release(is_done=True)
     assert first.look() == {"b"} and second.take_next(["a", "b"], is_idle=True) is None
     monkeypatch.setattr(postgres_claims, "STALE_SECONDS", 0.05)
+    monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", 0.05)
     monkeypatch.setattr(postgres_claims, "BEAT_SECONDS", 0.0)
     time.sleep(0.1)
     taken = second.take_next(["a", "b"], is_idle=False)
     assert taken is not None and taken.run == "a" and not claimed.claim.is_held()
     monkeypatch.setattr(postgres_claims, "STALE_SECONDS", PATIENCE)
+    monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", PATIENCE)
     claimed.claim.release()
     assert second.take("a") is None, "who has lost a claim gives nothing back"
 

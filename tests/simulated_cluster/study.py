@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headtohead.execution.claims.folder_claims import FolderClaims
 from headtohead.execution.claims.run_claims import RunClaims
-from headtohead.execution.monitor import Monitor
+from headtohead.execution.monitor import Monitor, RunStatus
 from headtohead.execution.run_queue import Job, RunQueue, idle_seconds
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import is_done
@@ -235,7 +235,8 @@ class SimulatedStudy:
                     indexed = {
                         Path(run.path).name for run in index.summaries(plan.folder / "runs") if run.status == "finished"
                     }
-                assert indexed == {status.run.id for status in statuses if status.status == "finished"}
+                before, after = _finished(statuses), _finished(Monitor(plan, runs).update())
+                assert before <= indexed <= after, "the index says what records said while it was read"
         self.outcome.conductor.append((float(peak), seconds))
 
     def _count_operations(self) -> None:
@@ -249,6 +250,10 @@ class SimulatedStudy:
             for process in cluster_workers(self.cluster)
         ]
         self.outcome.most_opened = max(opened, default=0.0)
+
+
+def _finished(statuses: Sequence[RunStatus]) -> set[str]:
+    return {status.run.id for status in statuses if status.status == "finished"}
 
 
 def cluster_workers(cluster: Cluster) -> list[Process]:

@@ -12,10 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 _GRACE_SECONDS = 3.0
-_KNOWN = {"array", "cpus-per-task", "error", "gpus-per-node", "gres", "job-name", "mem", "nodes", "ntasks-per-node",
-          "open-mode", "output", "partition", "requeue", "signal", "time", "wckey"}  # fmt: skip
+_NODE_SECONDS = 1.0
+"""The time for which a job whose node failed is shown so before it waits again."""
+_KNOWN = {
+    "array", "cpus-per-task", "error", "gpus-per-node", "gres", "job-name", "mem", "no-requeue", "nodes",
+    "ntasks-per-node", "open-mode", "output", "partition", "requeue", "signal", "time", "wckey",
+}  # fmt: skip
 
 
 class Job:
@@ -77,6 +82,25 @@ class Job:
             time.sleep(0.05)
         self.kill()
 
+    def run_out_of_time(self, grace_seconds: float) -> None:
+        """SIGTERM at the limit, and after the time of grace SIGKILL; the job does not come back."""
+        self.end("TIMEOUT", grace_seconds)
+
+    def run_out_of_memory(self) -> None:
+        """The kernel kills what is in the job's memory group, without a word to anybody."""
+        self.write("why", "OUT_OF_MEMORY")
+        self.kill()
+
+    def fail_node(self) -> None:
+        """Everything is gone at once; whether the job comes back is up to its script."""
+        self.write("why", "NODE_FAIL")
+        self.kill()
+
+    @property
+    def is_requeued(self) -> bool:
+        """Return what `#SBATCH --requeue` says; this cluster's usual (JobRequeue=0) is that jobs are not."""
+        return re.search(r"^#SBATCH --requeue$", self.script, re.MULTILINE) is not None
+
     def preempt(self, grace_seconds: float) -> None:
         """SIGTERM, and after the time of grace SIGKILL; then the job waits again."""
         self.end("requeue", grace_seconds)
@@ -93,7 +117,10 @@ class Job:
             code = process.wait()
             self.write("process", 0)
             why = self._read("why", "")
-            if why != "requeue":
+            if why == "NODE_FAIL" and self.is_requeued:
+                self.write("state", why)
+                time.sleep(_NODE_SECONDS)
+            elif why != "requeue":
                 self.write("state", why or ("COMPLETED" if code == 0 else "FAILED"))
                 return
             self.write("state", "PENDING")
@@ -108,7 +135,9 @@ def _sbatch(arguments: list[str]) -> int:
     script = Path(file).read_text()
     options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", script, re.MULTILINE))
     assert options.keys() <= _KNOWN, options.keys() - _KNOWN
-    number = 1 + max([int(path.name.split("_")[0]) for path in _jobs().iterdir()], default=11)
+    number = 1 + max(
+        [int(path.name.split("_")[0]) for path in _jobs().iterdir()], default=int((_jobs().parent / "last").read_text())
+    )
     tasks = range(int(options["array"].partition("-")[2].partition("%")[0]) + 1) if "array" in options else [None]
     for task in tasks:
         job = Job(_jobs() / (str(number) if task is None else f"{number}_{task}"))
@@ -157,14 +186,21 @@ def _srun(arguments: list[str]) -> int:
 
 
 def _scancel(arguments: list[str]) -> int:
-    (job,) = arguments
-    Job(_jobs() / job).end("CANCELLED", _GRACE_SECONDS)
+    """Tell all jobs at once, and wait until they have ended."""
+    ends = [Thread(target=Job(_jobs() / job).end, args=("CANCELLED", _GRACE_SECONDS)) for job in arguments]
+    for end in ends:
+        end.start()
+    for end in ends:
+        end.join()
     return 0
 
 
 def _scontrol(arguments: list[str]) -> int:
     what, job = arguments
     assert what == "requeue", what
+    if not Job(_jobs() / job).is_requeued:
+        sys.stderr.write("Requested operation is presently disabled for this job\n")
+        return 1
     Job(_jobs() / job).write("why", "requeue")
     return 0
 
@@ -172,6 +208,13 @@ def _scontrol(arguments: list[str]) -> int:
 def _sacct(arguments: list[str]) -> int:
     assert arguments[:3] == ["-o", "JobID,State,NodeList", "--parsable2"], arguments
     options = set(arguments[4::2])
+    with (_jobs().parent / "questions").open("a") as questions:
+        questions.write("sacct\n")
+    if (slow := _jobs().parent / "slow").is_file():
+        time.sleep(float(slow.read_text()))
+    if (_jobs().parent / "down").is_file():
+        sys.stderr.write("sacct: error: Unable to connect to the accounting database\n")
+        return 1
     lines = [f"{path.name}|{Job(path).state}|one" for path in _jobs().iterdir() if path.name.split("_")[0] in options]
     sys.stdout.write("\n".join(["JobID|State|NodeList", *lines, ""]))
     return 0

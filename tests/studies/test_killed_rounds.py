@@ -63,10 +63,23 @@ def verdicts(folder: Path) -> Any:
     return answer["verdicts"], sorted((run["arm"], run["seed"]) for run in answer["runs"])
 
 
-def test_a_killed_study_resumed_by_two_workers_decides_what_it_decides_undisturbed(tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finish(whole)
-    kill_after(broken, 2)  # within the first round
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the study undisturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    finish(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "claims_address", ["leases", pytest.param("postgres", marks=pytest.mark.whole)], indirect=True
+)  # the gate kills workers that claim there in test_killed_studies.py
+def test_a_killed_study_resumed_by_two_workers_decides_what_it_decides_undisturbed(
+    whole: Path, tmp_path: Path, claims_address: str | None
+) -> None:
+    broken = tmp_path / "broken"
+    claims = [f"launcher.claims='{claims_address}'"] if claims_address else []
+    kill_after(broken, 2, *claims)  # within the first round
     kill_after(broken, 10, "--workers", "2")  # between later ones
     finish(broken, "--workers", "2")
     (ours, our_runs), (theirs, their_runs) = verdicts(whole), verdicts(broken)

@@ -70,11 +70,20 @@ def without_times(message: Any) -> Any:
     return [without_times(value) for value in message] if isinstance(message, list) else message
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the study undisturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    finish(folder)
+    return folder
+
+
 @pytest.mark.process
-def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undisturbed(tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finish(whole)
-    first = study(broken)
+def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undisturbed(
+    whole: Path, tmp_path: Path, claims_address: str | None
+) -> None:
+    broken = tmp_path / "broken"
+    first = study(broken, *([f"launcher.claims='{claims_address}'"] if claims_address else []))
     until(first, broken, 1)  # among the trials
     os.kill(first.pid, signal.SIGKILL)
     first.wait(PATIENCE)
@@ -88,3 +97,4 @@ def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undist
     assert ours["complete"] and len(ours["runs"]) == 8
     assert without_times(ours) == without_times(theirs)
     assert (broken / "out" / "studies" / "small" / "report.html").is_file()
+    assert (broken / "out" / "studies" / "small" / "claims").is_file() == (claims_address is not None)

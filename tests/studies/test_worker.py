@@ -6,15 +6,17 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from headtohead.execution.claims import postgres_claims
+from headtohead.execution.claims.choice import choose_claims, claims_of
 from headtohead.execution.run_queue import TRIES
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import Train, Worker
-from headtohead.files.leases import Leases
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan
 from studies.small_studies import plan_without_models, write_run
@@ -36,7 +38,28 @@ def calls(plan: StudyPlan) -> list[str]:
     return sorted((plan.folder / "runs" / "calls").read_text().split())
 
 
+@pytest.fixture
+def claimed_plan(tmp_path: Path, claims_address: str | None) -> Callable[[int], StudyPlan]:
+    """Return what plans a study of so many seeds, whose claims are leases or in PostgreSQL."""
+
+    def make(seeds: int) -> StudyPlan:
+        plan = plan_without_models(tmp_path, seeds=seeds)
+        choose_claims(plan.folder, claims_address)
+        return plan
+
+    return make
+
+
+def is_free(plan: StudyPlan, run: str) -> bool:
+    """Return whether another worker could do this run."""
+    claim = claims_of(plan.folder).take(run)
+    if claim is not None:
+        claim.release()
+    return claim is not None
+
+
 def _work(plan: StudyPlan, train: Train, parent: int | None = None) -> None:
+    postgres_claims._SUSPECT_SECONDS = 0.5
     (plan.folder / "runs").mkdir(parents=True, exist_ok=True)
     os._exit(0 if Worker(plan, plan.runs, train=train, parent=parent).work() else 1)
 
@@ -60,8 +83,8 @@ def status(plan: StudyPlan, run: RunSpec) -> str:
 
 
 @pytest.mark.process
-def test_several_workers_do_every_run_once(tmp_path: Path) -> None:
-    plan = plan_without_models(tmp_path, seeds=4)
+def test_several_workers_do_every_run_once(claimed_plan: Callable[[int], StudyPlan]) -> None:
+    plan = claimed_plan(4)
     workers = [started(plan, trained) for _ in range(3)]
     for worker in workers:
         worker.join(PATIENCE)
@@ -85,8 +108,8 @@ def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_process_that_dies_is_tried_again_and_stops_no_other(tmp_path: Path) -> None:
-    plan = plan_without_models(tmp_path, seeds=2)
+def test_a_process_that_dies_is_tried_again_and_stops_no_other(claimed_plan: Callable[[int], StudyPlan]) -> None:
+    plan = claimed_plan(2)
 
     def deadly(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
         if run.id == "a0":
@@ -101,9 +124,9 @@ def test_a_process_that_dies_is_tried_again_and_stops_no_other(tmp_path: Path) -
 
 
 @pytest.mark.process
-def test_a_run_keeps_the_lease_as_long_as_it_lasts(tmp_path: Path) -> None:
-    plan = plan_without_models(tmp_path, seeds=1)
-    go = tmp_path / "go"
+def test_a_run_keeps_the_lease_as_long_as_it_lasts(claimed_plan: Callable[[int], StudyPlan]) -> None:
+    plan = claimed_plan(1)
+    go = plan.folder / "go"
 
     def waiting(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
         write_run(folder, "running")
@@ -114,9 +137,7 @@ def test_a_run_keeps_the_lease_as_long_as_it_lasts(tmp_path: Path) -> None:
     until(lambda: status(plan, plan.runs[0]) == "running")
     second = started(plan, trained)
     until(lambda: status(plan, plan.runs[1]) == "finished")
-    assert Leases(plan.folder / "leases").holder("a0") is not None and second.is_alive(), (
-        "it waits for whom it may have to replace"
-    )
+    assert not is_free(plan, "a0") and second.is_alive(), "it waits for whom it may have to replace"
     go.touch()
     for worker in (first, second):
         worker.join(PATIENCE)
@@ -136,8 +157,8 @@ def patient(run: RunSpec, folder: Path, budget: str | None, threads: int | None)
 
 
 @pytest.mark.process
-def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: Path) -> None:
-    plan = plan_without_models(tmp_path, seeds=1)
+def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(claimed_plan: Callable[[int], StudyPlan]) -> None:
+    plan = claimed_plan(1)
     first = started(plan, patient)
     until(lambda: status(plan, plan.runs[0]) == "running")
     first.kill()
@@ -148,15 +169,17 @@ def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
 @pytest.mark.process
-def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_back(tmp_path: Path, number: int) -> None:
-    plan = plan_without_models(tmp_path, seeds=1)
+def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_its_claim_back(
+    claimed_plan: Callable[[int], StudyPlan], number: int
+) -> None:
+    plan = claimed_plan(1)
     worker = started(plan, patient)
     until(lambda: status(plan, plan.runs[0]) == "running")
     assert worker.pid is not None
     os.kill(worker.pid, number)
     worker.join(PATIENCE)
     assert worker.exitcode == 1 and status(plan, plan.runs[0]) == "interrupted"
-    assert Leases(plan.folder / "leases").holder("a0") is None
+    assert is_free(plan, "a0")
 
 
 @pytest.mark.process

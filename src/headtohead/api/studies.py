@@ -284,9 +284,9 @@ def match(
     """Find the sizes, or the steps, at which arms cost what the baseline costs; nothing is trained.
 
     `arms` are overrides by name, or the name of a study; `budget` is equal_parameters unless given (or equal_flops,
-    equal_tokens, equal_state, equal_time), and `movable` says by arm what may change: width, head_size, depth,
-    feedforward, steps; under "*" for every arm but the baseline. Overrides that begin with `budget.` are the budget's
-    own, all others those of every arm.
+    equal_tokens, equal_state, equal_time, equal_energy), and `movable` says by arm what may change: width, head_size,
+    depth, feedforward, steps; under "*" for every arm but the baseline. Overrides that begin with `budget.` are the
+    budget's own, all others those of every arm.
     """
     known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]

@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers
+from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
 from headtohead.cli.plan import add_devices, show_study
 from headtohead.cli.terminal import error_line, note, out, show_table
 from headtohead.config.errors import ConfigurationError
+from headtohead.ranges import Positive
 
 if TYPE_CHECKING:
     from headtohead.api.studies import StudyRequest
@@ -24,6 +25,7 @@ examples:
   h2h study norms_small --plan                     what would be run, and what it would cost
   h2h study norms_small --plan --on h100x8 --price 2.5
                                                    what its runs would take on other devices, arm by arm
+  h2h study norms_small --disk 20                  only if it takes up to 20 GB of disk, all its runs together
   h2h study norms_small                            run or resume it, and report the results
   h2h study norms_small --watch                    how far it is, arm by seed, from another terminal
   h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
@@ -91,6 +93,7 @@ def _parser() -> Parser:
     add_devices(taken)
     add_workers(taken)
     taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")
+    taken.add_argument("--disk", type=within(Positive), metavar="GB", help="refuse a study that would take more disk")
     taken.add_argument("--retry", action="store_true", help="restart what failed or ran out of memory")
     taken.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
     taken.set_defaults(multirun=False)
@@ -118,10 +121,13 @@ def _work(options: argparse.Namespace, request: StudyRequest) -> int:
 def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
     """Show the plan on request, and return whether there is more to do."""
     from headtohead.studies.planning.cost_estimate import estimate
+    from headtohead.studies.planning.disk_budget import refuse_over_disk
     from headtohead.studies.results.study_tables import show_plan
     from headtohead.studies.results.study_verdicts import requested_family
 
     estimated = estimate(plan, threads=options.threads)
+    if options.disk:
+        refuse_over_disk(plan, estimated, options.workers, options.disk)
     if options.plan and options.json:
         matching = None if plan.matching is None else plan.matching.to_dict()
         family = requested_family(plan.study).to_dict()

@@ -29,6 +29,11 @@ class ArmCosts:
     peak_memory_bytes: float | None = None
     state_elements: float | None = None
     """The elements of the state that a decoding model carries along."""
+    joules: float | None = None
+    """The energy of training one run, as measured; None unless one kind of counter measured all runs of the arm."""
+    joules_per_token: float | None = None
+    energy_source: str | None = None
+    """The counter, RAPL or NVML: amounts of different ones are not compared."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def excluded(records: Iterable[RunRecord]) -> str | None:
 def costs_of(records: Iterable[RunRecord]) -> ArmCosts:
     """Means over the runs that finished; memory is the most that any took."""
     done = [record for record in records if record.status == "finished"]
+    joules, per_token, source = _energy_of(done)
     return ArmCosts(
         parameters=_mean(record.costs.get("totals", {}).get("parameters") for record in done),
         flops=_mean(record.progress.flops or None for record in done),
@@ -94,7 +100,28 @@ def costs_of(records: Iterable[RunRecord]) -> ArmCosts:
         peak_memory_bytes=max((record.throughput.get("peak_memory_bytes") or 0.0 for record in done), default=0)
         or None,
         state_elements=_mean(record.costs.get("totals", {}).get("state_elements") for record in done),
+        joules=joules,
+        joules_per_token=per_token,
+        energy_source=source,
     )
+
+
+def _energy_of(done: Sequence[RunRecord]) -> tuple[float | None, float | None, str | None]:
+    """Return the joules of a run and of a token, and their counter; nothing where a run was not measured, since the
+    mean of some runs is not the arm's."""
+    sources = {energy_source(record) for record in done}
+    source = sources.pop() if len(sources) == 1 else None
+    if source is None:
+        return None, None, None
+    joules, per_token = (_mean(r.throughput.get(name) for r in done) for name in ("joules", "joules_per_token"))
+    return joules, per_token, source
+
+
+def energy_source(record: RunRecord) -> str | None:
+    """Return what measured the energy of a run; None where nothing did."""
+    if record.throughput.get("joules") is None:
+        return None
+    return str(record.environment.device.get("energy", "a counter that its record does not name"))
 
 
 def speed_in(arms: Iterable[ArmCosts]) -> tuple[str, Callable[[ArmCosts], float | None]]:

@@ -18,7 +18,12 @@ _AXES: Mapping[str, str] = {
     "tokens": "tokens",
     "time": "seconds",
     "state": "state",
+    "energy": "joules",
 }
+_UNMEASURED = (
+    "record.json says why under environment.device.energy: choose equal_time, equal_flops or another, or compare "
+    "without --budget"
+)
 _FEW = 4
 """Arms up to which each is named in a sentence."""
 KINDS = tuple(f"equal_{axis}" for axis in _AXES)
@@ -29,7 +34,7 @@ class BudgetAxis:
     """One cost over the arms."""
 
     name: str
-    """parameters, flops, tokens, time or state."""
+    """parameters, flops, tokens, time, state, or energy where some arm's was measured."""
     amounts: dict[str, float]
     """The amounts by arm, as far as its records say."""
     unknown: tuple[str, ...]
@@ -70,14 +75,18 @@ class BudgetCheck:
 def budget_check(arms: Sequence[Arm], baseline: str) -> BudgetCheck:
     """Check the arms against the baseline; if all others agree and it does not, the baseline is the one that
     differs."""
-    return BudgetCheck(tuple(_axis(name, arms, baseline) for name in _AXES))
+    names = [name for name in _AXES if name != "energy" or any(_amount(arm, name) is not None for arm in arms)]
+    return BudgetCheck(tuple(_axis(name, arms, baseline) for name in names))
 
 
 def refuse_unequal(check: BudgetCheck, kind: str) -> None:
     """Raises NotComparable where the arms do not have what `kind` (equal_flops) says that they have."""
     if kind not in KINDS:
         raise NotComparable(f"budget {kind} is not known: choose from {', '.join(KINDS)}")
-    axis = next(axis for axis in check.axes if f"equal_{axis.name}" == kind)
+    axis = next((axis for axis in check.axes if f"equal_{axis.name}" == kind), None)
+    if axis is None or (axis.name == "energy" and axis.unknown):
+        which = "any arm" if axis is None else ", ".join(axis.unknown)
+        raise NotComparable(f"{kind}: the energy of {which} was not measured, or not by one counter; {_UNMEASURED}")
     description = _AXES[axis.name]
     if axis.unknown:
         raise NotComparable(f"{kind}: the records of {', '.join(axis.unknown)} do not say their {description}")
@@ -90,6 +99,9 @@ def refuse_unequal(check: BudgetCheck, kind: str) -> None:
 
 def _axis(name: str, arms: Sequence[Arm], baseline: str) -> BudgetAxis:
     known = {arm.name: amount for arm in arms if (amount := _amount(arm, name)) is not None}
+    if name == "energy":
+        source = next((arm.costs.energy_source for arm in arms if arm.name == baseline), None)
+        known = {arm.name: known[arm.name] for arm in arms if arm.name in known and arm.costs.energy_source == source}
     unknown = tuple(arm.name for arm in arms if arm.name not in known)
     return BudgetAxis(name, known, unknown, _unequal(known, baseline))
 
@@ -102,6 +114,7 @@ def _amount(arm: Arm, axis: str) -> float | None:
         "tokens": costs.tokens,
         "time": costs.seconds,
         "state": costs.state_elements,
+        "energy": costs.joules,
     }[axis]
 
 

@@ -171,7 +171,9 @@ class Verdict:
     of: tuple[int, int] | None
     """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
     kernels: dict[str, tuple[str, ...]] | None = None
-    """The kernels that computed the mixers of either arm; shown where time was held equal."""
+    """The kernels that computed the mixers of either arm; shown where time or energy was held equal."""
+    held_equal: str = "time"
+    """Time or energy, where there are kernels."""
     time_unit: TimeUnit = "steps"
     """The unit of the difference, where times to solve decide."""
     num_rows: int | None = None

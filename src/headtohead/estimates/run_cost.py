@@ -28,7 +28,7 @@ from headtohead.training.memory import kept_state
 
 Figure = Literal[
     "parameters", "non_embedding_parameters", "active_parameters", "training_flops", "tokens", "state_elements",
-    "seconds",
+    "seconds", "joules",
 ]  # fmt: skip
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 BATCHES_READ = 32
@@ -60,15 +60,18 @@ class StepTiming:
     """The kernels that compute each mixer that has a fast one: torch, or that kernel's package."""
     threads: int | None = None
     """The threads of the processor; None on another device."""
+    joules: tuple[float, ...] = ()
+    """Joules of a step in each turn; empty where nobody measured them."""
 
     @property
     def step_seconds(self) -> float:
         return median(self.turns)
 
-    def uncertainty(self, other: StepTiming) -> float:
+    def uncertainty(self, other: StepTiming, *, of_energy: bool = False) -> float:
         """Half the 95 % interval of the median ratio between turns that followed each other, as a share of it: order
         statistics, which assume no distribution; of fewer than six turns, all that was seen."""
-        ratios = sorted(own / others for own, others in zip(self.turns, other.turns, strict=True))
+        pairs = zip(self.joules, other.joules, strict=True) if of_energy else zip(self.turns, other.turns, strict=True)
+        ratios = sorted(own / others for own, others in pairs)
         cut, num_turns = 0, len(ratios)
         while 2 * sum(comb(num_turns, below) for below in range(cut + 2)) <= 0.05 * 2**num_turns:
             cut += 1
@@ -120,11 +123,21 @@ class CostedRun:
         if name == "seconds":
             assert self.timing is not None, "a run is timed before it is asked for its time"
             return self.timing.step_seconds * self.steps
+        if name == "joules":
+            assert self.timing is not None and self.timing.joules, "a run is measured before it is asked for its energy"
+            return median(self.timing.joules) * self.steps
         return float(getattr(self.model.totals, name))
+
+    def uncertainty(self, baseline: CostedRun, figure: Figure) -> float:
+        """Return the share by which a measured figure may be off against the baseline's; 0 of one that is counted."""
+        if self.timing is None or baseline.timing is None:
+            return 0.0
+        return self.timing.uncertainty(baseline.timing, of_energy=figure == "joules")
 
     def figures(self) -> dict[str, float]:
         """All that are known: nobody knows beforehand how often what is fitted at once goes over its rows."""
         unknown = {"seconds"} if self.timing is None else set()
+        unknown |= set() if self.timing is not None and self.timing.joules else {"joules"}
         unknown |= set() if ConfigView(self.config).trained_by_steps else {"training_flops"}
         return {name: self.figure(name) for name in FIGURES if name not in unknown}
 

@@ -26,10 +26,12 @@ from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
 from headtohead.estimates.layouts import layout_of
 from headtohead.estimates.run_cost import StepTiming
 from headtohead.estimates.run_planner import RunPlanner
+from headtohead.training.energy.counter_of_device import counter_of
+from headtohead.training.energy.energy_counter import EnergyCounter
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
 from headtohead.training.loop.seeds import begin_step, seeds_of
-from headtohead.training.parallel.devices import describe, device_name, sheet_of, threads
+from headtohead.training.parallel.devices import describe, device_for, device_name, sheet_of, threads
 from headtohead.training.parallel.sharding import clip_gradients
 from headtohead.training.trainer import device_of
 
@@ -37,6 +39,9 @@ WARM_UP = 2
 """Steps of every arm that nobody times: caches, allocators and compilers have done their part by then."""
 _SECONDS, _MOST_STEPS = 8.0, 9
 """The seconds that timing the shapes of a plan may take together, and the most steps of each."""
+ENERGY_TURN = 1.0
+"""The seconds that a turn lasts at least where energy is measured: counters advance up to ten times a second."""
+_INSTEAD = "choose budget=equal_time, which needs no counter, or budget=equal_flops"
 _OF_A_STEP = (
     "data", "task", "augmentation", "model", "parametrisation", "finetuning", "precision", "checkpointing",
     "init_from", "resume_from",
@@ -52,11 +57,15 @@ def measure_step_times(
     *,
     rounds: int,
     turn_steps: int,
+    with_energy: bool = False,
     clock: Callable[[], float] = time.perf_counter,
     report: Callable[[str], None] | None = None,
 ) -> dict[str, StepTiming]:
-    """Time the configurations in turn, A B A B ...: what slows the machine down for a while slows every arm."""
+    """Time the configurations in turn, A B A B ...: what slows the machine down for a while slows every arm. The energy
+    of the turns is measured on request, or refused where there is no counter."""
     turns: dict[str, list[float]] = {name: [] for name in configs}
+    joules: dict[str, list[float]] = {name: [] for name in configs}
+    counter = _counter_for(configs) if with_energy else None
     with threads(_threads_of_all(configs)), torch.random.fork_rng():
         trainees = {name: TimedModel(config) for name, config in configs.items()}
         for trainee in trainees.values():
@@ -65,10 +74,46 @@ def measure_step_times(
             if report is not None:
                 report(f"timing {len(trainees)} arms in turn, round {number + 1} of {rounds}")
             for name, trainee in trainees.items():
-                before = clock()
-                trainee.train(turn_steps)
-                turns[name].append((clock() - before) / turn_steps + trainee.messages)
-        return {name: trainee.timing(turns[name]) for name, trainee in trainees.items()}
+                if counter is not None:
+                    counter.read()
+                seconds, steps = _turn(trainee, turn_steps, 0.0 if counter is None else ENERGY_TURN, clock)
+                turns[name].append(seconds / steps + trainee.messages)
+                if counter is not None:
+                    joules[name].append(_joules(counter) / steps)
+        return {name: trainee.timing(turns[name], joules[name]) for name, trainee in trainees.items()}
+
+
+def _turn(trainee: TimedModel, num_steps: int, least: float, clock: Callable[[], float]) -> tuple[float, int]:
+    """Train for so many steps, and on until so many seconds have passed; return the seconds and the steps."""
+    started, steps = clock(), 0
+    while True:
+        trainee.train(num_steps)
+        steps += num_steps
+        if (seconds := clock() - started) >= least:
+            return seconds, steps
+
+
+def _counter_for(configs: Mapping[str, Mapping[str, object]]) -> EnergyCounter:
+    """Return the counter of the device on which all arms train."""
+    for name, config in configs.items():
+        if (devices := RunConfig(config).devices * int(RunConfig(config).trainer.get("num_nodes") or 1)) > 1:
+            raise ConfigurationError(
+                f"budget=equal_energy: arm {name} trains on {devices} devices, and a step of one alone is measured: "
+                "choose trainer.devices=1, or budget=equal_time"
+            )
+    counter = counter_of(device_for(RunConfig(next(iter(configs.values()))).accelerator or "auto"))
+    if counter.drawn().joules is None:
+        raise ConfigurationError(f"budget=equal_energy: the energy of this machine is {counter.source}: {_INSTEAD}")
+    return counter
+
+
+def _joules(counter: EnergyCounter) -> float:
+    """Return what a turn drew."""
+    drawn = counter.drawn()
+    if not drawn.joules:
+        why = f"{counter.source} stood still" if drawn.joules == 0 else drawn.source
+        raise ConfigurationError(f"budget=equal_energy: the energy of a turn could not be measured ({why}): {_INSTEAD}")
+    return drawn.joules
 
 
 def step_seconds_by_shape(
@@ -177,10 +222,11 @@ class TimedModel:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def timing(self, turns: list[float]) -> StepTiming:
+    def timing(self, turns: list[float], joules: list[float]) -> StepTiming:
         kernels = kernels_in_use(self.model, self.device, self.precision.dtype)
         device = str(describe(self.device, count=1)["name"])
-        return StepTiming(tuple(turns), device, kernels, torch.get_num_threads() if self.device.type == "cpu" else None)
+        num_threads = torch.get_num_threads() if self.device.type == "cpu" else None
+        return StepTiming(tuple(turns), device, kernels, num_threads, tuple(joules))
 
     def _learn(self, batch: StepBatch) -> None:
         for part in batch.parts:

@@ -68,19 +68,20 @@ class MetricsFile:
         lines = [f"{prefix},{_checked(name)},{_text(value)}\n" for name, value in values.items()]
         append_text(self.path, "".join(lines), header=_HEADER)
 
-    def rows(self, only: Collection[str] | None = None) -> list[MetricsRow]:
-        """Everything logged, or the metrics named, in order of steps; of a value logged twice, the later one."""
+    def rows(self, only: Collection[str] | None = None, *, mend: bool = False) -> list[MetricsRow]:
+        """Everything logged, or the metrics named, in order of steps; of a value logged twice, the later one. A damaged
+        line is refused, or with `mend` left out."""
         by_step: dict[int, MetricsRow] = {}
-        for line in self._lines(only):
+        for line in self._lines(only, mend=mend):
             progress, name, value = line
             row = by_step.setdefault(progress.step, MetricsRow(progress, {}))
             row.values[name] = value
         return [by_step[step] for step in sorted(by_step)]
 
-    def curves(self, only: Collection[str] | None = None) -> dict[str, Curve]:
+    def curves(self, only: Collection[str] | None = None, *, mend: bool = False) -> dict[str, Curve]:
         """Return every metric by name, or those named: a run logs hundreds, and most readers want few."""
         curves: dict[str, Curve] = {}
-        for row in self.rows(only):
+        for row in self.rows(only, mend=mend):
             for name, value in row.values.items():
                 curve = curves.setdefault(name, Curve())
                 p = row.progress

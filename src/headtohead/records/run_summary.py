@@ -95,7 +95,8 @@ class RunSummary:
     selected_by: str = "loss"
     max_steps: int | None = None
     costs: dict[str, float | None] = field(default_factory=dict)
-    """parameters, flops_per_token, tokens_per_second, samples_per_second, peak_memory_bytes."""
+    """parameters, flops_per_token, tokens_per_second, samples_per_second, peak_memory_bytes, joules,
+    joules_per_token."""
     progress: dict[str, float] = field(default_factory=dict)
     """step, epoch, tokens, flops, seconds."""
     results: dict[str, float] = field(default_factory=dict)
@@ -157,6 +158,8 @@ def bare_summary(record: RunRecord, path: str) -> RunSummary:
             "tokens_per_second": speed.get("tokens_per_second"),
             "samples_per_second": speed.get("samples_per_second"),
             "peak_memory_bytes": speed.get("peak_memory_bytes"),
+            "joules": speed.get("joules"),
+            "joules_per_token": speed.get("joules_per_token"),
         },
         progress=dict(vars(record.progress)),
         results={

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,8 @@ from headtohead.training.callbacks.sample_logger import SampleLogger
 from headtohead.training.callbacks.step_logger import StepLogger
 from headtohead.training.checkpoints import BEST, LAST, drop, is_complete, load
 from headtohead.training.checks import check_model, check_settings, check_start
+from headtohead.training.energy.counter_of_device import counter_of
+from headtohead.training.energy.energy_counter import EnergyCounter, NoCounter
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.compiled_model import CompilingReport, compile_features
 from headtohead.training.loop.data_module import RunData, training_rows, validation_rows
@@ -47,7 +48,7 @@ from headtohead.training.parallel.process_group import (
 )
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import StopRequest, outcome_of
-from headtohead.training.run_recorder import RunRecorder, folder_of
+from headtohead.training.run_recorder import RunRecorder, folder_of, repeated
 from headtohead.training.sklearn_fit import fit_with_sklearn
 from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 
@@ -101,7 +102,9 @@ class Run:
         self._device = device_of(parts.settings)
         self._precision = _possible(parts.precision, self._device)
         self.session = session = RunRecorder.open(parts, self._device, self._precision.name)
-        self._meter = ThroughputMeter(warm_up=min(WARM_UP_STEPS, parts.settings.max_steps // 2))
+        self._meter = ThroughputMeter(
+            warm_up=min(WARM_UP_STEPS, parts.settings.max_steps // 2), counter=self._energy_counter()
+        )
         self._reporter = StepLogger(session, self._meter, PeakMemory(self._device), peak_flops=self._peak_flops())
         self._module: TrainingModule | None = None
         self._data: RunData | None = None
@@ -148,13 +151,14 @@ class Run:
     def _solve(self, module: TrainingModule) -> None:
         """All rows are read once, whatever trainer.max_steps says; the strength is chosen by the rows of validation by
         which networks are selected."""
-        task, started = self.parts.task, time.perf_counter()
+        task = self.parts.task
+        self._meter.start()
         rows = training_rows(self.parts.data, self.parts.settings, self.session.record.seeds.data_order)
         checked = validation_rows(self.parts.data, self.parts.settings)
         assert isinstance(module.model, BagOfWords), "of the models that take no steps this one can be solved"
         solved = fit_with_sklearn(module.model, rows, checked, monitor=task.monitor, direction=task.direction)
         module.state.samples, module.state.tokens = solved.samples, solved.tokens
-        module.state.seconds = time.perf_counter() - started
+        self._meter.stop()
 
     def _attention_loggers(self) -> list[AttentionLogger]:
         """Return one, or none where none is requested."""
@@ -196,9 +200,10 @@ class Run:
     def close(self, status: Status, reason: str | None) -> None:
         """Complete the record, whatever happened."""
         session = self.session
-        session.record.throughput = self._reporter.throughput()
+        session.record.throughput = {**self._reporter.throughput(), **repeated(session.record.throughput)}
         if self._module is not None:
             session.take(self._module.state, self._meter.seconds)
+            session.take_energy(self._module.state.energy(self._meter))
         try:
             session.end(status, reason)
         except OutOfDisk as full:
@@ -240,13 +245,20 @@ class Run:
 
     def _state_in(self, checkpoint: Path) -> RunState:
         """Return the saved state; if the selected checkpoint is damaged, later validations select another."""
-        state, best = RunState(**load(checkpoint)["run"]), checkpoint.with_name(BEST)
+        state, best = RunState.saved(load(checkpoint)["run"]), checkpoint.with_name(BEST)
         if state.best_step is None or state.step >= self.parts.settings.max_steps or is_complete(best):
             return state
         _log.warning(
             "%s of step %d is damaged or missing: later validations will select another", best, state.best_step
         )
         return replace(state, best_step=None, best_value=None, best_metrics={})
+
+    def _energy_counter(self) -> EnergyCounter:
+        """One process reads the counters of all devices of its machine."""
+        settings = self.parts.settings
+        if not is_main_process():
+            return NoCounter("the first process reads the counters")
+        return counter_of(self._device, count=settings.devices, num_nodes=settings.num_nodes)
 
     def _peak_flops(self) -> float | None:
         """Return the peak rate of all devices together in the number format in use."""

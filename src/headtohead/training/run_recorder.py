@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,7 +25,8 @@ from headtohead.records.record import VALIDATION_TEXTS, CheckpointSelection, Com
 from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import last_step
-from headtohead.training.loop.run_state import RunState
+from headtohead.training.energy.energy_counter import Energy
+from headtohead.training.loop.run_state import JOULES, RunState
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.parallel.devices import describe
 from headtohead.training.parallel.process_group import is_main_process
@@ -36,6 +38,7 @@ from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import Tracker
 from headtohead.wandb_client.wandb_tracker import start
 
+_REPEATED = "repeated_joules"
 ELSEWHERE = "another-process"
 """The id of the record that a process holds which does not write it."""
 
@@ -105,6 +108,14 @@ class RunRecorder:
         record.progress = state.progress(seconds)
         record.selection.step, record.selection.value = state.best_step, state.best_value
         record.metrics["validation"] = dict(state.best_metrics)
+
+    def take_energy(self, energy: Energy) -> None:
+        """Take over what the run drew: an amount where all of it was measured, otherwise the reason alone."""
+        if not energy.source:
+            return
+        self.record.environment.device["energy"] = energy.source
+        if energy.joules is not None:
+            self.record.throughput["joules"] = energy.joules
 
     def close(self, status: Status, reason: str | None) -> None:
         """Write down how the run ended, and tell W&B."""
@@ -217,11 +228,28 @@ def _resumable_folder(folder: RunFolder, identity: RunInfo, max_steps: int) -> R
             f"resume_from={run} is finished: start from its weights with "
             "init_from, or, where checkpoints/last.ckpt was kept, raise trainer.max_steps"
         )
+    record.throughput = _with_repeated(record.throughput, folder, step)
     folder.metrics_file.drop_after(step)
     record.status, record.reason = "running", None
     record.timing.finished = None
     record.timing.starts += 1
     return record
+
+
+def repeated(throughput: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return what was drawn for steps that later starts took again, where there are any."""
+    return {name: value for name, value in throughput.items() if name == _REPEATED}
+
+
+def _with_repeated(throughput: Mapping[str, float | None], folder: RunFolder, step: int) -> dict[str, float | None]:
+    """Return the former start's figures with what it drew after the step from which the run goes on, as far as it was
+    logged: those steps are taken again, and what they cost is counted apart."""
+    drawn = folder.metrics_file.curves({JOULES}, mend=True).get(JOULES)
+    if drawn is None:
+        return dict(throughput)
+    counted = [joules for at, joules in zip(drawn.step, drawn.value, strict=True) if at <= step]
+    lost = drawn.last - (counted[-1] if counted else 0.0)
+    return {**throughput, _REPEATED: (throughput.get(_REPEATED) or 0.0) + lost} if lost else dict(throughput)
 
 
 def _comparability(parts: RunComponents, precision: str) -> Comparability:

@@ -77,7 +77,10 @@ _SPEEDS = (
     "throughput/data_wait_share",
     "throughput/flops_per_second",
     "throughput/mfu",
+    "throughput/joules_per_token",
+    "throughput/watts",
 )
+_PRICES = {"costs/parameters": "parameters", "progress/flops": "training FLOPs", "throughput/joules": "joules"}
 _COSTS = (
     "costs/parameters",
     "costs/training_flops_per_token",
@@ -139,7 +142,7 @@ def _cost(keys: LoggedKeys) -> list[Any]:
         wr.ScatterPlot(
             title=f"{main} and {words}", x=SummaryMetric(price), y=SummaryMetric(main), log_x=True, running_ymin=True
         )
-        for price, words in (("costs/parameters", "parameters"), ("progress/flops", "training FLOPs"))
+        for price, words in _PRICES.items()
         if main is not None and price in keys.numbers
     ]
     speeds = [_line(name) for name in _SPEEDS if name in keys.numbers]

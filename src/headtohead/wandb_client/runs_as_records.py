@@ -29,6 +29,7 @@ def summary_of(record: RunRecord) -> dict[str, object]:
     data = {
         **record.metrics,
         "throughput": record.throughput,
+        "environment": _energy_source(record),
         "baseline": record.baselines,
         "costs": record.costs.get("totals", {}),
         "comparability": asdict(record.comparability),
@@ -37,6 +38,11 @@ def summary_of(record: RunRecord) -> dict[str, object]:
     }
     flat = {f"{part}/{name}": value for part, values in data.items() for name, value in values.items()}
     return {name: value for name, value in flat.items() if value is not None}
+
+
+def _energy_source(record: RunRecord) -> dict[str, object]:
+    """Return what measured the energy, where something did."""
+    return {} if record.throughput.get("joules") is None else {"energy": record.environment.device.get("energy")}
 
 
 def runs_at(typed: str, opened: Callable[[], Any], names: RunKeys) -> tuple[list[RunRecord], list[str]]:
@@ -136,6 +142,8 @@ def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[s
         if stage in _OURS or stage.startswith("test_"):
             record.metrics.setdefault(stage, {})[what] = value
     record.throughput = {**_under("throughput/", numbers)}
+    if (source := summary.get("environment/energy")) is not None:
+        record.environment.device["energy"] = str(source)
     record.baselines = _under("baseline/", numbers)
     record.costs = {"totals": _under("costs/", numbers)}
     data = {field.name: summary.get(f"comparability/{field.name}") for field in fields(Comparability)}

@@ -17,7 +17,7 @@ from headtohead.comparison.arms import ArmCosts
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.statistics.bootstrap import Aggregate
 from headtohead.comparison.tables.comparison_rows import ComparisonRow, rows_of
-from headtohead.comparison.tables.run_table import FittedTable, chance_text, count, memory, number
+from headtohead.comparison.tables.run_table import FittedTable, chance_text, count, energy, memory, number
 from headtohead.comparison.verdicts.contrast_family import families_in
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
 
@@ -32,6 +32,8 @@ _COSTS: tuple[_Column, ...] = (
     ("tokens/s", lambda row: count(row.costs.tokens_per_second)),
     ("samples/s", lambda row: count(None if row.costs.tokens_per_second else row.costs.samples_per_second)),
     ("memory", lambda row: memory(row.costs.peak_memory_bytes)),
+    ("energy", lambda row: energy(row.costs.joules)),
+    ("J/token", lambda row: count(row.costs.joules_per_token)),
 )
 _COUNTS: tuple[_Column, ...] = (
     ("seeds", lambda row: str(row.seeds)),

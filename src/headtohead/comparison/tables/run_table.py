@@ -32,6 +32,8 @@ _STYLES: Mapping[Status, str] = {
     "failed": "red",
 }
 _RESULTS, _COSTS = ("result", "baseline"), ("parameters", "FLOPs/token", "speed", "peak memory")
+_ENERGY = ("energy", "J/token")
+"""Costs that are shown where they were measured."""
 _NAME = 8
 _UNKNOWN = "-"
 _SMALL, _TINY = 0.01, 1e-6
@@ -61,6 +63,9 @@ class TableLine:
     tokens_per_second: float | None
     samples_per_second: float | None
     peak_memory_bytes: float | None
+    joules: float | None
+    """The energy of training, as measured."""
+    joules_per_token: float | None
     steps: int
     path: str | None
     """The run folder."""
@@ -91,6 +96,8 @@ def line_of(record: RunRecord, *, metric: str | None = None) -> TableLine:
         tokens_per_second=speed.get("tokens_per_second"),
         samples_per_second=speed.get("samples_per_second"),
         peak_memory_bytes=speed.get("peak_memory_bytes"),
+        joules=speed.get("joules"),
+        joules_per_token=speed.get("joules_per_token"),
         steps=record.progress.step,
         path=str(record.path) if record.path else None,
         wandb=_wandb(record),
@@ -120,9 +127,11 @@ def as_csv(lines: Sequence[TableLine]) -> str:
 def as_table(lines: Iterable[TableLine], *, title: str | None = None) -> FittedTable:
     """Return the same for a terminal; seeds are shown where they differ."""
     displayed = list(lines)
-    whole = _lines_table(displayed, (*_RESULTS, *_COSTS, "status"), title)
+    measured = any(line.joules is not None for line in displayed)
+    costs = (*_COSTS, *(_ENERGY if measured else ()))
+    whole = _lines_table(displayed, (*_RESULTS, *costs, "status"), title)
     return FittedTable(
-        whole, [_lines_table(displayed, (*_RESULTS, "status"), title), _lines_table(displayed, _COSTS, None)]
+        whole, [_lines_table(displayed, (*_RESULTS, "status"), title), _lines_table(displayed, costs, None)]
     )
 
 
@@ -166,6 +175,8 @@ def _figures(line: TableLine) -> dict[str, str | Text]:
         "FLOPs/token": count(line.flops_per_token),
         "speed": _speed(line),
         "peak memory": memory(line.peak_memory_bytes),
+        "energy": energy(line.joules),
+        "J/token": count(line.joules_per_token),
         "status": _status(line),
     }
 
@@ -219,6 +230,11 @@ def count(value: float | None) -> str:
         if abs(value) >= 0.9995 * limit:
             return f"{value / limit:.3g} {unit}"
     return f"{value:.3g}"
+
+
+def energy(value: float | None) -> str:
+    """Three figures of joules: 1.25 MJ."""
+    return _UNKNOWN if value is None else f"{count(value)}{'' if abs(value) >= 999.5 else ' '}J"
 
 
 def memory(value: float | None) -> str:

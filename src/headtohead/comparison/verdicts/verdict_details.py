@@ -142,10 +142,10 @@ def kernels_of(records: Iterable[RunRecord]) -> tuple[str, ...]:
 
 
 def with_kernels(verdicts: Sequence[Verdict], records: Iterable[RunRecord]) -> list[Verdict]:
-    """Verdicts on runs of equal time name the kernels of both arms; others stay as they are."""
-    timed = [record for record in records if record.budget.get("kind") == "equal_time"]
+    """Verdicts on runs of equal time or energy name the kernels of both arms; others stay as they are."""
+    measured = [record for record in records if record.budget.get("kind") in ("equal_time", "equal_energy")]
     by_arm: dict[str, list[RunRecord]] = {}
-    for record in timed:
+    for record in measured:
         by_arm.setdefault(arm_of(record), []).append(record)
     return [_named(verdict, by_arm) for verdict in verdicts]
 
@@ -154,7 +154,9 @@ def _named(verdict: Verdict, by_arm: Mapping[str, list[RunRecord]]) -> Verdict:
     arms = (verdict.arm, verdict.baseline)
     if not all(arm in by_arm for arm in arms):
         return verdict
-    named = replace(verdict, kernels={arm: kernels_of(by_arm[arm]) for arm in arms})
+    kinds = {record.budget.get("kind") for arm in arms for record in by_arm[arm]}
+    held_equal = "energy" if kinds == {"equal_energy"} else "time"
+    named = replace(verdict, kernels={arm: kernels_of(by_arm[arm]) for arm in arms}, held_equal=held_equal)
     return replace(named, sentence=sentence(named))
 
 

@@ -81,7 +81,7 @@ def _kernels(verdict: Verdict) -> list[str]:
     if not verdict.kernels:
         return []
     computed = [f"{arm} by {' and '.join(kernels) or 'no mixer'}" for arm, kernels in verdict.kernels.items()]
-    sentences = [f"time was equal, with {', '.join(computed)}"]
+    sentences = [f"{verdict.held_equal} was equal, with {', '.join(computed)}"]
     bound = verdict.implementation_bound
     if bound:
         who, have = " and ".join(bound), "has" if len(bound) == 1 else "have"

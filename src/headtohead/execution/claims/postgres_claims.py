@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BEAT_SECONDS = 9.0
 _SUSPECT_SECONDS = 2.5 * BEAT_SECONDS
 """A holder of this machine that was silent this long is looked up among its processes."""
+_TAKE_OVER_SECONDS = 2 * STALE_SECONDS
+"""A holder of another machine that was silent this long has lost its claim. It stops at half of STALE_SECONDS; what it
+was writing by then may hang on a slow disk, and learns of its successor by the run's own lease, which is seen late."""
 _PATIENCE_SECONDS = 30.0
 _SUSPECTS = 8
 _SCHEMA = """
@@ -126,7 +129,7 @@ class PostgresClaims(RunClaims):
 
     def _values(self, **values: object) -> dict[str, object]:
         holder = json.dumps(asdict(leases.system.this_process()))
-        return {"plan": self.plan, "holder": holder, "stale": STALE_SECONDS, **values}
+        return {"plan": self.plan, "holder": holder, "stale": _TAKE_OVER_SECONDS, **values}
 
     def _free_the_dead(self, connection: Database) -> None:
         """Give back what processes of this machine held that are known to be gone."""

@@ -7,6 +7,7 @@ import signal
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +17,6 @@ from headtohead.ranges import Amount, Count
 
 if TYPE_CHECKING:
     from submitit import AutoExecutor, Job
-if TYPE_CHECKING:
-    from submitit import Job
 
 FOLDER = "submitit"
 """The folder of submitit's own files, beside the logs of the commands."""
@@ -84,36 +83,46 @@ class SubmititJobs(Launcher):
         self._jobs += zip(commands, jobs, strict=True)
 
     def ended(self) -> list[EndedCommand]:
-        done = [(command, job) for command, job in self._jobs if job.done()]
+        done = [(command, job) for command, job in self._jobs if self.is_over(job)]
         self._jobs = [pair for pair in self._jobs if pair not in done]
-        return [EndedCommand(command, _code(command, job)) for command, job in done]
+        return [EndedCommand(command, self._code(command, job)) for command, job in done]
+
+    def is_over(self, job: Job[int], *, at_once: bool = False) -> bool:
+        """Return whether the job has ended for good; `at_once` asks the cluster again, however soon after the last
+        time."""
+        return job.done(force_check=at_once)
+
+    def trouble(self, job: Job[int]) -> str | None:
+        """Return why a job ended without the code of its command, or None where it has one."""
+        trouble = job.exception()
+        return None if trouble is None else str(trouble)
 
     @property
     def is_busy(self) -> bool:
         return bool(self._jobs)
 
     def stop(self) -> None:
-        for _, job in self._jobs:
-            self.cancel(job)
+        jobs = [job for _, job in self._jobs]
+        if jobs:
+            self.cancel(jobs)
         end = time.monotonic() + _PATIENCE_SECONDS
-        while any(not job.done(force_check=True) for _, job in self._jobs) and time.monotonic() < end:
+        while any(not self.is_over(job, at_once=True) for job in jobs) and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
         self._jobs.clear()
 
-    def cancel(self, job: Job[int]) -> None:
-        """Whoever runs it is told by SIGTERM."""
-        job.cancel(check=False)
+    @abstractmethod
+    def cancel(self, jobs: Sequence[Job[int]]) -> None:
+        """End jobs: whoever runs them is told by SIGTERM."""
 
-
-def _code(command: Command, job: Job[int]) -> int:
-    """Return that of the command; a job that ended without one leaves its reason in the log."""
-    trouble = job.exception()
-    if trouble is None:
-        count: int = job.result()
-        return count
-    with command.log.open("a", encoding="utf-8") as log:
-        log.write(f"{' '.join(str(trouble).split())}\n")
-    return 1
+    def _code(self, command: Command, job: Job[int]) -> int:
+        """Return that of the command; a job that ended without one leaves its reason in the log."""
+        if (trouble := self.trouble(job)) is None:
+            count: int = job.result()
+            return count
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with command.log.open("a", encoding="utf-8") as log:
+            log.write(f"{' '.join(trouble.split())}\n")
+        return 1
 
 
 class SubmititLocal(SubmititJobs):
@@ -137,7 +146,9 @@ class SubmititLocal(SubmititJobs):
     def parameters(self) -> Mapping[str, Any]:
         return self._parameters
 
-    def cancel(self, job: Job[int]) -> None:
-        """Cancel the job ourselves: submitit kills a command after one second, which may be too short for a
+    def cancel(self, jobs: Sequence[Job[int]]) -> None:
+        """Cancel the jobs ourselves: submitit kills a command after one second, which may be too short for a
         checkpoint."""
-        os.kill(int(job.job_id), signal.SIGTERM)
+        for job in jobs:
+            with suppress(ProcessLookupError):
+                os.kill(int(job.job_id), signal.SIGTERM)

@@ -21,7 +21,9 @@ from headtohead.execution.run_spec import FROM_RUN
 from headtohead.execution.tuning import Tuning
 from headtohead.studies.definition.ablation import Ablation
 
-BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time")
+BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time", "equal_energy")
+MEASURED_BUDGETS = ("equal_time", "equal_energy")
+"""Those that hold for the machine on which they were measured."""
 FLOOR = "neither_learned"
 """The expectation of a control, such as one of shuffled labels: undecided, since neither arm learned the task."""
 VERDICTS = ("better", "worse", "equivalent", "undecided", FLOOR)

@@ -95,17 +95,32 @@ class EqualState(Budget):
 
 
 @dataclass(frozen=True)
-class EqualTime(Budget):
-    """Shapes are timed as they are written; only the number of steps is free."""
+class MeasuredBudget(Budget, ABC):
+    """Shapes are measured as they are written; only the number of steps is free."""
 
     changed_by = ("steps",)
     usual = ("steps",)
     rounds: Count = 7
     turn_steps: Count = 5
 
+
+@dataclass(frozen=True)
+class EqualTime(MeasuredBudget):
+    """This budget holds the seconds of training equal."""
+
     @property
     def figure(self) -> Figure:
         return "seconds"
+
+
+@dataclass(frozen=True)
+class EqualEnergy(MeasuredBudget):
+    """This budget holds the joules of training equal; a turn lasts a second at least, since counters advance in
+    jumps."""
+
+    @property
+    def figure(self) -> Figure:
+        return "joules"
 
 
 def budget_of(config: Mapping[str, Any]) -> Budget:

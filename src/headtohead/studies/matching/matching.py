@@ -159,7 +159,8 @@ def _read(file: Path) -> SavedMatching:
 
 def _arm(written: Mapping[str, Any]) -> MatchedArm:
     timing = written["timing"]
-    timed = None if timing is None else StepTiming(**{**timing, "turns": tuple(timing["turns"])})
+    tuples = {} if timing is None else {name: tuple(timing.get(name, ())) for name in ("turns", "joules")}
+    timed = None if timing is None else StepTiming(**{**timing, **tuples})
     return MatchedArm(**{**written, "overrides": tuple(written["overrides"]), "timing": timed})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -16,7 +17,7 @@ from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.estimates.run_cost import FIGURES, CostedRun, RunCosts, StepTiming
 from headtohead.studies.matching.arm_shape import ArmShape, ShapeSearch
-from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualTime, SizeAxisName
+from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualEnergy, MeasuredBudget, SizeAxisName
 from headtohead.studies.matching.matching import MatchedArm, Matching, differences, uncertain
 from headtohead.studies.matching.size_axes import overrides_of
 
@@ -137,11 +138,17 @@ def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None, cos
 
 
 def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, report: Report | None) -> dict[str, StepTiming]:
-    if not isinstance(budget, EqualTime):
+    if not isinstance(budget, MeasuredBudget):
         return {}
     from headtohead.estimates.step_times import measure_step_times
 
-    return measure_step_times(configs, rounds=budget.rounds, turn_steps=budget.turn_steps, report=report)
+    return measure_step_times(
+        configs,
+        rounds=budget.rounds,
+        turn_steps=budget.turn_steps,
+        with_energy=isinstance(budget, EqualEnergy),
+        report=report,
+    )
 
 
 def _as_written(name: str, run: CostedRun, target: float) -> MatchedArm:
@@ -162,7 +169,7 @@ def _matched(
         shape.value,
         shape.value / target - 1,
         met,
-        uncertainty=run.timing.uncertainty(baseline.timing) if run.timing and baseline.timing else 0.0,
+        uncertainty=run.uncertainty(baseline, budget.figure),
         reason="" if met else _reason(shape, shaper, moves, budget, target),
         differs=differences(figures, baseline.figures(), budget),
         timing=run.timing,
@@ -200,7 +207,8 @@ def _cautions(matching: Matching) -> list[Text]:
     names = [arm.name for arm in matching.arms if uncertain(arm, matching.budget)]
     tolerance = f"{100 * matching.budget.tolerance:g} %"
     caution = (
-        f"{', '.join(names)}: turns scatter by more than {tolerance}, so that time is not known to be equal within it; "
+        f"{', '.join(names)}: turns scatter by more than {tolerance}, so that "
+        f"{'energy' if matching.budget.figure == 'joules' else 'time'} is not known to be equal within it; "
         f"measure on a quieter device, with more budget.rounds or budget.turn_steps"
     )
     return [Text(caution)] if names else []
@@ -254,13 +262,16 @@ def _with_multiple(arm: MatchedArm, name: str) -> str:
 def _timing_table(matching: Matching) -> Table:
     device = next(arm.timing.device for arm in matching.arms if arm.timing)
     table = Table(title=f"one training step, arms in turn, on {device}", title_justify="left")
-    for name in ("arm", "median", "fastest turn", "slowest turn", "kernels"):
+    has_energy = any(arm.timing.joules for arm in matching.arms if arm.timing)
+    measured = ("median", "fastest turn", "slowest turn", *(("energy",) if has_energy else ()))
+    for name in ("arm", *measured, "kernels"):
         table.add_column(name, justify="left" if name in ("arm", "kernels") else "right")
     for arm in matching.arms:
         if (timing := arm.timing) is not None:
             seconds = (timing.step_seconds, min(timing.turns), max(timing.turns))
             kernels = ", ".join(sorted(set(timing.kernels.values()))) or "torch"
-            table.add_row(arm.name, *(f"{1000 * value:.4g} ms" for value in seconds), kernels)
+            joules = [f"{median(timing.joules):.4g} J"] if has_energy else []
+            table.add_row(arm.name, *(f"{1000 * value:.4g} ms" for value in seconds), *joules, kernels)
     return table
 
 

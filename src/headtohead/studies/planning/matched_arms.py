@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
-from headtohead.studies.definition.study import Study
+from headtohead.studies.definition.study import MEASURED_BUDGETS, Study
 
 if TYPE_CHECKING:
     from headtohead.studies.matching.budgets import Budget
@@ -95,12 +95,12 @@ def refuse_unmatched(study: Study, drafts: Mapping[str, Config], folder: Path) -
     measure times of its own."""
     from headtohead.studies.matching.matching import FOLDER, SavedMatchings
 
-    if study.budget_name != "equal_time":
+    if study.budget_name not in MEASURED_BUDGETS:
         return
     known = SavedMatchings(folder)
     if not all(known.has(key) for key in keys_of(study, drafts).values()):
         raise ConfigurationError(
-            f"study {study.name}: budget=equal_time is measured once, and shards would measure it apart: call "
+            f"study {study.name}: budget={study.budget_name} is measured once, and shards would measure it apart: call "
             f"h2h study {study.name} --plan first, and copy {folder / FOLDER} to every machine"
         )
 

@@ -21,7 +21,7 @@ from headtohead.estimates.plan import Plan, cheapest_plan
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import ended_record
 from headtohead.execution.tuning import Tuning, for_arm
-from headtohead.studies.definition.study import FoundationRun, Study, foundation_of, used
+from headtohead.studies.definition.study import MEASURED_BUDGETS, FoundationRun, Study, foundation_of, used
 from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
 from headtohead.studies.planning.study_progress import TuningProgress, progress_of, rounds_of
 from headtohead.studies.planning.study_runs import (
@@ -197,7 +197,7 @@ class StudyPlanner:
     def _check_conditions(self, plan: StudyPlan) -> None:
         """Records that are complete may be read anywhere."""
         undone = plan.is_open or any(ended_record(plan.run_folder(run)) is None for run in plan.runs)
-        if plan.budget_name == "equal_time" and plan.matching is not None and undone:
+        if plan.budget_name in MEASURED_BUDGETS and plan.matching is not None and undone:
             refuse_elsewhere(plan.study, plan.matching, self.written, self.folder, self._threads)
 
     def _below(self, arm: str, seed: int, foundation_runs: FoundationRuns) -> RunSpec | None:

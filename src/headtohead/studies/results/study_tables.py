@@ -14,7 +14,7 @@ from headtohead.comparison.analyses.length_curves import lengths_of
 from headtohead.comparison.arms import ArmCosts, speed_in
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.tables.results_table import lengths_table
-from headtohead.comparison.tables.run_table import FittedTable, chance_text, count, memory, number
+from headtohead.comparison.tables.run_table import FittedTable, chance_text, count, energy, memory, number
 from headtohead.comparison.verdicts.contrast_family import families_in
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
 from headtohead.execution.tuning import Tuning
@@ -178,7 +178,8 @@ class ArmsTable:
     def __init__(self, report: StudyReport) -> None:
         self._report = report
         unit, self._speed = speed_in(arm.costs for arm in report.arms)
-        self._costs = ("parameters", "FLOPs", unit, "memory")
+        self._has_energy = any(arm.costs.joules is not None for arm in report.arms)
+        self._costs = ("parameters", "FLOPs", unit, "memory", *(("energy",) if self._has_energy else ()))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         results, costs = self._columns(), self._costs
@@ -208,7 +209,8 @@ class ArmsTable:
 
     def _spent(self, costs: ArmCosts) -> list[str]:
         figures = (costs.parameters, costs.flops, self._speed(costs))
-        return [*map(count, figures), memory(costs.peak_memory_bytes)]
+        drawn = [energy(costs.joules)] if self._has_energy else []
+        return [*map(count, figures), memory(costs.peak_memory_bytes), *drawn]
 
 
 def named_table(first: str, *others: str) -> Table:

@@ -16,7 +16,7 @@ from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.execution.run_spec import RunSpec
 from headtohead.metrics import Metric
 from headtohead.records.record import RunRecord
-from headtohead.studies.definition.study import Study
+from headtohead.studies.definition.study import MEASURED_BUDGETS, Study
 from headtohead.studies.definition.study_fields import unexpected
 from headtohead.studies.planning.registration import RegisteredDesign
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -117,6 +117,7 @@ def _values(study: Study, outcomes: Iterable[Outcome]) -> Values:
 
 _OF_RUNS = {"training_flops": "flops", "tokens": "tokens", "seconds": "seconds"}
 """Figures that a record has of its own progress, by the budgets' names for them; all others are in its ledger."""
+_MEASURED = {"seconds": "times", "joules": "joules"}
 _FROM_FIRST_BATCHES = ("training_flops", "tokens")
 _READING_ERROR = 0.01
 """The error of figures that were planned from the first batches of a run, where rows are of many lengths."""
@@ -141,7 +142,7 @@ def check_runs(plan: StudyPlan, finished: Mapping[RunSpec, RunRecord]) -> RunChe
     if not unequal or plan.study.budget is None:
         return RunChecks((), tuple(remarks))
     message = f"{plan.study.budget.name} is not what the runs had: {', '.join(unequal)}"
-    if plan.study.budget.name == "equal_time":
+    if plan.study.budget.name in MEASURED_BUDGETS:
         calibrated = "steps were matched by a calibration on an idle device, and runs share theirs with others"
         return RunChecks((), (*remarks, f"{message}; {calibrated}"))
     if "budget" in allowed:
@@ -156,8 +157,9 @@ def _uncertain(plan: StudyPlan) -> Iterator[str]:
     for arm in plan.matching.arms:
         if arm.timing is not None and arm.uncertainty > plan.matching.budget.tolerance:
             yield (
-                f"{arm.name} was matched by times that scatter by {arm.uncertainty:.0%}, more than the "
-                f"{plan.matching.budget.tolerance:.0%} tolerated: steps are not known to take equal time"
+                f"{arm.name} was matched by {_MEASURED[plan.matching.budget.figure]} that scatter by "
+                f"{arm.uncertainty:.0%}, more than the {plan.matching.budget.tolerance:.0%} tolerated: steps are not "
+                f"known to take equal {'energy' if plan.matching.budget.figure == 'joules' else 'time'}"
             )
 
 
@@ -183,6 +185,8 @@ def _mean(figure: str, records: Sequence[RunRecord]) -> float | None:
 def _cost(figure: str, record: RunRecord) -> float | None:
     if figure in _OF_RUNS:
         return float(getattr(record.progress, _OF_RUNS[figure]))
+    if figure == "joules":
+        return record.throughput.get("joules")
     totals: Mapping[str, float] = record.costs.get("totals", {})
     return totals.get(figure)
 

@@ -14,6 +14,7 @@ from typing_extensions import override
 from headtohead.records.record import Progress
 from headtohead.training.callbacks.attention_logger import AttentionLogger
 from headtohead.training.checkpoints import BEST, LAST, load, save_weights
+from headtohead.training.loop.run_state import joules_now
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.parallel.sharding import load_whole, whole_state
@@ -61,7 +62,8 @@ class Checkpointer(Callback):
         state, task, settings = module.state, module.task, module.settings
         results = module.results
         self._session.logger.write(
-            self._progress(module), {f"validation/{name}": value for name, value in results.items()}
+            self._progress(module),
+            {f"validation/{name}": value for name, value in results.items()} | joules_now(state, self._meter),
         )
         if not math.isfinite(results["loss"]):
             raise Diverged("validation/loss", results["loss"], state.step)
@@ -110,9 +112,9 @@ class Checkpointer(Callback):
         raise Interrupted(self._stop.reason)
 
     def _save_last(self, trainer: Trainer, module: TrainingModule) -> None:
-        before, module.state.seconds = module.state.seconds, module.state.seconds + self._meter.seconds
+        state, module.state = module.state, module.state.with_spent(self._meter)
         trainer.save_checkpoint(self._session.checkpoints / LAST)
-        module.state.seconds = before
+        module.state = state
 
     def _progress(self, module: TrainingModule) -> Progress:
         return module.state.progress(self._meter.seconds)

@@ -9,6 +9,7 @@ from typing_extensions import override
 from headtohead.records.record import Progress
 from headtohead.training.callbacks.progress import ProgressLine
 from headtohead.training.loop.data_module import StepBatch
+from headtohead.training.loop.run_state import joules_now
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule, as_training_module
 from headtohead.training.memory import PeakMemory
@@ -84,6 +85,7 @@ class StepLogger(Callback):
         for name, part in module.with_losses.items():
             values |= {f"experts/{name}/{figure}": value for figure, value in part.take_figures().items()}
         values |= {f"throughput/{name}": rate for name, rate in rates.items() if rate is not None}
+        values |= joules_now(module.state, self._meter)
         values["throughput/peak_memory_bytes"] = float(self._peak_memory)
         module.window.clear()
         self._logger.write(self._progress(module), values)

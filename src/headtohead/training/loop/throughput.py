@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
+from headtohead.training.energy.energy_counter import NOTHING, Energy, EnergyCounter, NoCounter
+
+BETWEEN_READINGS = 10.0
+"""The seconds after which a counter of energy is read at the end of a step: it may go round in a minute."""
+
 
 @dataclass
 class WorkDone:
@@ -22,6 +27,7 @@ class WorkDone:
     seconds: float = 0.0
     waited: float = 0.0
     """Seconds of those spent waiting for data."""
+    energy: Energy = NOTHING
 
     def __add__(self, other: WorkDone) -> WorkDone:
         return WorkDone(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
@@ -39,14 +45,24 @@ class WorkDone:
             "flops_per_second": achieved,
             "padding_share": self.padding / max(1.0, self.flops + self.padding),
             "mfu": achieved / peak_flops if peak_flops else None,
+            **self._energy_rates(),
         }
+
+    def _energy_rates(self) -> dict[str, float]:
+        """Empty where no energy was measured."""
+        if (joules := self.energy.joules) is None or not self.energy.source:
+            return {}
+        per_token = {"joules_per_token": joules / self.tokens} if self.tokens else {}
+        return {**per_token, "joules_per_sample": joules / max(1, self.samples), "watts": joules / self.seconds}
 
 
 class ThroughputMeter:
     """Counts steps as they end. What is read must be finished work: wait for the device first."""
 
-    def __init__(self, *, warm_up: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+    def __init__(
+        self, *, warm_up: int, clock: Callable[[], float] = time.perf_counter, counter: EnergyCounter | None = None
+    ) -> None:
+        self._clock, self._counter = clock, counter or NoCounter("nobody opened a counter")
         self._left_to_warm_up = warm_up
         self._current = WorkDone()
         self._since: float | None = None
@@ -54,8 +70,11 @@ class ThroughputMeter:
         """All that was read after warm-up."""
         self.seconds = 0.0
         """Spent training, warm-up included."""
+        self.energy = NOTHING
+        """Drawn while training, warm-up included."""
 
     def start(self) -> None:
+        self._counter.read()  # what was drawn until now is not training's
         self._since = self._clock()
 
     def add(self, *, samples: int, tokens: int, flops: float, padding: float, waited: float) -> None:
@@ -67,6 +86,8 @@ class ThroughputMeter:
         work.flops += flops
         work.padding += padding
         work.waited += waited
+        if self._since is not None and self._clock() - self._since >= BETWEEN_READINGS:
+            self._tick()
 
     @property
     def is_warm(self) -> bool:
@@ -107,4 +128,7 @@ class ThroughputMeter:
         now = self._clock()
         self._current.seconds += now - self._since
         self.seconds += now - self._since
+        drawn = self._counter.drawn()
+        self._current.energy += drawn
+        self.energy += drawn
         self._since = now

@@ -274,7 +274,7 @@ class TrainingModule(LightningModule):
         checkpoint["average"] = None if self.average is None else self.average.state()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.state = RunState(**checkpoint["run"])
+        self.state = RunState.saved(checkpoint["run"])
         self.window.losses = list(self.state.window)
         self._loaded_average = checkpoint["average"]
 

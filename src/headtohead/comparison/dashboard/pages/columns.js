@@ -21,6 +21,8 @@ const OWN = [
   { name: "tokens/s", of: (run) => run.costs.tokens_per_second || null, number: true, text: large },
   { name: "samples/s", of: (run) => run.costs.samples_per_second || null, number: true, text: large },
   { name: "peak memory", of: (run) => run.costs.peak_memory_bytes, number: true, text: bytes },
+  { name: "joules", of: (run) => run.costs.joules ?? null, number: true, text: large },
+  { name: "joules per token", of: (run) => run.costs.joules_per_token ?? null, number: true, text: large },
   { name: "study", of: (run) => run.study }, { name: "group", of: (run) => run.group }, { name: "id", of: (run) => run.id },
   { name: "tags", of: (run) => run.tags.join(", ") || null }, { name: "started", of: (run) => run.started, text: time }, { name: "folder", of: (run) => run.key },
 ];

@@ -19,7 +19,7 @@ from headtohead.comparison.report.number_format import (
 )
 from headtohead.comparison.report.section_parts import ArmName, Badge, Cell, Code, Column, ReportTable, Section, Stacked
 from headtohead.comparison.statistics.means import mean_interval
-from headtohead.comparison.tables.run_table import count, memory, number
+from headtohead.comparison.tables.run_table import count, energy, memory, number
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
 
 
@@ -56,7 +56,11 @@ def _what_they_are(arms: Sequence[ArmResult]) -> ReportTable:
 
 
 def _explained(sentences: Iterable[str]) -> str:
-    what = {"FLOPs": "FLOPs are those of training one run", "memory": "memory is the peak of a run"}
+    what = {
+        "FLOPs": "FLOPs are those of training one run",
+        "memory": "memory is the peak of a run",
+        "energy": "energy is that of training one run, as the counters of its packages or boards measure it",
+    }
     words = "; ".join(what[name] for name in sentences if name in what)
     return f"{words[:1].upper()}{words[1:]}. " if words else ""
 
@@ -75,6 +79,7 @@ def _costs(results: ComparisonResults) -> dict[str, Callable[[ArmCosts], str]]:
         "FLOPs": lambda costs: count(costs.flops),
         unit: lambda costs: count(speed(costs)),
         "memory": lambda costs: memory(costs.peak_memory_bytes),
+        "energy": lambda costs: energy(costs.joules),
     }
     return {name: of for name, of in displayed.items() if any(of(costs) != "-" for costs in known)}
 

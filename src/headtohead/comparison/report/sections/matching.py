@@ -18,7 +18,7 @@ from headtohead.comparison.report.section_parts import (
     Section,
     SectionPart,
 )
-from headtohead.comparison.tables.run_table import count, memory
+from headtohead.comparison.tables.run_table import count, energy, memory
 
 _ALIKE = 0.02
 _AMOUNTS = {
@@ -28,6 +28,7 @@ _AMOUNTS = {
     "seconds": "time",
     "state_elements": "state",
     "peak_memory_bytes": "memory",
+    "joules": "energy",
 }
 
 
@@ -53,8 +54,8 @@ def _amounts(results: ComparisonResults, costs: Mapping[str, ArmCosts]) -> Repor
         rows.append([ArmName(name), *(_amount(axis, costs[name], first) for axis in known)])
     caption = (
         f"What each arm used. Means over the runs that finished; in brackets the difference from {results.baseline}, "
-        f"if it exceeds {100 * _ALIKE:.0f} %. Time and memory are measured, all "
-        "else is counted."
+        f"if it exceeds {100 * _ALIKE:.0f} %. {'Time, memory and energy' if 'joules' in known else 'Time and memory'} "
+        "are measured, all else is counted."
     )
     return ReportTable([Column("arm"), *(Column(_AMOUNTS[axis], numeric=True) for axis in known)], rows, caption)
 
@@ -63,7 +64,7 @@ def _amount(axis: str, costs: ArmCosts, baseline: ArmCosts) -> str:
     value, other = getattr(costs, axis), getattr(baseline, axis)
     if value is None:
         return UNKNOWN
-    show = {"seconds": duration, "peak_memory_bytes": memory}.get(axis, count)
+    show = {"seconds": duration, "peak_memory_bytes": memory, "joules": energy}.get(axis, count)
     apart = value / other - 1 if other else 0.0
     return show(value) + (f" ({_share(apart)})" if abs(apart) > _ALIKE else "")
 

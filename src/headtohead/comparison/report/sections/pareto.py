@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.comparison.arm_colours import INK, MUTED, ArmStyle, faint, styles_of
+from headtohead.comparison.arms import energy_source
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
 from headtohead.comparison.report.number_format import aim, level, metric_words
@@ -37,12 +38,25 @@ _COSTS: Mapping[str, tuple[str, Callable[[RunRecord], float | None]]] = {
     "time": ("seconds of training", lambda record: record.progress.seconds),
     "parameters": ("parameters", lambda record: record.costs.get("totals", {}).get("parameters")),
     "memory": ("peak memory in MiB", lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20),
+    "energy": ("joules of training", lambda record: record.throughput.get("joules")),
     "state": ("state elements when decoding", lambda record: record.costs.get("totals", {}).get("state_elements")),
 }
 
 
 def section(results: ComparisonResults) -> Section | None:
     points = {name: _points(results, of) for name, (_, of) in _COSTS.items()}
+    if (
+        len(
+            {
+                energy_source(run.record)
+                for arm in results.arms
+                for run in arm.runs
+                if run.value is not None and run.record
+            }
+        )
+        > 1
+    ):
+        points["energy"] = []  # amounts of different counters, or of some arms alone, have no common axis
     data = {name: arm_points for name, arm_points in points.items() if len(arm_points) > 1}
     known = {name: arm_points for name, arm_points in data.items() if _differ(arm_points)}
     if not known:
@@ -151,9 +165,14 @@ def _front(points: Iterable[_Point], smaller_is_better: bool) -> list[_Point]:
 
 _BAR, _AXIS, _TOP = 34, 64, 32
 """Pixels of an arm's bar, of an axis with its title, and above a panel."""
+_ENERGY = (
+    " Energy is that of whole processor packages (RAPL) or GPU boards (NVML), other programs on them included, as "
+    "their counters measure it."
+)
 _MEASURES: Mapping[str, Callable[[RunRecord], float | None]] = {
     "tokens per second": lambda record: record.throughput.get("tokens_per_second"),
     "samples per second": lambda record: record.throughput.get("samples_per_second"),
+    "joules per token": lambda record: record.throughput.get("joules_per_token"),
     "peak memory in MiB": lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20,
 }
 
@@ -168,6 +187,7 @@ def speed_section(results: ComparisonResults) -> Section | None:
     caption = (
         "Speed and memory of training. Bars are means over the seeds that finished, dots single seeds. Both depend "
         "on this implementation, this device, and whatever else ran there; FLOPs above are counted, not measured."
+        f"{_ENERGY if 'joules per token' in known else ''}"
     )
     return Section("Speed and memory", "speed", [figure(_speed_form(results, known), caption)])
 

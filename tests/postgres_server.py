@@ -46,3 +46,9 @@ def postgres() -> Iterator[str]:
     finally:
         subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["leases", "postgres"])
+def claims_address(request: pytest.FixtureRequest) -> str | None:
+    """Return where the claims of a study are, for tests that hold for all of them; None: leases in its folder."""
+    return None if request.param == "leases" else str(request.getfixturevalue("postgres"))
