@@ -110,7 +110,7 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
     task = build_task(config, data.spec())
     check_fields(config, data)
     spec = spec_as_read(task, data)
-    started = as_started(config)
+    started = as_started(config, data)
     report_cut(config, started, data)
     filled = fit(started, spec)
     check_start(filled, spec)
