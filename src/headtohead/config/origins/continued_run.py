@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.replacements import note_replaced
 from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.run_id import deciding, run_id
 from headtohead.config.trust import check_recorded
 
+if TYPE_CHECKING:
+    from headtohead.records.record import RunRecord
+
+_log = logging.getLogger(__name__)
 _TRAINED = (
     "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
     "experiment", "seed", "init_from",
 )  # fmt: skip
 """The fields that stay as they were: with another value there it would be another run."""
+
+_NAMED = {
+    "name": "start a new run under it",
+    "group": "move its folder",
+    "output_dir": "move its folder",
+    "tags": "h2h runs tag RUN --add TAG",
+    "notes": 'h2h runs note RUN --text "..."',
+}
+"""Fields that say what the run's record and folder say already, and what changes these."""
 
 
 def continued(
@@ -40,6 +56,25 @@ def continued(
     return {**config, "resume_from": run}
 
 
+def content_hash(config: Mapping[str, Any]) -> str:
+    """Return the hash of what decides the result; of a run that continues under other settings of the trainer, which
+    neither configuration alone repeats, that of both."""
+    own, run = run_id(config), config.get("resume_from")
+    record = _record(Path(run)) if isinstance(run, str) and run else None
+    if record is None or not record.config.get("trainer"):
+        return own
+    before, now = (deciding(one)["trainer"] for one in (record.config, config))
+    changed = [field for field in now if field in before and before[field] != now[field]]
+    if not changed:
+        return record.content_hash or own
+    _log.warning(
+        "resume_from=%s continues with %s: no run of either configuration alone repeats it",
+        run,
+        " and ".join(f"trainer.{name}={show(now[name])} (it was {show(before[name])})" for name in changed),
+    )
+    return hashlib.sha256(f"{record.content_hash} {own}".encode()).hexdigest()[: len(own)]
+
+
 def _choose(
     group: str, config: dict[str, Any], composed: Mapping[str, Any], default: Callable[[str], Mapping[str, Any]]
 ) -> None:
@@ -60,6 +95,11 @@ def _set(key: str, config: dict[str, Any], composed: Mapping[str, Any]) -> None:
         if value is not None and (before := _at(config, key)) != value:
             raise _refusal(key, value, before, str(composed["resume_from"]))
         return
+    if key in _NAMED and value != _at(config, key):
+        raise ConfigurationError(
+            f"{key}={show(value)} has no effect on a run that is continued, which keeps its own: leave it out, or "
+            f"instead {_NAMED[key]}"
+        )
     for name in key.split(".")[:-1]:
         node = node[name]
     node[last] = value
@@ -81,14 +121,21 @@ def _refusal(key: str, value: Any, before: Any, run: str) -> ConfigurationError:
 
 def _recorded(run: Path) -> dict[str, Any] | None:
     """Return None where there is no record, which a rule refuses."""
+    from headtohead.records.run_folder import RECORD
+
+    if (record := _record(run)) is None:
+        return None
+    config = record.config
+    check_recorded(config, (run if run.is_dir() else run.parent) / RECORD)
+    return {**config, "choices": dict(config.get("choices") or {})} if config else None
+
+
+def _record(run: Path) -> RunRecord | None:
+    """Return the record of a run, which is named by its folder or a file in it; None where there is none."""
     from headtohead.records.run_folder import RECORD, RunFolder
 
     folder = run if run.is_dir() else run.parent
-    if not os.path.lexists(folder / RECORD):
-        return None
-    config = RunFolder.open(folder).read_record_as_written().config
-    check_recorded(config, folder / RECORD)
-    return {**config, "choices": dict(config.get("choices") or {})} if config else None
+    return RunFolder.open(folder).read_record_as_written() if os.path.lexists(folder / RECORD) else None
 
 
 def _completed(config: dict[str, Any], composed: Mapping[str, Any]) -> dict[str, Any]:
