@@ -110,7 +110,7 @@ def _check_allowed(allowed: Collection[str]) -> None:
 def _unknown(runs: Sequence[RunRecord], known: Sequence[RunRecord]) -> Iterator[str]:
     """Report what is unknown if only some records are foreign; if all are, the user knows it."""
     ours = set(map(id, known))
-    unknown_arms = sorted({record.place.arm or record.name or record.id for record in runs if id(record) not in ours})
+    unknown_arms = sorted({record.arm for record in runs if id(record) not in ours})
     if unknown_arms and known:
         yield (
             f"it is unknown whether {', '.join(unknown_arms)} had the tokenizer, evaluation data, loss normalisation "
@@ -158,7 +158,7 @@ def _named(values: Sequence[_Groups], value: str | None) -> str:
     named = [record for record, own in values if own == value]
     if len(named) <= _FEW:
         return ", ".join(f"{record.name or record.id} (seed {seed_of(record)})" for record in named)
-    arms = Counter(record.place.arm or record.name or record.id for record in named)
+    arms = Counter(record.arm for record in named)
     shown = [f"{arm} ({number} run{'' if number == 1 else 's'})" for arm, number in arms.items()]
     more = f" and {len(shown) - _FEW} more arms" if len(shown) > _FEW + 1 else ""
     return ", ".join(shown[:_FEW] if more else shown) + more

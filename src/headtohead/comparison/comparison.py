@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import COUNTED, Arm, arm_of, arms_of, counts, excluded
+from headtohead.comparison.arms import COUNTED, Arm, arms_of, counts, excluded
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
@@ -89,7 +89,7 @@ def comparison_of(
     remarks = [remark for remark in (excluded(runs),) if remark]
     with_outcome = [record for record in counted if record.status in COUNTED]
     remarks += refuse_unlike(with_outcome, allowed=spec.allowed, metric=spec.metric)
-    _check_baseline(sorted({arm_of(record) for record in counted}), spec.against)
+    _check_baseline(sorted({record.arm for record in counted}), spec.against)
     everything, counted = counted, _measurable(counted, list(answers.values()), spec.metric)
     lines = [line_of(record, metric=spec.metric) for record in counted]
     stage, metric = _one_metric(lines)

@@ -80,8 +80,8 @@ def read_in_part(records: Sequence[RunRecord]) -> str:
     sentences = [(record, how) for record in by_tokenizer.values() if (how := _cutting(record))]
     if not sentences:
         return ""
-    sides = "; ".join(sorted(f"{_named(record)} {how}" for record, how in sentences))
-    whole = sorted(_named(record) for record in by_tokenizer.values() if not _cutting(record))
+    sides = "; ".join(sorted(f"{record.arm} {how}" for record, how in sentences))
+    whole = sorted(record.arm for record in by_tokenizer.values() if not _cutting(record))
     others = f"; {', '.join(whole)} had each whole" if whole else ""
     return (
         f"these runs read different parts of the texts: {sides}{others}. What is compared is a tokenizer together "
@@ -97,10 +97,6 @@ def _cutting(record: RunRecord) -> str:
         return f"may have had texts cut at {length} tokens, which its record does not say" if length else ""
     cut = [f"{shares[name]:.1%} of {name}" for name in ("validation", "test") if shares.get(name)]
     return f"had texts cut at {record.data['max_length']} tokens ({', '.join(cut)})" if cut else ""
-
-
-def _named(record: RunRecord) -> str:
-    return str(record.place.arm or record.name or record.id)
 
 
 def _reading(record: RunRecord) -> str:
