@@ -11,8 +11,9 @@ from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_uneq
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Times, Verdict
-from headtohead.comparison.metric_scales import metric_in, scale_in
+from headtohead.comparison.metric_scales import metric_in, mixed_units, scale_in
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
+from headtohead.comparison.same_numbers import sentences_on_same_numbers
 from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.comparison.tables.run_table import TASKS, TableLine, line_of
 from headtohead.comparison.verdicts.verdict import verdicts_of
@@ -102,6 +103,7 @@ def comparison_of(
         refuse_unequal(check, spec.budget)
     direction = spec.direction or _direction(counted, metric)
     staged = [_staged(record, stage) for record in counted]
+    remarks += mixed_units({arm.name: arm.records for arm in arms}, stage, metric)
     measured, scale = metric_in(staged, metric), scale_in(staged, stage, metric, direction=direction)
     comparison = Comparison(
         metric, stage, direction, spec.against, arms, [], check, spec.margin, remarks, scale, measured
@@ -137,8 +139,9 @@ def _explored(
     )
     verdicts, why = _verdicts(comparison, read, times, departure)
     verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], metric)
-    unlike = unlike_conditions({arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts])
-    sentences = [*comparison.remarks, *sentences_on(unlike), *_alone(arms), *why, *_coarse(verdicts, times)]
+    runs_of, contrasts = {arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts]
+    unlike, same = unlike_conditions(runs_of, contrasts), sentences_on_same_numbers(runs_of, contrasts)
+    sentences = [*comparison.remarks, *sentences_on(unlike), *same, *_alone(arms), *why, *_coarse(verdicts, times)]
     return replace(comparison, verdicts=verdicts, remarks=sentences, unlike=unlike)
 
 
