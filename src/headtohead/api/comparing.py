@@ -195,7 +195,7 @@ class ComparedTasks(ReportedResults, TaskComparison):
 
 @speaks_python
 def compare(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     *,
     metric: str | None = None,
     against: str | None = None,
@@ -215,7 +215,8 @@ def compare(
     """
     from headtohead.finished_runs.named_runs import named_runs
 
-    runs = named_runs(paths, NamedColumns(metric=metric, **(columns or {})))
+    several = [paths] if isinstance(paths, str | Path) else paths
+    runs = named_runs(several, NamedColumns(metric=metric, **(columns or {})))
     baseline = against or registered_baseline(runs.records) or runs.records[0].arm
     terms = ComparisonSpec(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
     result = compared(runs.records, terms, remarks=(*runs.remarks, *runs.unread), curves=runs.curves)

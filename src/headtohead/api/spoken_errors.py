@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from headtohead.errors import UsageError
@@ -14,8 +15,13 @@ from headtohead.errors import UsageError
 Taken = ParamSpec("Taken")
 Given = TypeVar("Given")
 _typed: ContextVar[bool] = ContextVar("whether the request was typed as a command", default=False)
-_VERBS = "says|shows|measures|searches|gives|needs|brings|goes|has|is|are|and|or|where|with|writes|looks|names|for"
-_OPTION = re.compile(rf"(?<![\w-])--([a-z][a-z-]*[a-z])(?: (?!(?:{_VERBS})\b)([\w./,-]+))?")
+_WORDS = (
+    "a|the|one|several|another|how|to|of|on|in|at|as|by|for|with|where|and|or|only|also|again|is|are|must|cannot|would|"
+    "does|names?|apply|ask|belong|show|[a-z]+s(?= [a-z])"
+)
+"""Words that continue a sentence about an option; a verb in -s before another word is none of its values."""
+_OPTION = re.compile(rf"(?<![\w-])--([a-z][a-z-]*[a-z])(?: (?!(?:{_WORDS})(?![\w./-]))([\w./,-]+))?")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _LIST = re.compile(r"h2h list ([\w/]+)")
 _COMMAND = re.compile(r"\bh2h ([a-z]+)\b(?: --help)?")
 
@@ -39,16 +45,29 @@ def in_python_words(text: str) -> str:
 
 def _as_argument(option: re.Match[str]) -> str:
     name, value = option[1].replace("-", "_"), option[2] or ""
-    shown = value if not value or value.isupper() else repr(value)
+    shown = value if not value or value.isupper() or _NUMBER.fullmatch(value) else repr(value)
     return f"{name}={[value]}" if name == "trust" and value and not value.isupper() else f"{name}={shown}"
 
 
+def _takes_several(function: Callable[..., object]) -> Iterator[str]:
+    """Yield the arguments that take a sequence of texts, and no single one."""
+    for name, parameter in signature(function).parameters.items():
+        kinds = re.split(r" \| (?![^\[]*\])", str(parameter.annotation))
+        if "str" not in kinds and any(kind.startswith(("Sequence[str", "Configured")) for kind in kinds):
+            yield name
+
+
 def speaks_python(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
-    """Let the refusals of a public function name its arguments."""
+    """Let the refusals of a public function name its arguments; one text for several is refused, which would be taken
+    letter by letter."""
+    several = tuple(_takes_several(function))
 
     @wraps(function)
     def speaking(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         try:
+            for name, value in (*zip(signature(function).parameters, args, strict=False), *kwargs.items()):
+                if name in several and isinstance(value, str):
+                    raise UsageError(f"{name}={value!r} is one text, and several are taken: give a list, [{value!r}]")
             return function(*args, **kwargs)
         except UsageError as error:
             if not _typed.get() and error.args:
