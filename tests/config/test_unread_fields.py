@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from headtohead.config.compose.composition import compose_checked
-from headtohead.config.errors import ConfigurationError
+from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.rules.unread_fields import DEPENDENT_FIELDS, DependentField
 from headtohead.config.schema.source_code import arguments
 
@@ -30,7 +30,7 @@ def test_a_field_without_what_it_needs_is_refused_with_the_way_out(field: Depend
     with pytest.raises(ConfigurationError) as refusal:
         compose_checked("train", [*around, typed, *without])
     assert str(refusal.value).startswith(field.field) and f"{field.needs} is " in str(refusal.value)
-    assert f"give {field.way}, or leave {field.field} out" in str(refusal.value)
+    assert f"give {field.way}, or {field.field}={show(field.unset)}" in str(refusal.value)
     assert compose_checked("train", [*around, typed, field.way])
     assert compose_checked("train", [*around, *without])
 

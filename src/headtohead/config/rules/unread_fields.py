@@ -66,7 +66,7 @@ def _unread(view: ConfigView) -> Iterator[str]:
         if value in (None, one.unset) or one.is_met(needed):
             continue
         typed = one.field if isinstance(value, Mapping) else f"{one.field}={show(value)}"
-        yield f"{typed} {one.why}, and {one.needs} is {show(needed)}: give {one.way}, or leave {one.field} out"
+        yield f"{typed} {one.why}, and {one.needs} is {show(needed)}: give {one.way}, or {one.field}={show(one.unset)}"
 
 
 def _at(config: Mapping[str, Any], field: str) -> Any:
