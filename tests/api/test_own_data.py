@@ -59,8 +59,16 @@ def test_images_of_few_bits_are_read_to_their_precision(precision: torch.dtype) 
     assert np.abs(pixels(GREY.to(precision)).astype(int) - pixels(GREY).astype(int)).max() <= 1
 
 
-def test_black_and_white_is_black_and_white() -> None:
-    assert set(np.unique(pixels(GREY > 0.5))) == {0, 255}
+@pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.int64, torch.float32, torch.bfloat16])
+def test_black_and_white_is_black_and_white(kind: torch.dtype) -> None:
+    assert set(np.unique(pixels((GREY > 0.5).to(kind)))) == {0, 255}
+
+
+def test_whole_numbers_on_a_scale_of_their_own_are_said_to_be_dark(caplog: pytest.LogCaptureFixture) -> None:
+    read = pixels((GREY * 16).round().byte())
+    assert read.max() <= 16 and f"whole numbers to {read.max()} of 255, which are dark" in caplog.text
+    caplog.clear()
+    assert pixels((GREY * 255).round().byte()).max() > 64 and not caplog.text
 
 
 def test_images_of_equal_bytes_and_other_shapes_are_not_one_set() -> None:

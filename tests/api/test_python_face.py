@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,6 +66,10 @@ def test_every_function_is_documented_and_typed(name: str) -> None:
         ("--allow-unlike WHAT", "allow_unlike=WHAT"),
         ("h2h list study shows them", 'h2h.choices("study") shows them'),
         ("h2h train makes one", "h2h.train(...) makes one"),
+        ("--shots compares probabilities of words", "shots= compares probabilities of words"),
+        ("--stride 4 slides windows", "stride=4 slides windows"),
+        ("--to onnx needs a package", "to='onnx' needs a package"),
+        ("--against transformers: no run", "against='transformers': no run"),
         ("as its name tells: --direction says otherwise", "as its name tells: direction= says otherwise"),
     ],
 )
@@ -90,6 +94,36 @@ def test_refusals_speak_without_words_of_the_command_line(call: object) -> None:
     with pytest.raises(ValueError) as refused:
         call()  # type: ignore[operator]
     assert "--" not in str(refused.value) and "h2h list" not in str(refused.value)
+
+
+VALUES = {"job", "onnx", "torch", "min", "gpt", "train", "test", "hub", "hydra", "all", "best", "more"}
+
+
+def test_no_word_of_a_sentence_is_taken_for_the_value_of_an_option() -> None:
+    for file in Path(h2h.__file__).parent.rglob("*.py"):
+        for typed in re.findall(r"--[a-z][a-z-]*[a-z] [a-z]+ [a-z]+", file.read_text(encoding="utf-8")):
+            value = re.search(r"='([a-z]+)'", in_python_words(typed))
+            assert value is None or value[1] in VALUES, f"{file.name}: {typed}"
+
+
+def one_text_for_several() -> Iterator[tuple[Callable[..., object], str]]:
+    for function in (getattr(h2h, name) for name in h2h.__all__):
+        if inspect.isfunction(function):
+            hints = {name: str(one.annotation) for name, one in inspect.signature(function).parameters.items()}
+            yield from ((function, name) for name, kind in hints.items() if kind in ("Sequence[str]", "Configured"))
+
+
+@pytest.mark.parametrize(("function", "name"), list(one_text_for_several()))
+def test_one_text_is_not_taken_letter_by_letter(function: Callable[..., object], name: str) -> None:
+    required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    values = {one.name: [] if one.annotation in ("Sequence[str]", "Configured") else "nowhere" for one in required}
+    with pytest.raises(ValueError, match=rf"{name}=\.\.\.\) takes .*, and not 'one': write \['one'\]"):
+        function(**{**values, name: "one"})
+
+
+def test_one_path_is_compared_as_a_list_of_one() -> None:
+    with pytest.raises(ValueError, match="nowhere does not exist"):
+        h2h.compare("nowhere")
 
 
 def test_a_typed_command_is_refused_in_its_own_words() -> None:

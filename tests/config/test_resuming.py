@@ -9,6 +9,8 @@ import pytest
 
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.continued_run import content_hash
+from headtohead.config.run_id import run_id
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
 
@@ -57,6 +59,30 @@ def test_how_a_run_is_carried_out_may_change_and_all_else_stays(run: str) -> Non
 def test_what_is_trained_cannot_change_half_way(run: str, override: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{override} cannot be given .*remove it, or .*init_from"):
         resumed(run, override)
+
+
+@pytest.mark.parametrize("field", ["name", "group", "output_dir", "notes", "tags"])
+def test_what_the_record_and_the_folder_say_already_is_no_option_of_a_later_start(run: str, field: str) -> None:
+    value = "[other]" if field == "tags" else "other"
+    with pytest.raises(ConfigurationError, match=rf"{field}=.*other.* has no effect on a run that is continued"):
+        resumed(run, f"{field}={value}")
+
+
+def test_the_hash_of_a_run_says_whether_it_went_on_as_it_began(run: str, caplog: pytest.LogCaptureFixture) -> None:
+    folder = RunFolder.open(run)
+    record = folder.read_record_as_written()
+    record.content_hash = run_id(record.config)
+    folder.write_record(record)
+    assert content_hash(record.config) == record.content_hash
+    for same in ("trainer.num_workers=2", "trainer.log_every=3", "tracking=none", "probe=none"):
+        assert content_hash(resumed(run, same)) == record.content_hash, same
+    assert not caplog.text
+    longer = content_hash(resumed(run, "trainer.max_steps=400"))
+    assert longer not in (record.content_hash, run_id(resumed(run, "trainer.max_steps=400")))
+    assert "continues with trainer.max_steps=400 (it was 300)" in caplog.text
+    record.config["trainer"]["max_steps"], record.content_hash = 400, longer
+    folder.write_record(record)
+    assert content_hash(resumed(run)) == longer
 
 
 def test_what_is_given_is_checked_as_ever(run: str) -> None:

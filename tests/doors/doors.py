@@ -42,7 +42,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
     "train": (
         Door(("train", f"resume_from={RUN}", "trainer.max_steps=2"), (_RECORD, _LAST)),
         Door(
-            ("train", f"resume_from={RUN}", "trainer.max_steps=3", "output_dir=new"),
+            ("train", f"resume_from={RUN}", "trainer.max_steps=3"),
             (_RECORD, _LAST, _BEST, _METRICS, _TOKENIZER, _CONFIG, f"{RUN}/signatures.json"),
         ),
         Door(("train", "--from-run", RUN, "--cfg", "job"), (_CONFIG,)),

@@ -11,8 +11,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from headtohead.cli import main
+from headtohead.components.component import Context
+from headtohead.config.compose.choices import choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.instantiate import make
 from headtohead.estimates.device_speed import speed_of, speeds
 from headtohead.estimates.fake_tensors import PlannedWorkspace
 from headtohead.estimates.layouts import Layout, layout_of, layouts
@@ -36,6 +39,8 @@ CASES = {
     "recomputed": ["checkpointing=full"],
     "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
     "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],
+    "experts": ["model/feedforward=moe", "model.feedforward.num_experts=4"],
+    "shared experts": ["model/feedforward=moe_shared", "model.feedforward.num_experts=4", "checkpointing=full"],
     "masked": ["model=encoder_only", "task=masked_lm"],
     "several tokens": ["task=multi_token_prediction"],
     "spans": ["model=encoder_decoder", "task=span_corruption", "data.packing=stream"],
@@ -85,6 +90,22 @@ def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
     declared = sum(row.costs.activation_bytes for row in runs.costs.rows if row.path.startswith("stack.blocks.0."))
     for rows in (1, 2, 7):
         assert blocks.at(rows).of(SAVED) == pytest.approx(rows * declared, rel=1e-2)
+
+
+@pytest.mark.parametrize("capacity", ["null", "0.5"])
+@pytest.mark.parametrize(
+    "experts", [choice.name for choice in choices("model/feedforward") if choice.name.startswith("moe")]
+)
+def test_tokens_without_numbers_are_shared_out_among_experts(experts: str, capacity: str) -> None:
+    """A replayed step has no numbers to tell where a token goes and which is padding."""
+    config = composed(f"model/feedforward={experts}", f"model.feedforward.capacity={capacity}")
+    width, node = 32, {key: value for key, value in config["model"]["feedforward"].items() if key != "_partial_"}
+    with FakeTensorMode():
+        layer = make({**node, "d_model": width}).train()
+        tokens = torch.zeros(3, 8, width, requires_grad=True)
+        output = layer(tokens, Context(valid=torch.ones(3, 8, dtype=torch.bool)))
+        output.sum().backward()
+    assert output.shape == tokens.shape and tokens.grad is not None
 
 
 def replayed_operations(monkeypatch: pytest.MonkeyPatch, on: str, *overrides: str) -> list[int]:

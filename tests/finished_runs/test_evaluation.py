@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headtohead import api
+from headtohead.config.compose.choices import choices
+from headtohead.config.compose.composition import compose
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.revised_run import revised
 from headtohead.data.cache.cached_source import CachedSource
@@ -271,6 +273,8 @@ def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
         (["data.pth=x"], "did you mean"),
         (["trainer.accumulate=2"], "trainer.accumulate plays no part once a run is trained: leave it out"),
         (["trainer.max_steps=2"], "trainer.max_steps plays no part"),
+        (["task.label_smoothing=0.5"], "task.label_smoothing plays no part once a run is trained"),
+        (["model.dropout=0.5"], "model.dropout plays no part"),
         (["data.path=nowhere.txt"], "does not exist"),
         (["data.tokenizer=bpe"], "data.tokenizer=bpe cannot be changed: the run reads text with"),
         (["data.tokenizer=bpe", "data.vocab_size=300"], "data.tokenizer=bpe cannot be changed"),
@@ -281,6 +285,18 @@ def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
 def test_what_cannot_be_changed_is_refused(stream: FinishedRun, overrides: list[str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         requested(stream, *overrides)
+
+
+@pytest.mark.parametrize("choice", [choice.name for choice in choices("trainer")])
+def test_a_trainer_says_on_what_a_run_is_read_or_is_refused(stream: FinishedRun, choice: str) -> None:
+    read, usual = (compose("train", words)["trainer"] for words in ([f"trainer={choice}"], []))
+    if read == usual:
+        assert revised(stream.config, [f"trainer={choice}"])["trainer"] == stream.config["trainer"]
+    elif read["accelerator"] != usual["accelerator"]:
+        assert revised(stream.config, [f"trainer={choice}"])["trainer"]["accelerator"] == read["accelerator"]
+    else:
+        with pytest.raises(ConfigurationError, match=f"trainer={choice} sets devices, strategy.* play no part once"):
+            revised(stream.config, [f"trainer={choice}"])
 
 
 @pytest.mark.parametrize(

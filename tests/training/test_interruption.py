@@ -163,7 +163,9 @@ def test_a_finished_run_is_not_trained_again_but_may_be_given_more_steps(tmp_pat
     with pytest.raises(ValueError, match=r"is finished: .* init_from"):
         train(parts(tmp_path, max_steps=5, resume_from=first.path))
     assert RunFolder.open(first.path).read_record() == first
-    assert train(parts(tmp_path, max_steps=8, resume_from=first.path)).progress.step == 8
+    config = {"trainer": {"max_steps": 8}}
+    longer = train(parts(tmp_path, max_steps=8, config=config, resume_from=first.path))
+    assert longer.progress.step == 8 and longer.config == {**config, "resume_from": None}
 
 
 def test_a_run_that_tracking_refuses_does_not_stay_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

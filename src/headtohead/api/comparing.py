@@ -13,7 +13,6 @@ from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.api.training import curve_frame
 from headtohead.comparison.arm_colours import theme_colours
-from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.comparison_results import ComparisonResults, results_from
@@ -149,7 +148,7 @@ class ReportedResults(Result):
             if record.path is not None:
                 frame = curve_frame(record, name)
                 frame.insert(0, "seed", seed_of(record))
-                frame.insert(0, "arm", arm_of(record))
+                frame.insert(0, "arm", record.arm)
                 frames.append(frame)
         return concat(frames, ignore_index=True)
 
@@ -227,7 +226,7 @@ def compare(
 
     named = [paths] if isinstance(paths, str | Path) else paths
     runs = named_runs(named, _columns(metric, columns or {}))
-    baseline = against or registered_baseline(runs.records) or arm_of(runs.records[0])
+    baseline = against or registered_baseline(runs.records) or runs.records[0].arm
     terms = ComparisonSpec(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
     result = compared(runs.records, terms, remarks=(*runs.remarks, *runs.unread), curves=runs.curves)
     if isinstance(result, TaskComparison):

@@ -4,6 +4,7 @@ written once to a file named by its content, which every run and worker reads.""
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +22,12 @@ from headtohead.files.atomic_write import move_into_place, replace_by_name
 if TYPE_CHECKING:
     from datasets import Dataset
 
+_log = logging.getLogger(__name__)
 _DIGITS = 16
 _IMAGES = "train-00000-of-00001.parquet"
 _MOST_COLOURS = 255.0
+_DARK = 64
+"""Whole numbers that all are smaller are rather on a scale of their own, such as 0 to 16, than to 255."""
 _FIRST_LETTER = 0x4E00
 """Token ids are written as letters from here on, one each, which data.tokenizer=char reads back as they are."""
 _MOST_TOKENS = 0x5000
@@ -99,7 +103,7 @@ def _folder() -> Path:
 
 def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
     """Write images [N, H, W], [N, 1 or 3, H, W] or [N, H, W, 1 or 3] as a set with a column of each; numbers with a
-    point are taken as shares of full brightness."""
+    point are taken as shares of full brightness, and so are those that are 0 or 1."""
     from datasets import ClassLabel, Dataset, Features, Image
 
     pixels = _pixels(images)
@@ -126,7 +130,7 @@ def _pictures(pixels: np.ndarray) -> list[object]:
 
 
 def _pixels(images: np.ndarray) -> np.ndarray:
-    """Return whole numbers from 0 to 255, as [N, H, W] or [N, H, W, 3]."""
+    """Return whole numbers from 0 to 255, as [N, H, W] or [N, H, W, 3]; of black and white, 0 and 1, too."""
     if images.ndim == 4 and images.shape[1] in (1, 3):
         images = np.moveaxis(images, 1, -1)
     if images.ndim == 4 and images.shape[-1] == 1:
@@ -143,7 +147,15 @@ def _pixels(images: np.ndarray) -> np.ndarray:
             f"data has images with numbers from {images.min():.4g} to {images.max():.4g}: give whole numbers from 0 to "
             "255, or shares of full brightness from 0 to 1"
         )
-    result: np.ndarray = (images if are_whole else (images * _MOST_COLOURS).round()).astype(np.uint8)
+    if are_whole and images.max() > 1:
+        if images.max() < _DARK:
+            _log.warning(
+                "data has images in whole numbers to %d of 255, which are dark: divide them by their brightest value "
+                "where that is full brightness",
+                images.max(),
+            )
+        return images.astype(np.uint8)
+    result: np.ndarray = (images * _MOST_COLOURS).round().astype(np.uint8)
     return result
 
 

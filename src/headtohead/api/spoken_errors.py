@@ -15,8 +15,13 @@ from headtohead.errors import UsageError
 Taken = ParamSpec("Taken")
 Given = TypeVar("Given")
 _typed: ContextVar[bool] = ContextVar("whether the request was typed as a command", default=False)
-_VERBS = "says|shows|measures|searches|gives|needs|brings|goes|has|is|are|and|or|where|with|writes|looks|names|for"
-_OPTION = re.compile(rf"(?<![\w-])--([a-z][a-z-]*[a-z])(?: (?!(?:{_VERBS})\b)([\w./,-]+))?")
+_WORDS = (
+    "a|the|one|several|another|how|to|of|on|in|at|as|by|for|with|where|and|or|only|also|again|is|are|must|cannot|would|"
+    "does|names?|apply|ask|belong|show|[a-z]+s(?= [a-z])"
+)
+"""Words that continue a sentence about an option; a verb in -s before another word is none of its values."""
+_OPTION = re.compile(rf"(?<![\w-])--([a-z][a-z-]*[a-z])(?: (?!(?:{_WORDS})(?![\w./-]))([\w./,-]+))?")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _LIST = re.compile(r"h2h list ([\w/]+)")
 _COMMAND = re.compile(r"\bh2h ([a-z]+)\b(?: --help)?")
 
@@ -40,7 +45,7 @@ def in_python_words(text: str) -> str:
 
 def _as_argument(option: re.Match[str]) -> str:
     name, value = option[1].replace("-", "_"), option[2] or ""
-    shown = value if not value or value.isupper() else repr(value)
+    shown = value if not value or value.isupper() or _NUMBER.fullmatch(value) else repr(value)
     return f"{name}={[value]}" if name == "trust" and value and not value.isupper() else f"{name}={shown}"
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from headtohead.components.without_memory import has_values
 
 Bound = Mapping[str, Any]
 """The arguments of one operation by the names of its schema."""
@@ -99,11 +100,6 @@ def saved_bytes(module: nn.Module) -> Iterator[Callable[[], int]]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield lambda: sum(tensor.untyped_storage().nbytes() for tensor in saved.values())
-
-
-def has_values(tensor: Tensor) -> bool:
-    """Return whether the tensor has numbers in it; on the meta device, or a fake one, it has a shape alone."""
-    return not tensor.is_meta and not isinstance(tensor, FakeTensor)
 
 
 def product_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:

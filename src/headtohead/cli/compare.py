@@ -218,9 +218,9 @@ def _write_report(comparison: Comparison | TaskComparison, runs: NamedRuns, opti
 
 
 def _arms(runs: NamedRuns) -> str:
-    from headtohead.comparison.arms import arm_of, natural
+    from headtohead.comparison.arms import natural
 
-    names = sorted({arm_of(record) for record in runs.records}, key=natural)
+    names = sorted({record.arm for record in runs.records}, key=natural)
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return f"one of {', '.join(names[:_FEW])}{more}"
 

@@ -58,11 +58,6 @@ class Arm:
         return len(self.outcomes) - len(self.values)
 
 
-def arm_of(record: RunRecord) -> str:
-    """Return the arm's name in the study, or else the run's name."""
-    return record.place.arm or record.name or record.id
-
-
 def counts(record: RunRecord) -> bool:
     """Trials of a tuning, runs on part of the budget and those that others start from answer other questions."""
     return record.place.trial is None and record.place.share == 1 and record.job_type != FOUNDATION
@@ -135,7 +130,7 @@ def arms_of(values: Sequence[tuple[RunRecord, float | None]], stage: str) -> lis
     """Runs with their values, measured in that stage, as arms by name."""
     by_name: dict[str, list[tuple[RunRecord, float | None]]] = {}
     for record, value in values:
-        by_name.setdefault(arm_of(record), []).append((record, value))
+        by_name.setdefault(record.arm, []).append((record, value))
     return [_arm(name, by_name[name], stage) for name in sorted(by_name, key=natural)]
 
 
@@ -164,7 +159,7 @@ def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]], stage: str) 
 def _measured(record: RunRecord, value: float | None, stage: str) -> float:
     if value is not None:
         return value
-    who = f"{arm_of(record)} (seed {seed_of(record)})"
+    who = f"{record.arm} (seed {seed_of(record)})"
     if stage in record.cannot:
         raise NotComparable(f"{who} has no {stage}: {record.cannot[stage]}; choose another with --metric")
     raise NotComparable(f"{who} finished without the metric: choose another with --metric")

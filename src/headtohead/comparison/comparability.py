@@ -101,7 +101,7 @@ def _check_allowed(allowed: Collection[str]) -> None:
 def _unknown(runs: Sequence[RunRecord], known: Sequence[RunRecord]) -> Iterator[str]:
     """Report what is unknown if only some records are foreign; if all are, the user knows it."""
     ours = set(map(id, known))
-    unknown_arms = sorted({record.place.arm or record.name or record.id for record in runs if id(record) not in ours})
+    unknown_arms = sorted({record.arm for record in runs if id(record) not in ours})
     if unknown_arms and known:
         yield (
             f"it is unknown whether {', '.join(unknown_arms)} had the tokenizer, evaluation data, loss normalisation "
@@ -149,7 +149,7 @@ def _named(values: Sequence[_Groups], value: str | None) -> str:
     named = [record for record, own in values if own == value]
     if len(named) <= _FEW:
         return ", ".join(f"{record.name or record.id} (seed {seed_of(record)})" for record in named)
-    arms = Counter(record.place.arm or record.name or record.id for record in named)
+    arms = Counter(record.arm for record in named)
     shown = [f"{arm} ({number} run{'' if number == 1 else 's'})" for arm, number in arms.items()]
     more = f" and {len(shown) - _FEW} more arms" if len(shown) > _FEW + 1 else ""
     return ", ".join(shown[:_FEW] if more else shown) + more
@@ -228,8 +228,8 @@ def read_in_part(records: Sequence[RunRecord]) -> str:
     sentences = [(record, how) for record in by_tokenizer.values() if (how := _cutting(record))]
     if not sentences:
         return ""
-    sides = "; ".join(sorted(f"{_reader(record)} {how}" for record, how in sentences))
-    whole = sorted(_reader(record) for record in by_tokenizer.values() if not _cutting(record))
+    sides = "; ".join(sorted(f"{record.arm} {how}" for record, how in sentences))
+    whole = sorted(record.arm for record in by_tokenizer.values() if not _cutting(record))
     others = f"; {', '.join(whole)} had each whole" if whole else ""
     return (
         f"these runs read different parts of the texts: {sides}{others}. What is compared is a tokenizer together "
@@ -245,10 +245,6 @@ def _cutting(record: RunRecord) -> str:
         return f"may have had texts cut at {length} tokens, which its record does not say" if length else ""
     cut = [f"{shares[name]:.1%} of {name}" for name in ("validation", "test") if shares.get(name)]
     return f"had texts cut at {record.data['max_length']} tokens ({', '.join(cut)})" if cut else ""
-
-
-def _reader(record: RunRecord) -> str:
-    return str(record.place.arm or record.name or record.id)
 
 
 def _reading(record: RunRecord) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import COUNTED, Arm, arm_of, arms_of, counts, excluded
+from headtohead.comparison.arms import COUNTED, Arm, arms_of, counts, excluded
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Times, Verdict
-from headtohead.comparison.metric_scales import metric_in, scale_in
+from headtohead.comparison.metric_scales import metric_in, mixed_units, scale_in
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
+from headtohead.comparison.same_numbers import sentences_on_same_numbers
 from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.comparison.tables.run_table import TASKS, TableLine, line_of
 from headtohead.comparison.verdicts.verdict import verdicts_of
@@ -89,7 +90,7 @@ def comparison_of(
     remarks = [remark for remark in (excluded(runs),) if remark]
     with_outcome = [record for record in counted if record.status in COUNTED]
     remarks += refuse_unlike(with_outcome, allowed=spec.allowed, metric=spec.metric)
-    _check_baseline(sorted({arm_of(record) for record in counted}), spec.against)
+    _check_baseline(sorted({record.arm for record in counted}), spec.against)
     everything, counted = counted, _measurable(counted, list(answers.values()), spec.metric)
     lines = [line_of(record, metric=spec.metric) for record in counted]
     stage, metric = _one_metric(lines)
@@ -102,6 +103,7 @@ def comparison_of(
         refuse_unequal(check, spec.budget)
     direction = spec.direction or _direction(counted, metric)
     staged = [_staged(record, stage) for record in counted]
+    remarks += mixed_units({arm.name: arm.records for arm in arms}, stage, metric)
     measured, scale = metric_in(staged, metric), scale_in(staged, stage, metric, direction=direction)
     comparison = Comparison(
         metric, stage, direction, spec.against, arms, [], check, spec.margin, remarks, scale, measured
@@ -137,8 +139,9 @@ def _explored(
     )
     verdicts, why = _verdicts(comparison, read, times, departure)
     verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], metric)
-    unlike = unlike_conditions({arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts])
-    sentences = [*comparison.remarks, *sentences_on(unlike), *_alone(arms), *why, *_coarse(verdicts, times)]
+    runs_of, contrasts = {arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts]
+    unlike, same = unlike_conditions(runs_of, contrasts), sentences_on_same_numbers(runs_of, contrasts)
+    sentences = [*comparison.remarks, *sentences_on(unlike), *same, *_alone(arms), *why, *_coarse(verdicts, times)]
     return replace(comparison, verdicts=verdicts, remarks=sentences, unlike=unlike)
 
 

@@ -15,7 +15,6 @@ from headtohead.comparison.analyses.effects import Effects
 from headtohead.comparison.analyses.length_curves import LengthCurves, lengths_of
 from headtohead.comparison.analyses.scaling_fits import ScalingFits
 from headtohead.comparison.analyses.tuning_summary import TuningSummary
-from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.contrasts import Verdict
@@ -203,7 +202,7 @@ def value_of(record: RunRecord, metric: str) -> float | None:
 
 def _run_result(record: RunRecord, metric: str, words: ArmDescriptions) -> RunResult:
     value, command = value_of(record, metric), words.commands.get(record.id)
-    return RunResult(arm_of(record), seed_of(record), record.status, record.reason, value, command, record)
+    return RunResult(record.arm, seed_of(record), record.status, record.reason, value, command, record)
 
 
 def _arm_data(arm: ArmResult) -> dict[str, Any]:

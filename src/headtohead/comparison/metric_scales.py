@@ -4,9 +4,10 @@ nothing gets to the best there is."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+from headtohead.comparison.comparability import NotComparable
 from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.metrics import Direction, Metric
 from headtohead.records.record import RunRecord
@@ -44,6 +45,27 @@ def scale_in(
     if metric is not None and not all(metric.low <= value <= metric.high for value in _values(runs, stage, name)):
         return None
     return MetricScale(chance, top)
+
+
+def mixed_units(arms: Mapping[str, Sequence[RunRecord]], stage: str, name: str) -> list[str]:
+    """Return a remark where some arms' values can be those of the metric and others' cannot, such as percentages beside
+    shares; raise NotComparable where runs of ours are among them, whose unit is known."""
+    metric = metric_in((record for runs in arms.values() for record in runs), name)
+    if metric is None:
+        return []
+    values = {arm: own for arm, runs in arms.items() if (own := _values(runs, stage, name))}
+    within = {arm for arm, own in values.items() if all(metric.low <= value <= metric.high for value in own)}
+    beyond = sorted(values.keys() - within)
+    if not within or not beyond:
+        return []
+    furthest = max((value for arm in beyond for value in values[arm]), key=lambda value: abs(value - metric.low))
+    sentence = (
+        f"{name} of {', '.join(beyond)} is up to {furthest:g} and that of {', '.join(sorted(within))} between "
+        f"{metric.low:g} and {metric.high:g}"
+    )
+    if any(name in record.scales for arm in within for record in arms[arm]):
+        raise NotComparable(f"{sentence}, as our runs measure it: bring both to one unit, such as 0.9 instead of 90 %")
+    return [f"{sentence}: where one of them is in per cent and the other is not, the difference means nothing"]
 
 
 def _values(records: Iterable[RunRecord], stage: str, name: str) -> list[float]:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.comparison.analyses.across_tasks import Scores, TaskAggregate, aggregate_of
-from headtohead.comparison.arms import arm_of, counts
+from headtohead.comparison.arms import counts
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec, Verdict
@@ -67,7 +67,7 @@ def by_task(records: Iterable[RunRecord], against: str) -> dict[str, list[RunRec
         if record.place.study is None:
             return {}
         tasks.setdefault(record.place.study, []).append(record)
-    names = [{arm_of(record) for record in runs} for runs in tasks.values()]
+    names = [{record.arm for record in runs} for runs in tasks.values()]
     return tasks if len(tasks) > 1 and all(against in arms and len(arms) > 1 for arms in names) else {}
 
 
@@ -94,10 +94,7 @@ def task_comparison_of(
 def _merged(name: str, scores: Scores, tasks: Mapping[str, Sequence[RunRecord]]) -> list[RunRecord]:
     """One run a seed that stands for those of all tasks: their mean score and their costs in sum."""
     runs = {
-        (task, seed_of(record)): record
-        for task, records in tasks.items()
-        for record in records
-        if arm_of(record) == name
+        (task, seed_of(record)): record for task, records in tasks.items() for record in records if record.arm == name
     }
     seeds = next(iter(scores.values()))
     return [

@@ -4,6 +4,7 @@ https://arxiv.org/abs/2101.03961) and their scores small (Zoph et al. 2022, http
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -19,6 +20,7 @@ from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.training_hooks import Balance, HasAuxiliaryLoss, OneDevice
+from headtohead.components.without_memory import has_values
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Multiple, NotNegative, Positive, Width
@@ -151,7 +153,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         chosen, weights = routes.experts.flatten(), routes.weights.to(tokens.dtype).flatten()
         order = chosen.argsort(stable=True)
         if has_room is not None:
-            order = order[has_room.flatten()[order]]
+            order = order[has_room.flatten()[order]] if has_values(order) else order[: self._filled(len(order))]
         counts = self._counts(chosen[order])
         token = order // self.experts_per_token
         parts = tokens[token].split(counts)
@@ -160,11 +162,16 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         return torch.zeros_like(tokens).index_add(0, token, outputs_by_route.to(tokens.dtype))
 
     def _counts(self, chosen: Int[Tensor, " N"]) -> list[int]:
-        """Return the number of routes to each expert: on the meta device, where nobody chose, equal shares."""
-        if chosen.is_meta:
+        """Return the number of routes to each expert: of shapes alone, where nobody chose, equal shares."""
+        if not has_values(chosen):
             return [len(part) for part in chosen.tensor_split(self.num_experts)]
         counts: list[int] = chosen.bincount(minlength=self.num_experts).tolist()
         return counts
+
+    def _filled(self, routes: int) -> int:
+        """Return how many of so many routes find room where all experts are asked alike."""
+        assert self.routing.capacity is not None
+        return min(routes, self.num_experts * math.ceil(self.routing.capacity * routes / self.num_experts))
 
     def _requests(self, routes: ExpertRoutes, context: Context) -> Int[Tensor, "k N E"]:
         """Return 1 where a token requests an expert; padding requests none."""
@@ -195,7 +202,9 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
 
     def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
         """Record the losses of this pass, and its figures."""
-        scores = routes.scores if context.valid is None else routes.scores[context.valid.flatten()]
+        scores = routes.scores
+        if context.valid is not None and has_values(context.valid):
+            scores = scores[context.valid.flatten()]
         loads, num_tokens = demand.by_expert, demand.counts[0].sum().clamp(min=1)
         shares = loads.to(scores.dtype) / (num_tokens * self.experts_per_token)
         balance = self.num_experts * (shares * scores.softmax(-1).sum(0)).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,12 @@ _DRAWS: frozenset[object] = frozenset(
         *(init.xavier_normal_, init.xavier_uniform_),
     }
 )
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Return whether a tensor holds numbers: those on the meta device and those of a replayed step are shapes alone."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")  # importing it takes a second
+    return not tensor.is_meta and (fakes is None or not isinstance(tensor, fakes.FakeTensor))
 
 
 class _DrawNothing(TorchFunctionMode):

@@ -19,11 +19,11 @@ from headtohead.components.without_memory import without_memory
 from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
+from headtohead.config.origins.continued_run import content_hash
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
 from headtohead.config.rules.data_rules import check_fields, check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
 from headtohead.config.run_config import Node, RunConfig
-from headtohead.config.run_id import run_id
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
 from headtohead.config.unchecked_classes import mention_unchecked
@@ -110,7 +110,7 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
     task = build_task(config, data.spec())
     check_fields(config, data)
     spec = spec_as_read(task, data)
-    started = as_started(config)
+    started = as_started(config, data)
     report_cut(config, started, data)
     filled = fit(started, spec)
     check_start(filled, spec)
@@ -269,7 +269,7 @@ def _identity(config: Mapping[str, Any]) -> RunInfo:
         group=run.group,
         tags=tuple(run.tags),
         notes=run.notes,
-        content_hash=run_id(config),
+        content_hash=content_hash(config),
         output_dir=Path(run.output_dir),
         init_from=origin_of(init) if init else None,
         resume_from=Path(resume) if resume else None,

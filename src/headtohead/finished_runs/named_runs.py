@@ -135,4 +135,4 @@ def _merge(served: Mapping[str, Sequence[RunRecord]], runs: NamedRuns) -> None:
 
 def _content(record: RunRecord) -> tuple[str, str] | None:
     """Return what two W&B runs of one arm share that two people, or two studies, made; None where it is not known."""
-    return None if record.content_hash is None else (record.content_hash, record.place.arm or record.name)
+    return None if record.content_hash is None else (record.content_hash, record.arm)

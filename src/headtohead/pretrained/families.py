@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
 from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
+from headtohead.pretrained.null_fields import FAULTS, overrides_without_nulls
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
@@ -128,17 +129,21 @@ def read_config(checkpoint: Checkpoint) -> tuple[ModelFamily, Hub]:
     try:
         family = family_of(checkpoint.config)
         return family, family.completed_by_names(family.complete(checkpoint.config), checkpoint.names)
-    except _UNREADABLE as error:
+    except FAULTS as error:
         raise _refusal(checkpoint, error) from None
 
 
 def model_overrides(checkpoint: Checkpoint, head: HeadName) -> list[str]:
     """Return the overrides that compose our model with this head; raise CheckpointError where the file is refused."""
-    family, hub = read_config(checkpoint)
     try:
-        return family.overrides(hub, head)
-    except _UNREADABLE as error:
+        family = family_of(checkpoint.config)
+        return overrides_without_nulls(partial(_overrides, family, checkpoint, head), family, checkpoint.config)
+    except FAULTS as error:
         raise _refusal(checkpoint, error) from None
+
+
+def _overrides(family: ModelFamily, checkpoint: Checkpoint, head: HeadName, config: Hub) -> list[str]:
+    return family.overrides(family.completed_by_names(family.complete(config), checkpoint.names), head)
 
 
 def differences(checkpoint: Checkpoint, head: HeadName) -> list[str]:
@@ -146,12 +151,8 @@ def differences(checkpoint: Checkpoint, head: HeadName) -> list[str]:
     family, hub = read_config(checkpoint)
     try:
         return list(family.differences(hub, head))
-    except _UNREADABLE as error:
+    except FAULTS as error:
         raise _refusal(checkpoint, error) from None
-
-
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""The errors that reading raises where a field is absent or holds something of another type."""
 
 
 def _refusal(checkpoint: Checkpoint, error: Exception) -> CheckpointError:

@@ -67,7 +67,7 @@ Architectures = Mapping[str, HeadName | None]
 Accepted = Mapping[str, tuple[Any, ...]]
 """Fields with the values that we can express."""
 
-_COUNTS = frozenset({
+COUNTS = frozenset({
     "attention_hidden_size", "block_multiple_of", "block_size", "conv_kernel", "conv_L_cache", "d_ff", "d_kv",
     "d_model", "decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "embed_dim", "encoder_attention_heads",
     "encoder_ffn_dim", "encoder_layers", "expand", "head_dim", "hidden_size", "intermediate_size", "kv_lora_rank",
@@ -134,7 +134,7 @@ class ModelFamily(ABC):
                 f"its config.json has quantization_config, whose weights are coded ({kind}): choose a checkpoint with "
                 "weights in bfloat16 or float32"
             )
-        for field in sorted((_COUNTS - self.lists) & hub.keys()):
+        for field in sorted((COUNTS - self.lists) & hub.keys()):
             value = hub[field]
             if value is not None and (type(value) is not int or value < 1):
                 raise InexpressibleError(

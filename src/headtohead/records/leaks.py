@@ -49,7 +49,7 @@ def leaks_in(records: Iterable[RunRecord]) -> list[str]:
     """Return a sentence for each way in which the data of these runs leak, with the arms where they differ in it."""
     arms: dict[str | None, list[str]] = {}
     for record in records:
-        arm = record.place.arm or record.name or record.id
+        arm = record.arm
         arms.setdefault(leak_sentence(record.data.get(LEAKS, {})), []).append(arm)
     return list(_sentences(arms))
 

@@ -175,6 +175,11 @@ class RunRecord:
     """The run folder it was read from; not stored."""
 
     @property
+    def arm(self) -> str:
+        """Return the contestant whose run this is: an arm of its study, else what is called so under any seed."""
+        return self.place.arm or self.name.removesuffix(f"-s{self.seed}") or self.id
+
+    @property
     def one_line(self) -> str:
         """Return name, status and the result by which it was selected, for whoever prints it."""
         name, stage = self.selection.metric, "test" if self.metrics.get("test") else "validation"

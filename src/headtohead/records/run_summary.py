@@ -133,7 +133,7 @@ def bare_summary(record: RunRecord, path: str) -> RunSummary:
         path=path,
         id=record.id,
         name=name,
-        arm=position.arm or name,
+        arm=record.arm,
         seed=record.seed if position.seed is None else position.seed,
         group=record.group,
         study=position.study,

@@ -101,10 +101,10 @@ class SpanCorruption(TokenPrediction):
     def _check_spans(self, length: int) -> None:
         most = max(int(denoiser.sizes(torch.tensor([length]))[1]) for _, denoiser in self.denoisers)
         if most > len(self.sentinels):
+            longer = "" if self.modes else ", longer spans (task.mean_span_length)"
             raise UsageError(
                 f"task.num_sentinels={len(self.sentinels)} sentinels stand for as many spans, and a row of {length} "
-                f"tokens has up to {most}: give more, longer spans (task.mean_span_length), or shorter rows "
-                "(data.context_length)."
+                f"tokens has up to {most}: give more{longer}, or shorter rows (data.context_length)."
             )
 
     def measured_how(self) -> str:

@@ -78,7 +78,8 @@ class RunRecorder:
                 record = _new_record(folder.id, parts)
             else:
                 record = _resumable_folder(folder, identity, parts.settings.max_steps)
-                record.content_hash = record.content_hash or identity.content_hash
+                record.config = {**parts.config, "resume_from": record.config.get("resume_from")}
+                record.content_hash = identity.content_hash or record.content_hash
             record.environment = collect_environment(describe(device, count=_num_devices(parts)), parts.config)
             record.comparability = _comparability(parts, precision)
             return cls(parts, record, folder, resumed=identity.resume_from is not None)

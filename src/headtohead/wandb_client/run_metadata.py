@@ -30,8 +30,7 @@ def beside_config(record: RunRecord) -> dict[str, Any]:
     """`arm` is what `h2h compare` calls one, in every run; the place in a study where there is one."""
     position = {"place": asdict(record.place)} if record.place.arm else {}
     content = {"content_hash": record.content_hash} if record.content_hash else {}
-    arm = record.place.arm or record.name or record.id
-    return {"arm": arm, **position, **content, "environment": asdict(record.environment)}
+    return {"arm": record.arm, **position, **content, "environment": asdict(record.environment)}
 
 
 def group_of(record: RunRecord) -> str:

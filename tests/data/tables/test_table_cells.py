@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,40 @@ def test_half_a_sign_of_json_is_named_with_its_line(tmp_path: Path, provided: An
 def test_label_that_is_no_integer_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "data.jsonl", [{"text": "a", "label": 0.5}])
     assert f"{path}, line 1: its label is 0.5, and must be a name or a whole number" in refusal(lambda: source_of(path))
+
+
+WRITINGS: dict[str, tuple[Callable[[int], Any], tuple[str, ...]]] = {
+    "integers": (int, ("0", "1", "2")),
+    "numbers with a point": (float, ("0", "1", "2")),
+    "digits": (str, ("0", "1", "2")),
+    "digits with a point": (lambda label: f" {label}.00", ("0", "1", "2")),
+    "words": (lambda label: ("caf\u00e9", "na\u00efve", "o")[label], ("caf\u00e9", "na\u00efve", "o")),
+    "words with signs apart": (
+        lambda label: ("cafe\u0301", "nai\u0308ve", "o")[label],
+        ("caf\u00e9", "na\u00efve", "o"),
+    ),
+    "versions": (lambda label: f"1.{label}0", ("1", "1.10", "1.20")),
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("writing", WRITINGS)
+def test_a_class_is_the_same_however_a_file_writes_it(tmp_path: Path, writing: str, ending: str) -> None:
+    written, names = WRITINGS[writing]
+    path = write(tmp_path / f"data.{ending}", [{"text": f"row {n}", "label": written(n % 3)} for n in range(60)])
+    assert source_of(path).spec().class_names == names
+
+
+def test_one_file_may_write_a_class_in_several_ways(tmp_path: Path) -> None:
+    labels = ["0", "1", "0.0", "1.0"]
+    path = write(tmp_path / "data.csv", [{"text": f"row {n}", "label": labels[n % 4]} for n in range(60)])
+    assert source_of(path).spec().class_names == ("0", "1")
+
+
+def test_classes_that_look_alike_are_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "data.csv", [{"text": f"row {n}", "label": ("Yes", "no", "yes")[n % 3]} for n in range(60)])
+    assert source_of(path).spec().num_classes == 3
+    assert "the classes 'Yes' and 'yes' differ in case or blanks alone" in caplog.text
 
 
 def test_unknown_label_in_validation_is_named_with_its_own_file(tmp_path: Path) -> None:

@@ -76,15 +76,21 @@ def test_kind_and_samples_follow_from_the_columns_in_any_format(tmp_path: Path, 
 
 
 READ = {
-    "labelled_text": {"class_names"},
-    "labelled_text of pairs": {"class_names"},
-    "scored_text": set[str](),
-    "tagged_text": {"class_names"},
-    "questions": {"stride"},
-    "pairs_of_text": set[str](),
+    "labelled_text": {"class_names", "max_length"},
+    "labelled_text of pairs": {"class_names", "max_length"},
+    "scored_text": {"max_length"},
+    "tagged_text": {"class_names", "max_length"},
+    "questions": {"stride", "max_length"},
+    "pairs_of_text": {"max_length"},
     "language": {"context_length", "packing"},
 }
-OPTIONS: dict[str, Any] = {"context_length": 9, "packing": "stream", "class_names": ["a", "b"], "stride": 3}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "context_length": {"context_length": 9},
+    "packing": {"packing": "stream"},
+    "class_names": {"class_names": ["a", "b"]},
+    "stride": {"stride": 3, "max_length": 40},
+    "max_length": {"max_length": 40},
+}
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -92,12 +98,13 @@ OPTIONS: dict[str, Any] = {"context_length": 9, "packing": "stream", "class_name
 def test_an_option_that_rows_of_a_kind_do_not_read_is_said_to_be_ignored(
     tmp_path: Path, kind: str, option: str
 ) -> None:
-    assert set(OPTIONS) == {field.name for field in fields(TableFormat)} - {"max_length"}
+    assert set(OPTIONS) == {field.name for field in fields(TableFormat)}
     row, columns, _ = KINDS[kind]
     file = write(tmp_path / "data.csv", [row(number) for number in range(60)])
-    columns = {name: value for name, value in columns.items() if name.endswith("_column")} | {"max_length": 40}
-    ignored = {} if option in READ[kind] else {option: OPTIONS[option]}
-    assert source_of(file, **columns, **{option: OPTIONS[option]}).ignored_fields() == ignored
+    columns = {name: value for name, value in columns.items() if name.endswith("_column")}
+    options = OPTIONS[option]
+    ignored = {field: value for field, value in options.items() if field not in READ[kind]}
+    assert source_of(file, **columns, **options).ignored_fields() == ignored
     assert not source_of(file, **columns).ignored_fields()
 
 
@@ -110,6 +117,14 @@ def test_training_refuses_what_its_rows_ignore(tmp_path: Path) -> None:
         ConfigurationError, match=r"data\.packing=stream has no effect on data=csv, whose rows are label"
     ):
         build_parts(config)
+
+
+def test_training_refuses_a_length_that_a_corpus_ignores(tmp_path: Path) -> None:
+    row, columns, _ = KINDS["language"]
+    file = write(tmp_path / "data.csv", [row(number) for number in range(60)])
+    words = ["data=csv", f"data.path={file}", *(f"data.{name}={value}" for name, value in columns.items())]
+    with pytest.raises(ConfigurationError, match=r"data\.max_length=40 has no effect on data=csv, whose rows are lang"):
+        build_parts(compose_checked("train", [*words, "data.max_length=40"]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,7 +12,6 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.statistics.scaling_laws import STEEPEST, FittedValue, JointLaw, joint_law, power_law
 from headtohead.records.record import RunRecord
@@ -115,7 +114,7 @@ def scaling_fits(
     runs = [(record, loss) for record, loss in measured if record.place.trial is None]
     family_fits = []
     for name, arms in families.items():
-        own = [(record, loss) for record, loss in runs if arm_of(record) in arms]
+        own = [(record, loss) for record, loss in runs if record.arm in arms]
         points = tuple(point for record, loss in own if (point := _point(record, loss)) is not None)
         diverged = sum(record.status == "diverged" for record, _ in own)
         fits = tuple(_fit(axis, points, alpha, samples) for axis in axes)
@@ -128,7 +127,7 @@ def _point(record: RunRecord, loss: float | None) -> ScalingPoint | None:
     reached = record.progress
     if record.status != "finished" or loss is None or not parameters or not reached.tokens or not reached.flops:
         return None
-    key = (arm_of(record), seed_of(record), record.place.share)
+    key = (record.arm, seed_of(record), record.place.share)
     return ScalingPoint(*key, float(parameters), float(reached.tokens), reached.flops, loss)
 
 

@@ -15,7 +15,6 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.records.record import RunRecord, Status
 from headtohead.records.run_summary import headline_of
@@ -82,7 +81,7 @@ def line_of(record: RunRecord, *, metric: str | None = None) -> TableLine:
     return TableLine(
         id=record.id,
         name=record.name or record.id,
-        arm=arm_of(record),
+        arm=record.arm,
         group=record.group,
         seed=seed_of(record),
         status=record.status,

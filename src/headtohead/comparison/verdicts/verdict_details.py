@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.statistics.means import difference_interval
@@ -41,7 +40,7 @@ def with_rows(verdicts: Sequence[Verdict], records: Iterable[RunRecord], metric:
     runs: Runs = {}
     for record in records:
         if record.status == "finished":
-            runs.setdefault(arm_of(record), {})[seed_of(record)] = record
+            runs.setdefault(record.arm, {})[seed_of(record)] = record
     reader = _RowReader(metric)
     return [_with_rows(verdict, runs, metric, reader) for verdict in verdicts]
 
@@ -146,7 +145,7 @@ def with_kernels(verdicts: Sequence[Verdict], records: Iterable[RunRecord]) -> l
     measured = [record for record in records if record.budget.get("kind") in ("equal_time", "equal_energy")]
     by_arm: dict[str, list[RunRecord]] = {}
     for record in measured:
-        by_arm.setdefault(arm_of(record), []).append(record)
+        by_arm.setdefault(record.arm, []).append(record)
     return [_named(verdict, by_arm) for verdict in verdicts]
 
 

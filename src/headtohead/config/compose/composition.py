@@ -1,10 +1,8 @@
-"""Composition: a root, the choices of its groups and the overrides become one plain, resolved dictionary. A continued
-run keeps its own configuration: what is given beside `resume_from` changes that, not the defaults."""
+"""Composition: a root, the choices of its groups and the overrides become one plain, resolved dictionary."""
 
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -16,11 +14,9 @@ from headtohead.config.compose.by_hydra import Config
 from headtohead.config.compose.choices import choices, config_folder
 from headtohead.config.compose.composer import Composer
 from headtohead.config.compose.overrides import key_of
-from headtohead.config.compose.replacements import note_replaced
-from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.origins.continued_run import continued
 from headtohead.config.origins.from_published import starts_published, with_its_choices
 from headtohead.config.schema.source_code import class_value
-from headtohead.config.trust import check_recorded
 from headtohead.data.sources.column_roles import kind_of_fields
 from headtohead.files.safe_read import read_yaml
 
@@ -176,89 +172,3 @@ def model_for(task: str) -> str:
     """Return the first of the architectures that the task names."""
     (target,) = (choice.target for choice in choices("task") if choice.name == task)
     return str(class_value(target, "families")[0])
-
-
-_TRAINED = (
-    "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
-    "experiment", "seed", "init_from",
-)  # fmt: skip
-"""The fields that stay as they were: with another value there it would be another run."""
-
-
-def continued(
-    composed: Mapping[str, Any], overrides: Sequence[str], default: Callable[[str], Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """The recorded configuration of the run to continue, with the overrides in it; None where none is continued.
-
-    `composed` is the defaults with the overrides in them, and `default` gives those with one override alone.
-    """
-    run = composed.get("resume_from")
-    recorded = _recorded(Path(run)) if isinstance(run, str) and run else None
-    if recorded is None:
-        return None
-    config = _completed(recorded, composed)
-    for key in map(key_of, overrides):
-        if key in composed["choices"]:
-            _choose(key, config, composed, default)
-        else:
-            _set(key, config, composed)
-    note_replaced(config, recorded, composed, [key for key in map(key_of, overrides) if key in composed["choices"]])
-    return {**config, "resume_from": run}
-
-
-def _choose(
-    group: str, config: dict[str, Any], composed: Mapping[str, Any], default: Callable[[str], Mapping[str, Any]]
-) -> None:
-    """Replace the choice of a group: the run takes over what distinguishes the new choice from the old one."""
-    chosen, before = composed["choices"][group], config["choices"].get(group)
-    if chosen == before:
-        return
-    if group.partition("/")[0] in _TRAINED:
-        raise _refusal(group, chosen, before, str(composed["resume_from"]))
-    had = default(f"{group}={before}")[group]
-    config[group] |= {key: value for key, value in composed[group].items() if had.get(key) != value}
-    config["choices"][group] = chosen
-
-
-def _set(key: str, config: dict[str, Any], composed: Mapping[str, Any]) -> None:
-    node, value, last = config, _at(composed, key), key.rpartition(".")[2]
-    if key.partition(".")[0] in _TRAINED:
-        if value is not None and (before := _at(config, key)) != value:
-            raise _refusal(key, value, before, str(composed["resume_from"]))
-        return
-    for name in key.split(".")[:-1]:
-        node = node[name]
-    node[last] = value
-
-
-def _at(config: Mapping[str, Any], key: str) -> Any:
-    node: Any = config
-    for name in key.split("."):
-        node = node.get(name) if isinstance(node, Mapping) else None
-    return node
-
-
-def _refusal(key: str, value: Any, before: Any, run: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{key}={show(value)} cannot be given to a run that was trained with {key}={show(before)}: remove it, or "
-        f"start a new run, with init_from={run} from these weights"
-    )
-
-
-def _recorded(run: Path) -> dict[str, Any] | None:
-    """Return None where there is no record, which a rule refuses."""
-    from headtohead.records.run_folder import RECORD, RunFolder
-
-    folder = run if run.is_dir() else run.parent
-    if not os.path.lexists(folder / RECORD):
-        return None
-    config = RunFolder.open(folder).read_record_as_written().config
-    check_recorded(config, folder / RECORD)
-    return {**config, "choices": dict(config.get("choices") or {})} if config else None
-
-
-def _completed(config: dict[str, Any], composed: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the usual choice of each group that did not exist when the run began."""
-    new = {key: value for key, value in composed.items() if key not in config}
-    choices = {group: choice for group, choice in composed["choices"].items() if group in new}
-    return {**config, **new, "choices": {**choices, **config["choices"]}}

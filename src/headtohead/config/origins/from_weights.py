@@ -114,13 +114,14 @@ def _published_tokenizer(origin: str) -> dict[str, Any] | None:
     return None if tokenizer is None else tokenizer.to_dict()
 
 
-def as_started(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with the tokenizer that is really used, and with rows as long as the weights can read."""
-    config = with_row_limit(config)
-    facts, data = tokenizer_to_take(config), config["data"]
-    if facts is None or "tokenizer" not in data:
+def as_started(config: Mapping[str, Any], data: DataSource) -> dict[str, Any]:
+    """The configuration with the tokenizer that is really used, and with rows as long as the weights can read, where
+    the data are cut to a length."""
+    config = dict(config) if FIELD in data.ignored_fields() else with_row_limit(config)
+    facts, node = tokenizer_to_take(config), config["data"]
+    if facts is None or "tokenizer" not in node:
         return config
-    return {**config, "data": {**data, "tokenizer": facts["kind"], "vocab_size": None}}
+    return {**config, "data": {**node, "tokenizer": facts["kind"], "vocab_size": None}}
 
 
 def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:

@@ -22,6 +22,10 @@ _SETTINGS = ("trainer", "precision")
 """Groups whose choices are settings of one class."""
 _READ_OF_TRAINER = ("accelerator", "threads", "train_rows")
 """Fields of the trainer that play a part once a run is trained."""
+_OF_TRAINING = ("task.label_smoothing", "model.dropout", "model.drop_path")
+"""Fields of groups that are read otherwise, which change steps of training alone."""
+_USUAL = "auto"
+"""The trainer on which all others are based."""
 _ONE_DEVICE = {
     "devices": 1, "num_nodes": 1, "strategy": "single", "tensor_parallel": 1, "shard_among": None, "reshard": True,
     "accumulate": 1,
@@ -74,11 +78,23 @@ def _refuse_others(key: str) -> None:
             "what leaves the weights as they are (model/position=..., task.mask_rate=..., trainer.accelerator=..., "
             "precision=...)"
         )
+    if key in _OF_TRAINING:
+        raise ConfigurationError(f"{key} plays no part once a run is trained: leave it out")
     group, _, field = key.partition(".")
     if group == "trainer" and field and field not in _READ_OF_TRAINER:
         raise ConfigurationError(
             f"{key} plays no part once a run is trained: leave it out (of the trainer, "
             f"{', '.join(_READ_OF_TRAINER)} do)"
+        )
+
+
+def _refuse_unread(choice: str, node: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
+    """Refuse a choice of the trainer that is set apart by nothing that plays a part."""
+    apart = [field for field, value in node.items() if usual.get(field) != value]
+    if apart and not set(apart) & set(_READ_OF_TRAINER):
+        raise ConfigurationError(
+            f"trainer={choice} sets {', '.join(apart)}, which play no part once a run is trained: a finished run is "
+            f"read on one device; leave it out, or say which, trainer.accelerator={_USUAL}"
         )
 
 
@@ -92,6 +108,8 @@ def _choose(
     slot, _, package = group.partition("@")
     path = package.split(".") if package else slot.split("/")
     node, before = dict(_at(composed, path)), _at(config, path) or {}
+    if group == "trainer":
+        _refuse_unread(composed["choices"][group], node, _at(default(f"{group}={_USUAL}"), path))
     fields = _ROWS if slot == "data" else tuple(before)
     had = (config.get("choices") or {}).get(group)
     if slot in _SETTINGS and had is not None:  # of another choice, what sets it apart

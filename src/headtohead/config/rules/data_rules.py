@@ -44,9 +44,12 @@ def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
         )
 
 
-def check_fields(config: Mapping[str, object], data: DataSource) -> None:
-    """Refuse fields that were given and that the data, whose content tells their kind, do not read."""
+def check_fields(config: Mapping[str, Any], data: DataSource) -> None:
+    """Refuse fields that were given and that the data, whose content tells their kind, do not read; a limit that only
+    the weights of `init_from` set is not in the configuration."""
     for field, value in data.ignored_fields().items():
+        if field in config["data"] and config["data"][field] is None:
+            continue
         raise ConfigurationError(
             f"data.{field}={show(value)} has no effect on {ConfigView(config).chosen('data')}, whose rows are "
             f"{data.spec().kind}: leave it out"

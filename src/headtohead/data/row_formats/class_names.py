@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ import numpy as np
 from headtohead.data.data_source import DataError
 
 Label = int | str
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,10 @@ class Classes:
     @classmethod
     def from_labels(cls, labels: Iterable[Label]) -> Classes:
         """Collect the classes of the labels: integers in numerical order, everything else alphabetically."""
-        return cls(tuple(sorted({str(label) for label in labels}, key=_by_number_then_name)), are_given=False)
+        names = tuple(sorted({str(label) for label in labels}, key=_by_number_then_name))
+        for first, second in _lookalikes(names):
+            _log.warning("the classes %r and %r differ in case or blanks alone: are they two?", first, second)
+        return cls(names, are_given=False)
 
     def number_of(self, label: Label, what: str, where: Callable[[], str]) -> int:
         """Return the number of a label; `what` is label or tag, and `where` locates the row."""
@@ -54,6 +59,17 @@ class Classes:
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
         return {name: number for number, name in enumerate(self.names)}
+
+
+def _lookalikes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each name with the first that equals it but for case and blanks."""
+    first: dict[str, str] = {}
+    for name in names:
+        plain = " ".join(name.casefold().split())
+        if plain in first:
+            yield first[plain], name
+        else:
+            first[plain] = name
 
 
 def class_shares(labels: np.ndarray, num_classes: int) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -211,14 +212,19 @@ def _without_surrogates(text: str, part: str, where: Where) -> str:
     return text
 
 
+_WHOLE_WITH_POINT = re.compile(r"-?(0|[1-9][0-9]*)\.0+")
+"""A class number as programs write a column of integers in which one is absent."""
+
+
 def _label(value: Any, what: str, where: Where) -> str:
-    """Return a label as text; an integer has the same digits however it is written."""
+    """Return a label as text; a whole number has the same digits however it is written, and a word the same signs."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value == value // 1:
         value = int(value)
     if isinstance(value, int) or (isinstance(value, str) and value.strip()):
-        return str(value).strip()
+        written = unicodedata.normalize("NFC", str(value).strip())
+        return written.partition(".")[0] if _WHOLE_WITH_POINT.fullmatch(written) else written
     problem = "is empty" if value is None or value == "" else f"is {value!r}"
     raise DataError(
         f"{where()}: its {what} {problem}, and must be a name or a whole number; correct or remove the row."

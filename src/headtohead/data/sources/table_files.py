@@ -102,9 +102,8 @@ class TableFiles(FileSamples):
         return PairFormat(self.max_length) if kind == "pairs_of_text" else self.corpus
 
     def ignored_fields(self) -> Mapping[str, object]:
-        """Return what another kind of rows would read; `max_length` is set for a corpus too, by weights that a run
-        starts from."""
-        read = {*self.form.parameters(), *self.form.view_parameters(), "max_length"}
+        """Return what another kind of rows would read."""
+        read = {*self.form.parameters(), *self.form.view_parameters()}
         unread = {
             option.name: value
             for option in fields(TableFormat)

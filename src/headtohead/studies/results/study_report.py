@@ -15,6 +15,7 @@ from headtohead.comparison.arms import ArmCosts, costs_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import Times, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
+from headtohead.comparison.same_numbers import sentences_on_same_numbers
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count
 from headtohead.comparison.verdicts.verdict_details import with_kernels, with_rows
@@ -164,8 +165,11 @@ def report_of(plan: StudyPlan) -> StudyReport:
     verdicts = with_rows(with_kernels(verdicts, known), known, study.metric)
     sentences = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     sentences += _foundation_costs(study, records)
-    unlike = _unlike(plan, family_records)
-    sentences += [*leaks_in(known), *sentences_on(unlike)]
+    by_arm = {
+        arm: [record for run, record in family_records.items() if record and run.arm == arm] for arm in study.arms
+    }
+    unlike = unlike_conditions(by_arm, study.contrasts, {arm: plan.what_makes(arm) for arm in study.arms})
+    sentences += [*leaks_in(known), *sentences_on(unlike), *sentences_on_same_numbers(by_arm, study.contrasts)]
     remarks = [
         *study.departures,
         *checked.objections,
@@ -185,14 +189,6 @@ def report_of(plan: StudyPlan) -> StudyReport:
         history=history_of(plan),
         unlike=tuple(unlike),
     )
-
-
-def _unlike(plan: StudyPlan, family_records: Mapping[RunSpec, RunRecord | None]) -> list[UnlikeConditions]:
-    """The budget and the tuning of an arm are part of what makes it."""
-    runs = {
-        arm: [record for run, record in family_records.items() if record and run.arm == arm] for arm in plan.study.arms
-    }
-    return unlike_conditions(runs, plan.study.contrasts, {arm: plan.what_makes(arm) for arm in plan.study.arms})
 
 
 def write(data: Mapping[str, Any], folder: Path) -> Path:
