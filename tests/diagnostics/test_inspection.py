@@ -19,7 +19,7 @@ from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.config.compose.composition import compose_checked
 from headtohead.diagnostics.inspection import Inspection, fold, inspect, memory, number, show_inspection
-from headtohead.estimates import fake_step
+from headtohead.estimates import replayed_lengths
 from headtohead.estimates.layouts import Layout
 from headtohead.estimates.run_planner import RunPlanner
 from small_models import FAMILIES, SIZE, VOCAB_SIZE, small_model
@@ -146,9 +146,9 @@ def test_a_long_row_is_inspected_and_planned_at_shorter_lengths(mixer: str, monk
         return h2h.inspect(config), RunPlanner(config, "cpu").layout_costs.memory(Layout(), 2).total
 
     whole, planned = seen()
-    monkeypatch.setattr(fake_step, "LONGEST", 767)
-    monkeypatch.setattr(fake_step, "_PARABOLIC", (128, 256, 512))
-    monkeypatch.setattr(fake_step, "_LINEAR", (128, 256, 512))
+    monkeypatch.setattr(replayed_lengths, "LONGEST", 767)
+    monkeypatch.setattr(replayed_lengths, "_PARABOLIC", (128, 256, 512))
+    monkeypatch.setattr(replayed_lengths, "_LINEAR", (128, 256, 512))
     shorter, planned_shorter = seen()
     assert shorter.stages == whole.stages and shorter.ledger == whole.ledger
     assert shorter.elementwise_training_flops_per_token == pytest.approx(
@@ -161,6 +161,6 @@ def test_short_lengths_are_for_costs_that_grow_in_a_line() -> None:
     long = InputSize(length=100_000)
     with torch.device("meta"):
         line, parabola = small_model("decoder_only", mixer=Retention), small_model("decoder_only")
-    assert max(fake_step.replayed_lengths(line, long)) < 2048
-    assert max(fake_step.replayed_lengths(parabola, long)) == 8192
-    assert fake_step.replayed_lengths(line, SIZE) == (SIZE.length,)
+    assert max(replayed_lengths.replayed_lengths(line, long)) < 2048
+    assert max(replayed_lengths.replayed_lengths(parabola, long)) == 8192
+    assert replayed_lengths.replayed_lengths(line, SIZE) == (SIZE.length,)

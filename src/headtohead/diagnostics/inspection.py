@@ -19,7 +19,7 @@ from headtohead.architectures.operation_counter import counting
 from headtohead.components.component import Component
 from headtohead.components.costs import Costs
 from headtohead.components.fast_kernels import kernels_in_use
-from headtohead.estimates.fake_step import replayed_lengths, weights_at
+from headtohead.estimates.replayed_lengths import replayed_lengths, weights_at
 
 Shape = tuple[int, ...]
 _DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}

@@ -2,9 +2,7 @@
 it holds at its peak, and which operations it does.
 
 Blocks that are alike are replayed once, so that eighty layers cost no more than two. Everything is replayed for two
-numbers of rows and is a line between them. Rows up to `LONGEST` tokens are replayed as they are, longer ones at three
-shorter lengths, and they follow their parabola, which is exact for attention and for whatever reads a token at a time.
-Where the ledger says that costs grow in a line, the three are short: a scan over tokens is replayed token by token.
+numbers of rows and is a line between them; long rows are replayed at shorter lengths (replayed_lengths.py).
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from headtohead.architectures.architecture import Architecture, InputSize
-from headtohead.architectures.ledger import Ledger, ledger
+from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.ledger import Ledger
 from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.components.block import Block
 from headtohead.components.component import Context
@@ -36,6 +34,7 @@ from headtohead.estimates.fake_tensors import (
     tensors_of,
     with_gradients,
 )
+from headtohead.estimates.replayed_lengths import replayed_lengths, weights_at
 from headtohead.estimates.work_meter import (
     GRADIENTS,
     LEFT,
@@ -256,37 +255,3 @@ def _joined(same: tuple[StepPart, ...], weights: list[float]) -> StepPart:
     return replace(
         first, fewer=at([part.fewer for part in same]), more=at([part.more for part in same]), recomputed=recomputed
     )
-
-
-LONGEST = 8192
-_PARABOLIC, _LINEAR = (2048, 4096, 8192), (256, 512, 1024)
-
-
-def replayed_lengths(model: Architecture, size: InputSize) -> tuple[int, ...]:
-    """Return the lengths at which rows of this size are replayed: their own, or three shorter ones."""
-    if size.length <= LONGEST:
-        return (size.length,)
-    costs = [_costs(model, replace(size, length=length)) for length in (*_LINEAR[:2], size.length)]
-    slope = (size.length - _LINEAR[0]) / (_LINEAR[1] - _LINEAR[0])
-    # A last piece that is padded makes a percent of difference at most.
-    is_line = all(abs(long - low - slope * (high - low)) <= 1e-2 * long for low, high, long in zip(*costs, strict=True))
-    return _LINEAR if is_line else _PARABOLIC
-
-
-def weights_at(length: int, lengths: tuple[int, ...]) -> list[float]:
-    """Return what figures at each of these lengths count for one at `length` (Lagrange's polynomials)."""
-    return [_lagrange(length, own, lengths) for own in lengths]
-
-
-def _costs(model: Architecture, size: InputSize) -> tuple[float, ...]:
-    """Return what grows with a row: its forward FLOPs, and the bytes that autograd saves."""
-    totals = ledger(model, size).totals
-    return totals.forward_flops_per_sample, totals.activation_bytes
-
-
-def _lagrange(length: int, own: int, lengths: tuple[int, ...]) -> float:
-    weight = 1.0
-    for other in lengths:
-        if other != own:
-            weight *= (length - other) / (own - other)
-    return weight
