@@ -82,9 +82,7 @@ def test_records_are_opened_once_until_they_are_written_anew(tmp_path: Path, mon
     assert live.work.opened == 7
 
 
-def test_what_is_asked_of_a_few_runs_goes_through_these_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_asked_of_a_few_runs_goes_through_these_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     keys = [f"some/{written_run(tmp_path / 'runs', status='finished').id}" for _ in range(6)]
     live = restless(tmp_path / "runs")
