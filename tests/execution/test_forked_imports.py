@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from headtohead import lazy_packages
+from headtohead import components, lazy_packages
 from headtohead.config import instantiate
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.worker import import_all
@@ -21,6 +21,7 @@ def run_with(*targets: str) -> RunSpec:
 
 def test_what_configurations_name_in_this_package_is_there_before_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, NAMED, raising=False)
+    monkeypatch.delattr(components, NAMED.rpartition(".")[2], raising=False)
     instantiate._located.cache_clear()
     import_all([run_with("headtohead.nothing.Here"), run_with("headtohead.nothing.Here", f"{NAMED}.gpt2")])
     assert NAMED in sys.modules

@@ -87,16 +87,16 @@ def test_what_is_asked_of_a_few_runs_goes_through_these_alone(tmp_path: Path, mo
     keys = [f"some/{written_run(tmp_path / 'runs', status='finished').id}" for _ in range(6)]
     live = restless(tmp_path / "runs")
     page(live)
-    asked = {
+    requests = {
         "rows": lambda: live.rows(keys[:2], ""),
         "settings": lambda: live.settings(keys[:2], ["seed"]),
         "differences": lambda: live.differences(keys[:2]),
         "folder": lambda: live.folder(keys[0]),
         "the same page": lambda: page(live, selected=("*",)),
     }
-    for name, ask in asked.items():
+    for name, request in requests.items():
         before = live.work.fetched
-        ask()
+        request()
         assert live.work.fetched - before <= (6 if name == "the same page" else 2), name
 
 
