@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtohead.components.sequence_ops.chunked_recurrence import recur, recur_once
+from headtohead.components.sequence_ops import chunked_recurrence
+from headtohead.components.sequence_ops.chunked_recurrence import recur, recur_once, saved_elements
 from headtohead.components.sequence_ops.decays import fits_in_float32
+from headtohead.diagnostics.peers.peer_measurement import peak_bytes
 
 CHUNK = 8
 LENGTHS = (1, CHUNK, CHUNK + 1, 3 * CHUNK + 5)
@@ -101,9 +103,28 @@ def test_what_comes_out_under_autocast_is_what_comes_out_without() -> None:
     assert torch.equal(cast, recur(**parts, chunk_size=CHUNK)[0])
 
 
-def test_autograd_saves_inputs_solutions_and_states_between_chunks_alone() -> None:
-    length, saved = 8 * CHUNK, {}
-    parts = drawn(KINDS[1], length)
+@pytest.mark.parametrize("saves_solutions", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_segments_are_read_one_after_the_other_and_made_again_for_gradients(
+    kind: str, saves_solutions: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length = 2 * 16 + 5
+    parts, starts = drawn(kind, length), torch.arange(length) % 11 == torch.tensor([[3], [0]])
+    expected = with_gradients(*by_tokens(parts, starts), parts)
+    monkeypatch.setattr(chunked_recurrence, "SEGMENT", 16)
+    monkeypatch.setattr(chunked_recurrence, "SOLUTIONS_SAVED", length if saves_solutions else 0)
+    result = with_gradients(*recur(**parts, starts=starts, chunk_size=CHUNK), parts)
+    for actual, one in zip(result, expected, strict=True):
+        assert torch.allclose(actual, one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("length", [8 * CHUNK, 520, 1025])
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[1], KINDS[2]])
+def test_autograd_saves_inputs_in_their_format_and_states_between_segments_alone(
+    kind: str, length: int, dtype: torch.dtype
+) -> None:
+    saved, parts = {}, drawn(kind, length, dtype)
 
     def pack(tensor: Tensor) -> Tensor:
         saved[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
@@ -111,9 +132,23 @@ def test_autograd_saves_inputs_solutions_and_states_between_chunks_alone() -> No
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         recur(**parts, chunk_size=CHUNK)
-    of_tokens = length * (2 * 4 + 4 + 5 + 1 + 5 + 4)  # queries and reads, keys, values, decay; z and w
-    of_states = (length // CHUNK + 1) * 4 * 5
-    assert sum(saved.values()) == 2 * 3 * 8 * (of_tokens + of_states)
+    inputs = sum(part.untyped_storage().nbytes() for name, part in parts.items() if name != "state")
+    solved = 4 + 5 if "reads" in parts else 0
+    made = saved_elements(length, CHUNK, memory=2 * 3 * 4 * 5, solved=2 * 3 * solved)
+    assert sum(saved.values()) == inputs + max(4, dtype.itemsize) * made
+
+
+def test_long_rows_hold_few_times_the_memory_of_their_tokens() -> None:
+    """Counted at once, forward and backward, by tensors as large as the queries."""
+    length, width = 2048, 16
+    rows = {name: torch.randn(1, 1, length, width) for name in ("q", "k", "v", "reads", "writes")}
+    parts = {**rows, "log_decay": torch.full((1, 1, length, width), -0.1)}
+    leaves = {name: part.mul(width**-0.5).requires_grad_() for name, part in parts.items()}
+
+    def work() -> None:
+        recur(**leaves, chunk_size=16)[0].sum().backward()
+
+    assert peak_bytes(work) <= 9 * length * width * 4  # six gradients, the output and its gradient, and a segment's
 
 
 @pytest.mark.slow

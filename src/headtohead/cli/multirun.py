@@ -50,7 +50,7 @@ def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[
 def _work(options: argparse.Namespace, multirun: Multirun) -> int:
     from headtohead.execution.worker import Worker, import_all
 
-    import_all()
+    import_all(multirun.jobs)
     ended = Worker(multirun, multirun.jobs, threads=options.threads, parent=options.parent).work()
     return 0 if ended else INTERRUPTED
 

@@ -113,7 +113,7 @@ def _work(options: argparse.Namespace, request: StudyRequest) -> int:
 
     plan, runs = request.planned()
     register(plan)
-    import_all()
+    import_all(runs)
     ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=request.planned).work()
     return 0 if ended else INTERRUPTED
 

@@ -169,7 +169,7 @@ def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
 
     plan = sweeper.plan
     plan.folder.mkdir(parents=True, exist_ok=True)
-    import_all()
+    import_all(plan.runs)
     worker = Worker(
         plan,
         plan.runs,

@@ -7,6 +7,7 @@ record holds as text would become the reader's secret, and `${oc.create:...}` a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from inspect import Parameter, signature
@@ -19,6 +20,7 @@ from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.schema.source_code import arguments, field_groups
 
 _TARGET = "_target_"
+_OWN = "headtohead."
 _HOW = frozenset({_TARGET, "_args_", "_partial_", "_recursive_", "_convert_"})
 
 
@@ -39,6 +41,19 @@ def target_of(node: Mapping[str, Any]) -> Any:
     if not isinstance(target, str) or not all(part.isidentifier() for part in target.split(".")):
         raise ConfigurationError(f"_target_={show(target)} is refused: it must name a class, package.module.Class")
     return _located(target)
+
+
+def locate_own(node: object) -> None:
+    """Import what the nodes of a configuration name in this package, so that processes forked later have it; whoever
+    makes them says what is wrong with a name."""
+    if isinstance(node, Mapping):
+        target = node.get(_TARGET)
+        if isinstance(target, str) and target.startswith(_OWN):
+            with suppress(ImportError, AttributeError, ValueError, InstantiationException):
+                _located(target)
+        node = list(node.values())
+    for item in node if isinstance(node, list | tuple) else ():
+        locate_own(item)
 
 
 def _with_groups(target: str, constructor: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:

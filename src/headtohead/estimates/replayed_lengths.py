@@ -13,7 +13,7 @@ from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.architectures.ledger import ledger
 
 LONGEST = 8192
-_PARABOLIC, _LINEAR = (2048, 4096, 8192), (256, 512, 1024)
+_PARABOLIC, _LINEAR = (2048, 4096, 8192), (768, 1024, 1280)
 
 
 def replayed_lengths(model: Architecture, size: InputSize) -> tuple[int, ...]:

@@ -12,12 +12,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
+from headtohead import lazy_packages
 from headtohead.execution.claims.choice import claims_of
 from headtohead.execution.claims.run_claims import RunClaims
 from headtohead.execution.gpus import GpuPool, GpuShare
@@ -183,7 +184,15 @@ def _end_with(line: Connection) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def import_all() -> None:
-    """Import, once, what every run needs."""
+def import_all(runs: Iterable[RunSpec]) -> None:
+    """Import, once, what every run needs, and the modules of ours that the configurations of these runs name; pyarrow
+    starts a thread as it is imported, and is left to the runs."""
+    import torch._dynamo
+
     import headtohead.config.build
     import headtohead.training.run  # noqa: F401
+    from headtohead.config.instantiate import locate_own
+
+    lazy_packages.run(torch._dynamo)  # every optimizer of torch runs it at its first step: a second in each run
+    for run in runs:
+        locate_own(run.config)

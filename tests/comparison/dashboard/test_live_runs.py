@@ -82,6 +82,24 @@ def test_records_are_opened_once_until_they_are_written_anew(tmp_path: Path, mon
     assert live.work.opened == 7
 
 
+def test_what_is_asked_of_a_few_runs_goes_through_these_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    keys = [f"some/{written_run(tmp_path / 'runs', status='finished').id}" for _ in range(6)]
+    live = restless(tmp_path / "runs")
+    page(live)
+    requests = {
+        "rows": lambda: live.rows(keys[:2], ""),
+        "settings": lambda: live.settings(keys[:2], ["seed"]),
+        "differences": lambda: live.differences(keys[:2]),
+        "folder": lambda: live.folder(keys[0]),
+        "the same page": lambda: page(live, selected=("*",)),
+    }
+    for name, request in requests.items():
+        before = live.work.fetched
+        request()
+        assert live.work.fetched - before <= (6 if name == "the same page" else 2), name
+
+
 def test_a_running_record_without_its_process_is_interrupted(tmp_path: Path) -> None:
     folder = written_run(tmp_path)
     live = restless(tmp_path)

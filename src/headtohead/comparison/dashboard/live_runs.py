@@ -41,7 +41,6 @@ _SHORTEST = 0.5
 _SHARE = 10
 """The rest after each look, in multiples of the time that it took: thousands of runs cost a tenth of a core at most."""
 _STUDIES = "studies/"
-_PLAIN = ViewOf("", "", "newest")
 _OUTSIDE = f"{RECORD} is a link that leads out of the folder: it is not read"
 
 
@@ -76,7 +75,7 @@ class LiveRuns:
     def page(self, of: ViewOf, shown: int, selection: Selection, known: str) -> dict[str, Any]:
         """Return the first lines of the list, and the runs that are drawn; `known` is the version that the page has of
         the same view, which is not sent again."""
-        with self._fresh(of) as view:
+        with self._viewed(of) as view:
             now = f"{self._name}.{self._version}"
             if known == now:
                 return {"now": now, "same": True}
@@ -91,7 +90,7 @@ class LiveRuns:
 
     def start(self, of: ViewOf) -> list[str]:
         """Return what a page selects that nobody has touched: everything, or the first run and those of its study."""
-        with self._fresh(of) as view:
+        with self._viewed(of) as view:
             keys = list(view.keys())
             if len(keys) <= _START_WITH:
                 return ["*"]
@@ -149,7 +148,7 @@ class LiveRuns:
 
     def keys_of(self, of: ViewOf, label: str) -> list[str]:
         """Return the runs of one group, as many as can be drawn."""
-        with self._fresh(of) as view:
+        with self._viewed(of) as view:
             return next((keys[:MOST_DRAWN] for own, keys in view.groups() if own == label), [])
 
     def fields(self) -> list[str]:
@@ -194,8 +193,15 @@ class LiveRuns:
             return self._version
 
     @contextmanager
-    def _fresh(self, of: ViewOf = _PLAIN) -> Iterator[RunView]:
-        """Hold the lock, with the disk looked at and the view brought up to date."""
+    def _fresh(self) -> Iterator[None]:
+        """Hold the lock, with the disk looked at: all that a question about some runs takes."""
+        with self._lock:
+            self._refresh()
+            yield
+
+    @contextmanager
+    def _viewed(self, of: ViewOf) -> Iterator[RunView]:
+        """Hold the lock, with the disk looked at and the view brought up to date; a new view goes through every run."""
         with self._lock:
             view = self._views.pop(of, None)
             is_new = view is None
@@ -266,15 +272,15 @@ class LiveRuns:
         """Bring the views up to date with runs that changed, or train, and return those of which something is new."""
         looked_at, news = list(changed | self._running.keys()), []
         for key, run in zip(looked_at, self._summaries(looked_at), strict=True):
-            now = (run.status, zlib.crc32(repr((run.progress, run.reason)).encode()))
-            if key not in changed and self._running.get(key) == now:
-                continue
+            before = self._running.pop(key, None)
+            if run.status == "running" or run.reason == DIED:
+                now = (run.status, zlib.crc32(repr((run.progress, run.reason)).encode()))
+                self._running[key] = now
+                if key not in changed and before == now:
+                    continue
             news.append(key)
             if run.study is not None:
                 self._take_arm(key, run.study, run.arm)
-            self._running.pop(key, None)
-            if run.status == "running" or run.reason == DIED:
-                self._running[key] = now
             for view in self._views.values():
                 view.take(key, run)
         return news
@@ -282,8 +288,8 @@ class LiveRuns:
     def _summaries(self, keys: Sequence[str]) -> Iterator[RunSummary]:
         """Yield these runs; the latest numbers of those that do not train are read when somebody asks for them."""
         index = self._opened()
-        for run in index.summaries_of([self._seen[key] for key in keys]):
-            state = self._seen[run.path[len(f"{self.root}/") :] or "."][1]
+        seen = [self._seen[key] for key in keys]
+        for (_, state), run in zip(seen, index.summaries_of(seen), strict=True):
             if state.is_link and not is_inside(self.root, Path(run.path) / RECORD):
                 yield unreadable(run.path, _OUTSIDE)
                 continue

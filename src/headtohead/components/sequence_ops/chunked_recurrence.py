@@ -9,31 +9,24 @@ alone. Where what is read is written at the token's own key, p = k, and z_t stan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headtohead.components.precision import at_least_float32, without_autocast
-from headtohead.components.sequence_ops.decays import (
-    AnyDecay,
-    BoundedDecay,
-    Decay,
-    SharedDecay,
-    fits_in_float32,
-    ones_up_to,
-)
+from headtohead.components.sequence_ops.recurrence_chunks import Segment, Solution, Tokens
 from headtohead.components.sequence_ops.scan import recur_by_doubling
-from headtohead.components.sequence_ops.triangular_inverse import inverse_of_one_minus
 from headtohead.errors import UsageError
 
 LARGEST_CHUNK = 128
 """Tokens of a chunk, above which a decay that counts as bounded could overflow."""
+SEGMENT = 128
+"""Tokens of whose chunks everything is made at once, and made again for the gradients: few enough for a cache."""
+SOLUTIONS_SAVED = 512
+"""Tokens up to which solutions and the states between chunks are saved, and not made again."""
 
 
 def recur(
@@ -54,15 +47,16 @@ def recur(
     The decays of a delta rule are one for all channels, or none stronger than exp(-0.7).
     """
     exact = at_least_float32(v.dtype)
-    q, k, v, log_decay = (part.to(exact) for part in (q, k, v, log_decay))
-    reads, writes, state = (None if part is None else part.to(exact) for part in (reads, writes, state))
+    state = None if state is None else state.to(exact)
     with without_autocast(v):
         if torch.compiler.is_exporting():
+            q, k, v, log_decay = (part.to(exact) for part in (q, k, v, log_decay))
+            reads, writes = (None if part is None else part.to(exact) for part in (reads, writes))
             return recur_by_doubling(q, k, v, log_decay, reads=reads, writes=writes, state=state, starts=starts)
-        queries = (q,) if reads is None else (q, reads)
-        keys = (k,) if writes is None else (writes, k)
-        size = chunk_length(q.shape[2], chunk_size)
-        outputs: tuple[Tensor, Tensor] = _in_chunks(queries, keys, v, log_decay, state, starts, size)
+        if state is None:
+            state = v.new_zeros(*v.shape[:2], q.shape[-1], v.shape[-1], dtype=exact)
+        inputs = (q, k, v, log_decay, reads, writes, starts, state, chunk_length(q.shape[2], chunk_size))
+        outputs: tuple[Tensor, Tensor] = _in_segments(*inputs)
         return outputs
 
 
@@ -100,188 +94,67 @@ def chunk_length(length: int, chunk_size: int) -> int:
     return min(chunk_size, 1 << (length - 1).bit_length())
 
 
+def saved_elements(length: int, chunk_size: int, *, memory: int, solved: int = 0) -> int:
+    """Return how many numbers `recur` saves besides its inputs, of matrices of so many numbers, and of so many unknowns
+    of each token."""
+    chunk, segments = chunk_length(length, chunk_size), len(_segments(length))
+    chunks = -(-length // chunk)
+    if length <= SOLUTIONS_SAVED:
+        return (chunks + segments) * memory + chunks * chunk * solved
+    return segments * memory
+
+
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _in_chunks(
-    queries: tuple[Tensor, ...],
-    keys: tuple[Tensor, ...],
-    v: Tensor,
-    log_decay: Tensor,
-    state: Tensor | None,
-    starts: Tensor | None,
-    chunk: int,
-) -> tuple[Tensor, Tensor]:
-    rows = v.shape[:2]
-    together = (torch.stack([_split_into_chunks(part, chunk) for part in parts], dim=2) for parts in (queries, keys))
-    document = (
-        None
-        if starts is None
-        else _split_into_chunks(starts[:, None, :, None].long().expand(*rows, -1, -1), chunk).cumsum(-2)
-    )
-    if state is None:
-        state = v.new_zeros(*rows, queries[0].shape[-1], v.shape[-1])
-    inputs = (*together, _split_into_chunks(v, chunk).contiguous(), _split_into_chunks(log_decay, chunk).contiguous())
-    y, state = _Recurrence.apply(*inputs, state.flatten(0, 1), document)  # type: ignore[no-untyped-call]
-    return y.movedim(0, 1).flatten(1, 2)[:, : v.shape[2]].unflatten(0, rows), state.unflatten(0, rows)
-
-
-def _split_into_chunks(x: Tensor, chunk: int) -> Tensor:
-    """Reshape x[B, H, L, E] to [N, G, C, E]: the chunks of G = B H sequences one after the other, padded with zeros."""
-    missing = -x.shape[2] % chunk
-    y: Tensor = (F.pad(x, (0, 0, 0, missing)) if missing else x).flatten(0, 1).unflatten(1, (-1, chunk)).movedim(1, 0)
-    return y
-
-
-@dataclass(frozen=True)
-class _RecurrenceChunks:
-    """The quantities of chunks that do not depend on their states; M = N G matrices of each kind."""
-
-    decay: Decay
-    num: int
-    """N."""
-    size: int
-    """C."""
-
-    @classmethod
-    def of(cls, queries: Tensor, keys: Tensor, log_decay: Tensor, document: Tensor | None) -> _RecurrenceChunks:
-        num, size = len(queries), queries.shape[-2]
-        sums = (ones_up_to(log_decay) @ log_decay).flatten(0, 1)
-        queries, keys = queries.flatten(0, 1), keys.flatten(0, 1)
-        document = None if document is None else document.flatten(0, 1)
-        if log_decay.shape[-1] == 1:
-            return cls(SharedDecay(queries, keys, sums, document), num, size)
-        if fits_in_float32(log_decay, sums):
-            return cls(BoundedDecay(queries, keys, sums, document, num), num, size)
-        return cls(AnyDecay(queries, keys, sums, document), num, size)
-
-    @property
-    def scores(self) -> Float[Tensor, "M C QC"]:
-        return self.decay.scores[:, : self.size]
-
-    @property
-    def read(self) -> Float[Tensor, "M C K"]:
-        return self.decay.read[:, : self.size]
-
-    @property
-    def written_keys(self) -> Float[Tensor, "N G C K"]:
-        """Return the decayed keys at which z is written."""
-        y: Tensor = self.decay.carried[:, : self.size].unflatten(0, (self.num, -1))
-        return y
-
-    @cached_property
-    def solving(self) -> Float[Tensor, "M C C"]:
-        """Return the inverse that turns z as it would be without earlier writes in the chunk into z."""
-        return inverse_of_one_minus(self.decay.scores[:, self.size :, : self.size])
-
-    def solve(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Return z without the state before the chunk, and the w with which the state adds to it: z + w S."""
-        own = v if self.decay.kinds[1] == 1 else self.decay.scores[:, self.size :, self.size :] @ v
-        z, w = self.solving @ own, self.solving @ self.decay.read[:, self.size :]
-        return z.unflatten(0, (self.num, -1)), w.unflatten(0, (self.num, -1))
-
-    def values(self, z: Tensor | None, v: Tensor) -> Float[Tensor, "M QC V"]:
-        """Return all values that are written."""
-        if z is None:
-            return v
-        return z.flatten(0, 1) if self.decay.kinds[1] == 1 else torch.cat((z.flatten(0, 1), v), dim=-2)
-
-    def by_chunk(self, factor: Tensor | None) -> list[Tensor] | list[None]:
-        return [None] * self.num if factor is None else list(factor.unflatten(0, (self.num, -1)).unbind(0))
-
-    def forwards(self, state: Tensor, v: Tensor, z: Tensor | None, w: Tensor | None) -> Float[Tensor, "S G K V"]:
-        """Return the states at the start of every chunk, and the one after the last; z is completed in place."""
-        own: list[Tensor] | list[None] = [None] * self.num
-        if z is None or self.decay.kinds[1] == 2:
-            own = self.by_chunk(self.decay.carried[:, -self.size :].mT @ v)
-        states = v.new_empty(self.num + 1, *state.shape)
-        states[0] = state if self.decay.entering is None else state * self.decay.entering[0]
-        keys = self.written_keys
-        passing, leaving = self.by_chunk(self.decay.passing), self.by_chunk(self.decay.leaving)
-        for chunk in range(self.num):
-            now, added, passed = states[chunk], own[chunk], passing[chunk]
-            new = torch.mul(now, 1.0 if passed is None else passed, out=states[chunk + 1])
-            if added is not None:
-                new += added
-            if z is not None and w is not None:
-                z[chunk].baddbmm_(w[chunk], now)
-                new.baddbmm_(keys[chunk].mT, z[chunk])
-            if (leave := leaving[chunk]) is not None:
-                new *= leave
-        return states
-
-    def backwards(self, by_last: Tensor, by_before: Tensor, by_z: Tensor, w: Tensor | None) -> Float[Tensor, "S G K V"]:
-        """Return the gradients of these states; by_z is completed in place."""
-        grads = by_last.new_empty(self.num + 1, *by_last.shape)
-        grads[self.num] = by_last
-        keys, one = self.written_keys, by_last.new_ones(())
-        passing, leaving = self.by_chunk(self.decay.passing), self.by_chunk(self.decay.leaving)
-        for chunk in reversed(range(self.num)):
-            leave, passed = leaving[chunk], passing[chunk]
-            after = grads[chunk + 1] if leave is None else grads[chunk + 1] * leave
-            new = torch.addcmul(by_before[chunk], after, one if passed is None else passed, out=grads[chunk])
-            if w is not None:
-                by_z[chunk].baddbmm_(keys[chunk], after)
-                new.baddbmm_(w[chunk].mT, by_z[chunk])
-        return grads
+def _in_segments(*inputs: Tensor | int | None) -> tuple[Tensor, Tensor]:
+    outputs: tuple[Tensor, Tensor] = _Recurrence.apply(*inputs)  # type: ignore[no-untyped-call]
+    return outputs
 
 
 class _Recurrence(torch.autograd.Function):
-    """The recurrence with a backward pass by hand: it saves the solutions, and the states between chunks; scores are
-    recomputed."""
+    """The recurrence with a backward pass by hand: it saves its inputs, in their own formats, and the states between
+    segments; all else is made again, a segment at a time."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        queries: Float[Tensor, "N G P C K"],
-        keys: Float[Tensor, "N G Q C K"],
-        v: Float[Tensor, "N G C V"],
-        log_decay: Float[Tensor, "N G C E"],
-        state: Float[Tensor, "G K V"],
-        document: Tensor | None,
+        q: Float[Tensor, "B H L K"],
+        k: Float[Tensor, "B H L K"],
+        v: Float[Tensor, "B H L V"],
+        log_decay: Float[Tensor, "B H L E"],
+        reads: Float[Tensor, "B H L K"] | None,
+        writes: Float[Tensor, "B H L K"] | None,
+        starts: Bool[Tensor, "B L"] | None,
+        state: Float[Tensor, "B H K V"],
+        chunk: int,
     ) -> tuple[Tensor, Tensor]:
-        chunks, rows = _RecurrenceChunks.of(queries, keys, log_decay, document), v.flatten(0, 1)
-        z, w = (None, None) if queries.shape[2] == 1 else chunks.solve(rows)
-        states = chunks.forwards(state, rows, z, w)
-        y = torch.bmm(chunks.read, states[:-1].flatten(0, 1)).baddbmm_(chunks.scores, chunks.values(z, rows))
-        ctx.save_for_backward(queries, keys, v, log_decay, document, states, z, w)
-        return y.view_as(v), states[-1].clone()
+        tokens, before = Tokens(q, k, v, log_decay, reads, writes, starts), state.flatten(0, 1)
+        y = torch.empty_like(v, dtype=state.dtype)
+        saved: list[Tensor | None] = []
+        for cut in _segments(v.shape[2]):
+            segment = Segment.of(tokens, cut, chunk, state.dtype)
+            solution = segment.solve(before)
+            segment.read(solution, y[:, :, cut])
+            saved += solution if v.shape[2] <= SOLUTIONS_SAVED else (before,)
+            before = solution.states[-1].clone()
+        ctx.save_for_backward(*tokens, *saved)
+        ctx.chunk, ctx.exact = chunk, state.dtype
+        return y, before.view_as(state)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        tokens, rest = Tokens(*saved[:7]), saved[7:]
+        by_tokens = [None if part is None else torch.empty_like(part) for part in tokens[:6]]
+        by_state, cuts = grad_last.flatten(0, 1), _segments(grad.shape[2])
         with without_autocast(grad):
-            return _backward(grad, grad_last, *ctx.saved_tensors)
+            for number, cut in reversed(list(enumerate(cuts))):
+                segment = Segment.of(tokens, cut, ctx.chunk, ctx.exact)
+                solution = segment.solve(rest[number]) if len(rest) == len(cuts) else Solution(*rest[3 * number :][:3])
+                into = [None if part is None else part[:, :, cut] for part in by_tokens]
+                by_state = segment.gradients(solution, grad[:, :, cut], by_state, into)
+        return *by_tokens, None, by_state.view_as(grad_last), None
 
 
-def _backward(
-    grad: Tensor,
-    grad_last: Tensor,
-    queries: Tensor,
-    keys: Tensor,
-    v: Tensor,
-    log_decay: Tensor,
-    document: Tensor | None,
-    states: Tensor,
-    z: Tensor | None,
-    w: Tensor | None,
-) -> tuple[Tensor | None, ...]:
-    chunks, size, cut = _RecurrenceChunks.of(queries, keys, log_decay, document), v.shape[-2], v.shape[:2]
-    decay, rows, grads = chunks.decay, v.flatten(0, 1), grad.contiguous().flatten(0, 1)
-    by_z = (chunks.scores[..., :size].mT @ grads).unflatten(0, cut)
-    by_states = chunks.backwards(grad_last, (chunks.read.mT @ grads).unflatten(0, cut), by_z, w)
-    after = by_states[1:].flatten(0, 1)
-    after = after if decay.leaving is None else after * decay.leaving
-    by_v = by_z.flatten(0, 1) if z is None else chunks.scores[..., -size:].mT @ grads
-    if z is None or decay.kinds[1] == 2:
-        by_v.baddbmm_(decay.carried[:, -size:], after)
-    if z is not None:
-        solved = chunks.solving.mT @ by_z.flatten(0, 1)
-        grads = torch.cat((grads, solved), dim=-2)
-        by_v = solved if decay.kinds[1] == 1 else by_v.baddbmm_(decay.scores[:, size:, size:].mT, solved)
-    values = chunks.values(z, rows)
-    before = states[:-1].flatten(0, 1)
-    by_queries, by_keys, by_decay = decay.backward(
-        grads @ values.mT, grads @ before.mT, values @ after.mT, (before * after).sum(-1).unsqueeze(-2)
-    )
-    by_state = by_states[0] if decay.entering is None else by_states[0] * decay.entering[0]
-    parts = zip((by_queries, by_keys, by_v, by_decay), (queries, keys, v, log_decay), strict=True)
-    return *(by_part.view_as(part) for by_part, part in parts), by_state, None
+def _segments(length: int) -> list[slice]:
+    return [slice(start, start + SEGMENT) for start in range(0, length, SEGMENT)]

@@ -111,8 +111,8 @@ class SharedDecay(Decay):
 class BoundedDecay(Decay):
     """No decay so strong that its product over a chunk overflows: exp(G_i - c) exp(c - G_j), c in the middle.
 
-    Queries and keys take these factors once, and the state those of the middle: a chunk then reads and writes it as
-    if there were no decay.
+    Queries and keys take these factors once, in place, and the state those of the middle: a chunk then reads and writes
+    it as if there were no decay.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class BoundedDecay(Decay):
         self.of_query = (sums - middle).exp_()
         self.of_key = self.of_query.reciprocal()
         self.queries, self.keys = (
-            (part * factor.unsqueeze(1)).flatten(1, 2)
+            part.mul_(factor.unsqueeze(1)).flatten(1, 2)
             for part, factor in ((queries, self.of_query), (keys, self.of_key))
         )
         self.scores = self.masked(self.queries @ self.keys.mT)

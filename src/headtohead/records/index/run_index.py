@@ -131,7 +131,7 @@ class RunIndex:
             for path, state in page
             if (row := rows.get(path)) is not None and row.is_sure and row.state == _text(state)
         }
-        lacking = self._sections.lacking(key for run in runs.values() for key in run.hashes)
+        lacking = self._sections.lacking(set().union(*(run.hashes for run in runs.values())))
         for keys in _pages(sorted(lacking)):
             self._sections.add(self._file.sections(keys, lambda key, text: hash_of(text) == key))
         if damaged := self._sections.lacking(lacking):
@@ -184,7 +184,7 @@ def _read_now(path: str) -> RunRecord | UnreadRecord:
 
 
 def _text(state: FileState) -> str:
-    return " ".join(str(int(part)) for part in state)
+    return f"{state.inode} {state.size} {state.modified} {state.changed} {int(state.is_link)}"
 
 
 _Item = TypeVar("_Item")

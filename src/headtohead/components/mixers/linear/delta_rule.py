@@ -25,7 +25,7 @@ from headtohead.components.mixers.linear.matrix_memory import (
     MemoryShape,
 )
 from headtohead.components.norms import RmsScale
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.components.sequence_ops.chunked_recurrence import saved_elements
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive, Width
 
@@ -178,17 +178,18 @@ class DeltaRule(MatrixMemory):
         return own + Costs(0, 0, conv.forward_flops, conv.training_flops, conv.state_elements, conv.activation_bytes)
 
     def saved_bytes(self, query: CostQuery, memory: int) -> int:
-        """Count what linear layers and gates read and give in the model's dtype; in whole chunks and in float32 what
-        the recurrence reads, solves and gives, and its states."""
+        """Count what linear layers, gates and the recurrence read and give in the model's dtype; in float32 what it
+        solves, and its states."""
         n, heads, writes = query.length, self.num_heads, self.num_writes
         queries, keys, values = self.widths
         shared, of_all = self.num_key_heads, writes * heads * self.key_width
-        chunk = chunk_length(n * writes, self.chunk_size)
-        chunks = -(-n * writes // chunk)
-        copied = values if writes > 1 else 0
-        own = n * (self.d_model + 2 * (queries + keys + values) + values // writes + copied)
+        own_keys = of_all if shared == heads else 0
+        copied = own_keys + values if writes > 1 else 0
+        read = 2 * (of_all + values)
+        own = n * (self.d_model + 2 * (queries + keys + values) + values // writes + copied + read)
         own += n * (3 * writes * heads + (writes + 1) * shared)
-        exact = n * of_all + chunks * chunk * (4 * of_all + 3 * values) // writes + (chunks + 1) * memory
+        solved = (of_all + values) // writes
+        exact = n * of_all + saved_elements(n * writes, self.chunk_size, memory=memory, solved=solved)
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 4 * n * heads
 
 

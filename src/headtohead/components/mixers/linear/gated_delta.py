@@ -14,7 +14,6 @@ from headtohead.components.mixers.attention.softmax_attention import merge_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
 from headtohead.ranges import Amount
 
 
@@ -88,7 +87,6 @@ class GatedDelta(DeltaRule):
         n, heads, writes = query.length, self.num_heads, self.num_writes
         decays, gates = heads if self.decay is not None else 0, 3 * heads * self.value_width if self.gate else 0
         own = n * (gates + 2 * decays) + 2 * decays
-        chunk = chunk_length(n * writes, self.chunk_size)
-        exact = -(-n * writes // chunk) * chunk * heads
+        exact = n * writes * heads
         saved = own * query.bytes_per_element + exact * max(4, query.bytes_per_element)
         return super().saved_bytes(query, memory) + saved

@@ -21,7 +21,7 @@ from headtohead.components.mixers.linear.matrix_memory import (
 )
 from headtohead.components.norms import RmsScale
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.components.sequence_ops.chunked_recurrence import saved_elements
 from headtohead.ranges import Positive, Width
 
 
@@ -104,10 +104,9 @@ class GatedLinearAttention(MatrixMemory):
         )
 
     def _saved_bytes(self, query: CostQuery, keys: int, values: int, memory: int) -> int:
-        """Count the projections' inputs and outputs in the model's dtype; in whole chunks and in float32 what the
-        recurrence reads and gives, and its states."""
-        n, chunk = query.length, chunk_length(query.length, self.chunk_size)
-        chunks = -(-n // chunk)
-        own = n * (self.d_model + self.gate_rank + 4 * values)
-        exact = n * 2 * keys + chunks * chunk * (3 * keys + 2 * values) + (chunks + 1) * memory
+        """Count the projections' inputs and outputs, and what is made of them, in the model's dtype; in float32 the
+        decays and the states of the recurrence."""
+        n, states = query.length, saved_elements(query.length, self.chunk_size, memory=memory)
+        own = n * (self.d_model + self.gate_rank + 2 * keys + 6 * values)
+        exact = n * 3 * keys + states
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 4 * n * self.num_heads

@@ -21,7 +21,7 @@ from headtohead.components.mixers.linear.matrix_memory import (
 )
 from headtohead.components.norms import RmsScale
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.components.sequence_ops.chunked_recurrence import saved_elements
 
 
 class Hgrn2(MatrixMemory):
@@ -104,10 +104,9 @@ class Hgrn2(MatrixMemory):
         )
 
     def _saved_bytes(self, query: CostQuery, keys: int, values: int, memory: int) -> int:
-        """Count the projections' inputs and outputs in the model's dtype; in whole chunks and in float32 what the
-        gates and the recurrence read and give, and its states."""
-        n, chunk = query.length, chunk_length(query.length, self.chunk_size)
-        chunks = -(-n // chunk)
-        own = n * (self.d_model + 2 * keys + 2 * values)
-        exact = (4 * n + 2) * keys + chunks * chunk * (3 * keys + values) + (chunks + 1) * memory
+        """Count the projections' inputs and outputs in the model's dtype; in float32 what the gates and the recurrence
+        read, and its states."""
+        n, states = query.length, saved_elements(query.length, self.chunk_size, memory=memory)
+        own = n * (self.d_model + 2 * keys + 3 * values)
+        exact = (6 * n + 2) * keys + states
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 4 * n

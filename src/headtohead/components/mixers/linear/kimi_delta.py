@@ -14,7 +14,6 @@ from headtohead.components.mixers.attention.softmax_attention import merge_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
 from headtohead.ranges import Amount, Width
 
 
@@ -84,8 +83,7 @@ class KimiDelta(DeltaRule):
     def saved_bytes(self, query: CostQuery, memory: int) -> int:
         """Count also the decays, and the gates, with the narrow maps that they go through."""
         n, keys, values = query.length, self.num_heads * self.key_width, self.num_heads * self.value_width
-        chunk = chunk_length(n, self.chunk_size)
         own = n * (2 * values + 2 * self.rank)
-        exact = 2 * n * keys + 2 * self.num_heads + -(-n // chunk) * chunk * keys
+        exact = 2 * n * keys + 2 * self.num_heads + n * keys
         saved = own * query.bytes_per_element + exact * max(4, query.bytes_per_element)
         return super().saved_bytes(query, memory) + saved

@@ -17,7 +17,7 @@ from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.components.sequence_ops.chunked_recurrence import saved_elements
 from headtohead.ranges import Width
 
 SHIFTS = (1.0, 1.0, 1.0, 0.5, 0.5)
@@ -146,12 +146,11 @@ class Rwkv6(MatrixMemory):
         )
 
     def _saved_bytes(self, query: CostQuery, ranks: int, memory: int) -> int:
-        """Count the mixed tokens and the inputs of gates, shares and the norm in the model's dtype; in whole chunks and
-        in float32 what the recurrence reads, and its states."""
-        n, d, heads, chunk = query.length, self.d_model, self.num_heads, chunk_length(query.length, self.chunk_size)
-        chunks = -(-n // chunk)
-        own = n * (21 * d + ranks + heads)
-        exact = n * d + chunks * chunk * 4 * d + (chunks + 1) * memory
+        """Count the mixed tokens and the inputs of gates, shares, the norm and the recurrence in the model's dtype; in
+        float32 its decays and its states."""
+        n, d, heads = query.length, self.d_model, self.num_heads
+        own = n * (23 * d + ranks + heads)
+        exact = 2 * n * d + saved_elements(n, self.chunk_size, memory=memory)
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 8 * n * heads
 
 

@@ -17,7 +17,7 @@ from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.components.sequence_ops.chunked_recurrence import saved_elements
 from headtohead.ranges import Width
 
 STRONGEST_DECAY = math.exp(-0.5)
@@ -160,13 +160,11 @@ class Rwkv7(MatrixMemory):
         )
 
     def _saved_bytes(self, query: CostQuery, ranks: int, memory: int) -> int:
-        """Count the mixed tokens and the inputs of gates, rates, keys and the norm in the model's dtype; in whole
-        chunks and in float32 what the recurrence reads and solves, and its states."""
-        n, d, heads, chunk = query.length, self.d_model, self.num_heads, chunk_length(query.length, self.chunk_size)
-        chunks = -(-n // chunk)
-        own = n * (21 * d + ranks + 3 * heads)
-        rows = chunks * chunk
-        exact = n * 2 * d + rows * 7 * d + (rows * d if n > 1 else 0) + (chunks + 1) * memory
+        """Count the mixed tokens and the inputs of gates, rates, keys and the norm in the model's dtype; in
+        float32 what the recurrence reads and solves, and its states."""
+        n, d, heads = query.length, self.d_model, self.num_heads
+        own = n * (22 * d + ranks + 3 * heads)
+        exact = 4 * n * d + saved_elements(n, self.chunk_size, memory=memory, solved=2 * d)
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 8 * n * heads
 
 
