@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import reduce
@@ -18,8 +19,9 @@ from beartype.vale import Is
 
 import headtohead as h2h
 from headtohead import api
-from headtohead.api.argument_types import argument_types, check_arguments, described, fits
+from headtohead.api.argument_types import argument_types, checked_arguments, described, fits
 from headtohead.api.configurations import configuration
+from headtohead.api.study_definition import arm_overrides
 from headtohead.errors import UsageError
 
 FUNCTIONS = sorted(set(api.PUBLIC) - {"Study"})
@@ -89,8 +91,32 @@ def test_what_can_be_gone_through_is_a_sequence() -> None:
     import numpy
     import pandas
 
-    for texts in (pandas.Series(["a", "b"]), numpy.array(["a", "b"]), iter(["a"]), {"a": 1}.keys()):
-        check_arguments(inspect.unwrap(h2h.embed), ["run", texts], {})
+    for texts in (pandas.Series(["a", "b"]), numpy.array(["a", "b"]), iter(["a", "b"]), {"a": 1, "b": 2}.keys()):
+        assert checked_arguments(inspect.unwrap(h2h.embed), ["run", texts], {}) == (("run", ["a", "b"]), {})
+    for wrong in (pandas.Series([1, 2]), numpy.array([1]), iter([1])):
+        with pytest.raises(UsageError, match=r"texts=\.\.\.\) takes a list of texts"):
+            checked_arguments(inspect.unwrap(h2h.embed), ["run", wrong], {})
+
+
+def test_numbers_of_other_libraries_are_numbers_of_python() -> None:
+    """Records are JSON, which has no number of NumPy."""
+    import numpy
+
+    function = inspect.unwrap(h2h.evaluate)
+    lengths = (numpy.array([16, 32]), [numpy.int64(16), numpy.int32(32)], (one for one in numpy.array([16, 32])))
+    for two in lengths:
+        _, named = checked_arguments(function, ["run"], {"lengths": two, "by_position": numpy.bool_(True)})
+        assert json.loads(json.dumps(named)) == {"lengths": [16, 32], "by_position": True}
+    _, named = checked_arguments(inspect.unwrap(h2h.generate), ["run", "a"], {"top_p": numpy.float32(0.1)})
+    assert named == {"top_p": 0.1}
+
+
+def test_a_configuration_may_be_a_container_of_omegaconf() -> None:
+    from omegaconf import OmegaConf
+
+    whole = h2h.compose("train", ["tags=[a,b]"])
+    ((config,), _) = checked_arguments(inspect.unwrap(h2h.train), [OmegaConf.create(whole)], {})
+    assert json.dumps(config) == json.dumps(whole)
 
 
 @pytest.mark.parametrize("root", ["train", "bench"])
@@ -111,6 +137,34 @@ def test_fields_alone_make_the_configuration_that_their_overrides_make() -> None
     assert h2h.inspect(fields) == h2h.inspect(overrides)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "true",
+        "null",
+        "a, b",
+        "c = 'd'",
+        "{e}",
+        "[f]",
+        "g\\",
+        "h\\'i",
+        "",
+        " j ",
+        "a\nb",
+        "é",
+        "1_000",
+        "007",
+        "#k",
+        "x" * 900,
+    ],
+)
+def test_a_text_among_fields_is_that_text(text: str) -> None:
+    config = configuration({"notes": text, "tags": ["a", text or "b"]})
+    assert config["notes"] == text and config["tags"] == ["a", text or "b"]
+    assert configuration({"output_dir": Path("/runs") / text})["output_dir"] == str(Path("/runs") / text)
+    assert configuration(arm_overrides({"notes": text})) == configuration({"notes": text})
+
+
 def test_columns_of_a_table_are_those_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "results.csv").write_text("model,loss\na,1\n")
     with pytest.raises(UsageError, match=r"columns has no 'arms': did you mean arm\?"):
@@ -128,3 +182,19 @@ def test_a_field_of_a_study_is_of_its_type(field: Field[Any]) -> None:
 def test_a_text_is_no_list_of_overrides_of_a_study() -> None:
     with pytest.raises(UsageError, match=r"Study\(base=...\) takes a list of texts.*: write \['seed=1'\]"):
         h2h.Study(base="seed=1")
+
+
+def test_fields_of_a_study_may_be_values_of_other_libraries() -> None:
+    import numpy
+    from omegaconf import OmegaConf
+
+    arms = {"a": ["model.d_model=32"], "b": {"model": {"d_model": 16}}}
+    plain = h2h.Study(question="q?", arms=arms, seeds=[1, 2], margin=0.1, base=["data=copy"]).fields()
+    for seeds in (numpy.array([1, 2]), OmegaConf.create([1, 2]), (numpy.int64(seed) for seed in (1, 2)), range(1, 3)):
+        other = {
+            "arms": OmegaConf.create(arms),
+            "seeds": seeds,
+            "margin": numpy.float32(0.1),
+            "base": iter(["data=copy"]),
+        }
+        assert h2h.Study(question="q?", **other).fields() == plain

@@ -17,6 +17,7 @@ from headtohead.errors import UsageError
 
 _ANYTHING = (Any, object)
 _TEXTS = (str, bytes)
+_AS_THEY_ARE = (*_TEXTS, type, PathLike)
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 _WORDS: dict[object, str] = {
@@ -27,14 +28,43 @@ _KINDS: dict[object, type] = {Path: PathLike, int: Integral, float: Real}
 _MANY: dict[object, str] = {str: "texts", Path: "paths", int: "whole numbers", float: "numbers"}
 
 
-def check_arguments(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-    """Raise UsageError for the first argument that is not of its type; those that are too many or missing are left to
-    the call itself."""
+def checked_arguments(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments as Python's own values; raise UsageError for the first one that is not of its type. Those
+    that are too many or missing are left to the call itself."""
     try:
-        values = signature(function).bind(*args, **kwargs).arguments
+        bound = signature(function).bind(*args, **kwargs)
     except TypeError:
-        return
-    check_types(function.__name__, values, argument_types(function))
+        return tuple(args), dict(kwargs)
+    types = argument_types(function)
+    bound.arguments |= {
+        name: own_values(bound.arguments[name], types[name]) for name in types if name in bound.arguments
+    }
+    check_types(function.__name__, bound.arguments, types)
+    return bound.args, bound.kwargs
+
+
+def own_values(value: Any, hint: object) -> Any:
+    """Return an argument in Python's own types where they are what is taken: numbers of NumPy, and in place of a list
+    whatever else can be gone through, a column of a frame or a generator."""
+    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
+        return float(str(value)) if isinstance(value, Real) and not isinstance(value, Integral) else value.item()
+    if isinstance(value, _AS_THEY_ARE) or not isinstance(value, Iterable) or not _takes_lists(hint):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _inner(item) for key, item in value.items()}
+    return tuple(map(_inner, value)) if type(value) is tuple else list(map(_inner, value))
+
+
+def _inner(value: object) -> Any:
+    """Leave what a list or mapping holds beside lists, mappings and single values: arrays and objects."""
+    return own_values(value, Sequence if isinstance(value, Sequence | Mapping) else object)
+
+
+def _takes_lists(hint: object) -> bool:
+    origin = get_origin(hint) or hint
+    return origin in (Sequence, Mapping) or (origin in (Union, UnionType) and any(map(_takes_lists, get_args(hint))))
 
 
 def check_types(owner: str, values: Mapping[str, object], types: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from headtohead.api.argument_types import check_arguments
+from headtohead.api.argument_types import checked_arguments
 from headtohead.errors import UsageError
 
 Taken = ParamSpec("Taken")
@@ -55,8 +55,8 @@ def speaks_python(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
     @wraps(function)
     def speaking(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         try:
-            check_arguments(function, args, kwargs)
-            return function(*args, **kwargs)
+            own_args, own_kwargs = checked_arguments(function, args, kwargs)
+            return function(*own_args, **own_kwargs)
         except UsageError as error:
             if not _typed.get() and error.args:
                 error.args = (in_python_words(str(error.args[0])), *error.args[1:])

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-from headtohead.api.argument_types import check_types
+from headtohead.api.argument_types import check_types, own_values
 from headtohead.api.defined_here import is_defined_here, own_choice, own_choices_in, target_of
 from headtohead.api.own_data import overrides_for
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.compose.composition import compose_checked
-from headtohead.config.compose.overrides import field_overrides, key_of, leaves
+from headtohead.config.compose.overrides import field_overrides, key_of, leaves, value_in_override
 from headtohead.config.errors import show
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
@@ -74,6 +74,9 @@ class StudyDefinition:
 
     def __post_init__(self) -> None:
         types = {**get_type_hints(type(self)), "arms": Mapping[str, object]}  # an arm has refusals of its own
+        for name, hint in types.items():
+            if name != "data":
+                object.__setattr__(self, name, own_values(getattr(self, name), hint))
         check_types("Study", vars(self), types)
 
     def fields(self) -> dict[str, Any]:
@@ -157,7 +160,7 @@ def arm_overrides(arm: object) -> tuple[str, ...]:
         )
     if (chosen := own_choice(made, options)) is not None:
         return (chosen,)
-    arguments = (f"+model.module.{name}={show(value)}" for name, value in options.items())
+    arguments = (f"+model.module.{name}={value_in_override(value)}" for name, value in options.items())
     return ("model=external", f"model.module._target_={target_of(made)}", *arguments)
 
 
@@ -170,7 +173,9 @@ def _changes(config: Mapping[str, Any]) -> list[str]:
     chosen = [word for word in chosen if "@" not in word and not word.startswith("experiment=")]
     plain = dict(leaves(compose_checked("train", chosen)))
     own = dict(leaves(config))
-    changed = [f"{path}={show(value)}" for path, value in own.items() if path not in plain or plain[path] != value]
+    changed = [
+        f"{path}={value_in_override(value)}" for path, value in own.items() if path not in plain or plain[path] != value
+    ]
     return [*chosen, *(word for word in changed if key_of(word).partition(".")[0] not in _NEVER)]
 
 

@@ -25,6 +25,11 @@ _EMPTY = "experiment"
 """A group of the root without a choice: Hydra would add a second one, where templates write +experiment=NAME."""
 _PLAIN = re.compile(r"[\w.-]+")
 _ENDLESS = re.compile(r"\d{400,}")
+_BARE = re.compile(r"(?!\d[\d.]*_[\d._]*$)[\w./+-]+", re.ASCII)
+"""A text that needs no quotes; one of digits is a number that YAML read as a text, as it does with 1e-3."""
+_WORDS_OF_YAML = ("null", "true", "false", "nan", "inf")
+_BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
+"""A quote, or the end, with the backslashes before it, which are doubled there."""
 
 
 def prepare(
@@ -45,7 +50,21 @@ def key_of(override: str) -> str:
 
 def field_overrides(fields: Mapping[str, object]) -> list[str]:
     """Return the overrides that set nested fields: {"model": {"d_model": 64}} gives ["model.d_model=64"]."""
-    return [f"{path}={show(value)}" for path, value in leaves(fields)]
+    return [f"{path}={value_in_override(value)}" for path, value in leaves(fields)]
+
+
+def value_in_override(value: object) -> str:
+    """Return a value as an override has it, which is read as the same value: texts in quotes where they need them."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {value_in_override(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(value_in_override, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return show(value)
+    text = str(value)
+    if isinstance(value, int | float) or (_BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML):
+        return text
+    return "'" + _BEFORE_QUOTE.sub(lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"
 
 
 def leaves(node: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
