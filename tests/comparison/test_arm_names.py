@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headtohead.comparison.arms import arms_of
+from headtohead.comparison.comparability import NotComparable
+from headtohead.comparison.comparison import Comparison
+from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.comparison.tables.run_table import line_of
+from headtohead.comparison.task_comparison import compared
 from headtohead.config.compose.composition import compose
 from headtohead.records.record import RunRecord, StudyPosition
 from headtohead.records.run_summary import bare_summary
@@ -32,3 +36,23 @@ def test_runs_that_differ_in_the_seed_alone_are_one_arm() -> None:
         runs = [RunRecord(id=name, name=name, seed=seed, status="finished") for seed, name in enumerate(names)]
         (arm,) = arms_of([(run, 1.0 + run.seed) for run in runs], "test")
         assert list(arm.outcomes) == [0, 1, 2] and arm.name == names[0].removesuffix("-s0")
+
+
+def test_a_baseline_is_named_by_its_arm_or_by_a_run_of_it() -> None:
+    runs = [
+        RunRecord(
+            id=f"{name}{seed}",
+            name=f"{name}-s{seed}",
+            seed=seed,
+            status="finished",
+            metrics={"test": {"loss": loss + seed}},
+        )
+        for name, loss in (("cnn", 1.0), ("mlp", 2.0))
+        for seed in range(3)
+    ]
+    for against in ("mlp", "mlp-s0", "mlp-s2"):
+        comparison = compared(runs, ComparisonSpec(against, "test/loss", "min"))
+        assert isinstance(comparison, Comparison) and comparison.baseline == "mlp"
+        assert [verdict.arm for verdict in comparison.verdicts] == ["cnn"]
+    with pytest.raises(NotComparable, match=r"--against mlp-s3: no run has this name; choose among cnn, mlp"):
+        compared(runs, ComparisonSpec("mlp-s3", "test/loss", "min"))

@@ -50,12 +50,20 @@ def compared(
 ) -> Comparison | TaskComparison:
     """Return one contest, or one for each task where the runs are of several; `remarks` say how they were read, and
     `curves` are of runs without a folder."""
+    spec = replace(spec, against=_arm_named(spec.against, records))
     tasks = by_task(records, spec.against)
     if not tasks:
         comparison = comparison_of(records, spec, curves)
         return replace(comparison, remarks=[*remarks, *comparison.remarks])
     result = task_comparison_of(tasks, spec, curves)
     return replace(result, overall=replace(result.overall, remarks=[*remarks, *result.overall.remarks]))
+
+
+def _arm_named(name: str, records: Sequence[RunRecord]) -> str:
+    """Return the arm of the runs of a name, as lists of runs show it, where no arm itself has it."""
+    arms = {record.arm for record in records}
+    own = {record.arm for record in records if record.name == name}
+    return own.pop() if name not in arms and len(own) == 1 else name
 
 
 def by_task(records: Iterable[RunRecord], against: str) -> dict[str, list[RunRecord]]:

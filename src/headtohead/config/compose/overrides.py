@@ -64,7 +64,7 @@ def value_in_override(value: object) -> str:
     text = str(value)
     if isinstance(value, int | float) or (_BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML):
         return text
-    return "'" + _BEFORE_QUOTE.sub(lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"
+    return "'" + _BEFORE_QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text) + "'"
 
 
 def leaves(node: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
