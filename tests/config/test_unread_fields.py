@@ -8,7 +8,8 @@ import pytest
 
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError, show
-from headtohead.config.rules.unread_fields import DEPENDENT_FIELDS, DependentField
+from headtohead.config.rules.config_view import ConfigView
+from headtohead.config.rules.unread_fields import DEPENDENT_FIELDS, DependentField, rules
 from headtohead.config.schema.source_code import arguments
 
 PAIRS = ("task=seq2seq", "data=number_words", "model=encoder_decoder")
@@ -43,3 +44,15 @@ def test_the_value_that_nobody_set_is_that_of_the_constructor(field: DependentFi
     assert taken is not None
     (default,) = (argument.default for argument in taken if argument.name == name)
     assert default is None or ast.literal_eval(default) == field.unset
+
+
+@pytest.mark.parametrize("one", DEPENDENT_FIELDS, ids=lambda one: one.field)
+def test_a_continued_run_is_refused_only_what_it_can_change(one: DependentField) -> None:
+    group, name = one.field.split(".")
+    needed = one.needs.split(".")[1]
+    unmet = next(value for value in (0, None) if not one.is_met(value))
+    parts: dict[str, object] = {key: {} for key in ("model", "task", "data", "trainer", "optimizer")}
+    config = {**parts, group: {name: {"a": 1} if one.unset is None else 0.7, needed: unmet}}
+    (rule,) = rules()
+    assert list(rule(ConfigView(config)))
+    assert bool(list(rule(ConfigView({**config, "resume_from": "outputs/a"})))) is (group == "trainer")

@@ -65,6 +65,8 @@ def _unread(view: ConfigView) -> Iterator[str]:
         value, needed = _at(view.config, one.field), _at(view.config, one.needs)
         if value in (None, one.unset) or one.is_met(needed):
             continue
+        if view.config.get("resume_from") and not one.field.startswith("trainer."):
+            continue  # a run that continues cannot change it, and is refused nothing that it began with
         typed = one.field if isinstance(value, Mapping) else f"{one.field}={show(value)}"
         yield f"{typed} {one.why}, and {one.needs} is {show(needed)}: give {one.way}, or {one.field}={show(one.unset)}"
 
