@@ -30,7 +30,7 @@ _MANY: dict[object, str] = {str: "texts", Path: "paths", int: "whole numbers", f
 
 def checked_arguments(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return the arguments as Python's own values; raise UsageError for the first one that is not of its type. Those
     that are too many or missing are left to the call itself."""
     try:
@@ -45,11 +45,11 @@ def checked_arguments(
     return bound.args, bound.kwargs
 
 
-def own_values(value: Any, hint: object) -> Any:
+def own_values(value: object, hint: object) -> object:
     """Return an argument in Python's own types where they are what is taken: numbers of NumPy, and in place of a list
     whatever else can be gone through, a column of a frame or a generator."""
-    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
-        return float(str(value)) if isinstance(value, Real) and not isinstance(value, Integral) else value.item()
+    if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):
+        return float(str(value)) if isinstance(value, Real) and not isinstance(value, Integral) else item()
     if isinstance(value, _AS_THEY_ARE) or not isinstance(value, Iterable) or not _takes_lists(hint):
         return value
     if isinstance(value, Mapping):
@@ -57,7 +57,7 @@ def own_values(value: Any, hint: object) -> Any:
     return tuple(map(_inner, value)) if type(value) is tuple else list(map(_inner, value))
 
 
-def _inner(value: object) -> Any:
+def _inner(value: object) -> object:
     """Leave what a list or mapping holds beside lists, mappings and single values: arrays and objects."""
     return own_values(value, Sequence if isinstance(value, Sequence | Mapping) else object)
 

@@ -56,7 +56,7 @@ def speaks_python(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
     def speaking(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         try:
             own_args, own_kwargs = checked_arguments(function, args, kwargs)
-            return function(*own_args, **own_kwargs)
+            return function(*own_args, **own_kwargs)  # type: ignore[arg-type]  # of the types that they were checked for
         except UsageError as error:
             if not _typed.get() and error.args:
                 error.args = (in_python_words(str(error.args[0])), *error.args[1:])
