@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from submitit import Job
 
 RESULT_SECONDS, REQUEUE_SECONDS = 15.0, 60.0
-"""The time in which a job that ended may still show its result, on a slow disk, and one that SLURM requeues come back."""
+"""The time in which a job that ended may still show its result, on a slow disk, and one that SLURM requeues return."""
 COMES_BACK = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"})
 """The states that a job has for a while before SLURM requeues it."""
 _PAUSE_SECONDS = 0.5
