@@ -96,7 +96,7 @@ def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [2, 24])
 def test_shorter_lengths_hold_what_a_long_wide_row_does(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At few tokens the peak of a wide block is that of its weights' gradients."""
+    """A wide block of few tokens has its peak where it makes the gradients of its weights."""
 
     def planned() -> float:
         config = composed(
