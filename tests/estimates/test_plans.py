@@ -16,6 +16,7 @@ from headtohead.config.compose.choices import choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
+from headtohead.estimates import replayed_lengths
 from headtohead.estimates.device_speed import speed_of, speeds
 from headtohead.estimates.fake_tensors import PlannedWorkspace
 from headtohead.estimates.layouts import Layout, layout_of, layouts
@@ -90,6 +91,24 @@ def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
     declared = sum(row.costs.activation_bytes for row in runs.costs.rows if row.path.startswith("stack.blocks.0."))
     for rows in (1, 2, 7):
         assert blocks.at(rows).of(SAVED) == pytest.approx(rows * declared, rel=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [2, 24])
+def test_shorter_lengths_hold_what_a_long_wide_row_does(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide block of few tokens has its peak where it makes the gradients of its weights."""
+
+    def planned() -> float:
+        config = composed(
+            "model/mixer=mamba2", "model/position=none", "model/feedforward=swiglu", "model.d_model=512",
+            "model.num_layers=1", "data.context_length=2048", "data.packing=stream", f"data.batch_size={batch}",
+        )  # fmt: skip
+        return RunPlanner(config, "cuda").layout_costs.memory(Layout(), batch).total
+
+    whole = planned()
+    monkeypatch.setattr(replayed_lengths, "LONGEST", 1024)
+    monkeypatch.setattr(replayed_lengths, "_LINEAR", (256, 384, 512))
+    assert planned() == pytest.approx(whole, rel=1e-2)
 
 
 @pytest.mark.parametrize("capacity", ["null", "0.5"])

@@ -170,6 +170,22 @@ def test_a_driver_that_was_reloaded_gives_no_negative_energy() -> None:
     assert counter.read() is None
 
 
+def test_what_follows_a_failed_reading_is_not_believed(tree: FakePowercap, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts since before a pause, if the reading that ended the pause failed."""
+    nvml = FakeNvml()
+    boards = NvmlBoards(["a"], nvml.library)
+    nvml.error = 15
+    assert boards.read() is None
+    nvml.error, nvml.millijoules[b"GPU-a"] = 0, 12_000
+    assert (boards.read(), boards.read()) == (None, 0.0)
+    packages = RaplPackages(tree.root)
+    with monkeypatch.context() as failing:
+        failing.setattr(rapl_packages, "_number_in", lambda file: int(file.suffix))
+        assert packages.read() is None
+    tree.draw(5)
+    assert (packages.read(), packages.read()) == (None, 0.0)
+
+
 @pytest.mark.gpu
 def test_the_real_counter_of_a_gpu_goes_up_while_it_computes() -> None:
     device = torch.device("cuda", 0)

@@ -77,7 +77,7 @@ class StepReplay:
     @cached_property
     def parts(self) -> tuple[StepPart, ...]:
         """Return the parts before the loss: the ends, then all kinds of blocks."""
-        lengths = replayed_lengths(self._model, self._costs.size)
+        lengths = self._lengths
         if len(lengths) == 1:
             return self._parts_at(self._length)
         weights = weights_at(self._length, lengths)
@@ -128,8 +128,20 @@ class StepReplay:
     def _length(self) -> int:
         return self._batch.tokens.shape[1] if self._batch.tokens is not None else 0
 
+    @cached_property
+    def _lengths(self) -> tuple[int, ...]:
+        return replayed_lengths(self._model, self._costs.size)
+
+    @cached_property
+    def _fewer_rows(self) -> int:
+        """Return the fewer of the two numbers of rows, the same at all lengths: of shorter ones at least as many tokens
+        as one whole row has, since the peak of few tokens is that of the weights' gradients."""
+        shortest = self._lengths[0]
+        few = max(2, min(self._batch.num_samples // 2, _TOKENS // max(1, shortest)))
+        return few if len(self._lengths) == 1 else max(few, -(-self._length // shortest))
+
     def _parts_at(self, length: int) -> tuple[StepPart, ...]:
-        few = max(2, min(self._batch.num_samples // 2, _TOKENS // max(1, length)))
+        few = self._fewer_rows
         rows = (few, 2 * few if few > 2 else 3)
         fewer, more = (self._captured(number, length) for number in rows)
         parts = [StepPart(self._model, ("",), rows, fewer.ends, more.ends)]

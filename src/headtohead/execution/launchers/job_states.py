@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from submitit import Job
 
 RESULT_SECONDS, REQUEUE_SECONDS = 15.0, 60.0
-"""The time in which a job that ended may still show its result, on a slow disk, and one whose node failed come back."""
+"""The time in which a job that ended may still show its result, on a slow disk, and one that SLURM requeues return."""
+COMES_BACK = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"})
+"""The states that a job has for a while before SLURM requeues it."""
 _PAUSE_SECONDS = 0.5
 _SENTENCES: Mapping[str, str] = {
     "OUT_OF_MEMORY": "it used more memory than it had asked for: launcher.mem_gb=NUMBER asks for more",
     "NODE_FAIL": "its node failed, and it was not requeued",
+    "BOOT_FAIL": "its node did not start, and it was not requeued",
+    "PREEMPTED": "it made room for other jobs, and was not requeued",
     "TIMEOUT": "its time was up before it had saved a checkpoint: launcher.signal_delay_s=SECONDS warns it earlier, "
     "launcher.timeout_min=MINUTES gives it more time",
     "CANCELLED": "somebody cancelled it",
@@ -44,10 +48,10 @@ class JobStates:
                 self._over_since.pop(job.job_id, None)
             return False
         since = self._over_since.setdefault(job.job_id, time.monotonic())
-        patience = REQUEUE_SECONDS if state == "NODE_FAIL" else RESULT_SECONDS
+        patience = REQUEUE_SECONDS if state in COMES_BACK else RESULT_SECONDS
         if at_once or time.monotonic() - since >= patience:
             return True
-        if state == "NODE_FAIL":
+        if state in COMES_BACK:
             job.watcher.clear()  # it believes that what has ended stays so
         return False
 

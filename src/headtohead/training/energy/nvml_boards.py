@@ -19,14 +19,16 @@ class NvmlBoards(EnergyCounter):
         self._library = _loaded() if library is None else library
         _check(self._library, self._library.nvmlInit_v2(), "the driver")
         self._boards = [(self._handle(uuid), uuid) for uuid in uuids]
-        self._values = self._totals()
+        self._values: list[int] | None = self._totals()
         self.source = f"NVML, {len(uuids)} GPU board{'' if len(uuids) == 1 else 's'}"
 
     def read(self) -> float | None:
-        before = self._values
+        before, self._values = self._values, None  # after one that fails, the next does not know since when it counts
         try:
             self._values = self._totals()
         except UnmeasuredError:
+            return None
+        if before is None:
             return None
         drawn = [now - then for now, then in zip(self._values, before, strict=True)]
         return None if min(drawn) < 0 else sum(drawn) / _MILLI  # the driver was reloaded

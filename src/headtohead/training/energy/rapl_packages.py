@@ -46,6 +46,7 @@ class RaplPackages(EnergyCounter):
         try:
             drawn = [package.microjoules() for package in self._packages]
         except (OSError, ValueError):
+            self._read_at = float("-inf")  # the next reading does not know since when it counts
             return None
         return None if most >= min(package.period for package in self._packages) else sum(drawn) / _MICRO
 
