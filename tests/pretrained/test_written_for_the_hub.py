@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,11 @@ FORMS = {
 BOTH = ("sliding_window", "softmax_attention")
 ATTENTION_ALONE = ["model.pattern=[gated_attention]"]
 
+OLDER_BASES = {
+    "full_attention": ("rope_theta", "global_rope_theta", "rotary_emb_base"),
+    "sliding_attention": ("rope_local_base_freq", "local_rope_theta"),
+}
+
 
 def drawn(config: dict[str, Any]) -> Architecture:
     torch.manual_seed(0)
@@ -105,6 +111,25 @@ def drawn(config: dict[str, Any]) -> Architecture:
 def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *FORMS[form]])
     _read_back(form, drawn(config), config, tmp_path)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rotary_positions_are_written_as_older_transformers_read_them_too(form: str, tmp_path: Path) -> None:
+    """Before its version 5 the bases stood beside `rope_scaling`; a file without them was read with a default base."""
+    config = h2h.compose("train", [*SIZE, *FORMS[form]])
+    write_hub(drawn(config), config, tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    if "rope_parameters" not in written:
+        return
+    rope = written["rope_parameters"]
+    kinds = {"full_attention": rope} if "rope_theta" in rope else rope
+    for kind, parameters in kinds.items():
+        older = [written[name] for name in OLDER_BASES[kind] if name in written]
+        assert older and all(base == parameters["rope_theta"] for base in older)
+    if (fraction := rope.get("partial_rotary_factor")) is not None:
+        assert {written[name] for name in ("partial_rotary_factor", "rotary_pct") if name in written} == {fraction}
+    scaling = {name: value for name, value in rope.items() if name not in ("rope_theta", "partial_rotary_factor")}
+    assert written.get("rope_scaling", {"rope_type": "default"}) == scaling or len(kinds) > 1
 
 
 def _read_back(form: str, model: Architecture, config: dict[str, Any], tmp_path: Path) -> None:

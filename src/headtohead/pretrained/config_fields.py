@@ -12,6 +12,9 @@ from typing import Any
 from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import Hub, HubConfig, InexpressibleError, choice, flag
 
+_BESIDE = ("rope_theta", "partial_rotary_factor")
+"""Fields of rotary positions that stand beside `rope_scaling`, and within `rope_parameters`."""
+
 
 def rotary_overrides(
     hub: Hub, *, base: float, width: int, rotated: int | None = None, pairing: str = "half"
@@ -77,6 +80,18 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
     return rope
 
 
+def rotary_fields(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of config.json for some `rope_parameters`, and the same as versions of transformers before 5
+    read them, which would take the family's default base otherwise and say nothing."""
+    beside = {name: rope[name] for name in _BESIDE if name in rope}
+    scaling = {name: value for name, value in rope.items() if name not in _BESIDE}
+    return {
+        "rope_parameters": dict(rope),
+        **beside,
+        **({} if rotary_kind(rope) == "default" else {"rope_scaling": scaling}),
+    }
+
+
 def score_magnitude(hub: Hub, base: float) -> float:
     """Return what a scaling multiplies the scores of whole heads by, in models that have `mscale_all_dim`."""
     rope = _parameters(hub, base)
@@ -107,7 +122,7 @@ def _parameters(hub: Hub, base: float) -> Mapping[str, Any]:
         "rope_theta": hub.get("rope_theta", base),
         **(hub.get("rope_scaling") or hub.get("rope_parameters") or {}),
     }
-    beside = {name: hub[name] for name in ("partial_rotary_factor",) if hub.get(name) is not None}
+    beside = {name: hub[name] for name in _BESIDE if hub.get(name) is not None}
     return {**beside, **rope}
 
 

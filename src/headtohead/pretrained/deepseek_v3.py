@@ -11,6 +11,7 @@ from headtohead.components.feedforwards import inner_width
 from headtohead.pretrained.config_fields import (
     rope_parameters,
     rotary_differences,
+    rotary_fields,
     rotary_overrides,
     score_magnitude,
     weight_of_magnitude,
@@ -203,7 +204,7 @@ class DeepseekV3Family(ModelFamily):
             "hidden_act": their_activation(model["feedforward"]["activation"]),
             "max_position_embeddings": model["max_length"],
             "rms_norm_eps": model["norm"]["eps"],
-            "rope_parameters": _written_rotation(model, turned + content),
+            **rotary_fields(_written_rotation(model, turned + content)),
             "rope_interleave": model["position"]["pairing"] == "interleaved",
             "attention_bias": False,
             "tie_word_embeddings": model["tie_weights"],

@@ -17,6 +17,7 @@ from headtohead.pretrained.config_fields import (
     pattern_override,
     rope_parameters,
     rotary_differences,
+    rotary_fields,
     rotary_overrides,
     shared_fields,
 )
@@ -186,13 +187,13 @@ class Gemma2Family(ModelFamily):
             "sliding_window": mixer.get("window", self.defaults["sliding_window"]),
             "attn_logit_softcapping": mixer["score_cap"],
             "final_logit_softcapping": model["logit_cap"],
-            "rope_parameters": self.rope_parameters(model),
+            **self.rotary_fields(model),
             "tie_word_embeddings": model["tie_weights"],
         }
 
-    def rope_parameters(self, model: Model) -> HubConfig:
-        """Return the positions of a model of ours as a file has them."""
-        return rope_parameters(model)
+    def rotary_fields(self, model: Model) -> HubConfig:
+        """Return the positions of a model of ours as a file has them, in both spellings."""
+        return rotary_fields(rope_parameters(model))
 
     def words(self, paths: list[str]) -> Describable:
         """Return what this format can express."""
@@ -294,12 +295,15 @@ class Gemma3Family(Gemma2Family):
         del config["attn_logit_softcapping"]
         return config
 
-    def rope_parameters(self, model: Model) -> HubConfig:
+    def rotary_fields(self, model: Model) -> HubConfig:
         position = model["position"]
-        local_base = position["base"] if position["local_base"] is None else position["local_base"]
+        base, local_base = position["base"], position["local_base"]
+        local_base = base if local_base is None else local_base
+        rope = {EVERYTHING: {"rope_theta": base}, WINDOW: {"rope_theta": local_base}}
         return {
-            EVERYTHING: {"rope_type": "default", "rope_theta": position["base"]},
-            WINDOW: {"rope_type": "default", "rope_theta": local_base},
+            "rope_parameters": {kind: {"rope_type": "default", **fields} for kind, fields in rope.items()},
+            "rope_theta": base,
+            "rope_local_base_freq": local_base,
         }
 
     def words(self, paths: list[str]) -> Describable:

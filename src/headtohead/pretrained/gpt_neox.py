@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import rope_parameters, rotary_differences, rotary_overrides
+from headtohead.pretrained.config_fields import rope_parameters, rotary_differences, rotary_fields, rotary_overrides
 from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
@@ -118,7 +118,9 @@ class GptNeoXFamily(ModelFamily):
             "intermediate_size": feedforward_width(model),
             "hidden_act": their_activation(model["feedforward"]["activation"]),
             "layer_norm_eps": model["norm"]["eps"],
-            "rope_parameters": {**position, "partial_rotary_factor": model["position"]["fraction"]},
+            **rotary_fields({**position, "partial_rotary_factor": model["position"]["fraction"]}),
+            "rotary_pct": model["position"]["fraction"],
+            "rotary_emb_base": position["rope_theta"],
             "max_position_embeddings": model["max_length"],
             "vocab_size": model["vocab_size"],
             "use_parallel_residual": choice(model["residual"]) == "Parallel",

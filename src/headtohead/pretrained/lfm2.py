@@ -12,6 +12,7 @@ from headtohead.pretrained.config_fields import (
     pattern_override,
     rope_parameters,
     rotary_differences,
+    rotary_fields,
     rotary_overrides,
     shared_fields,
 )
@@ -148,7 +149,7 @@ class Lfm2Family(ModelFamily):
             "conv_bias": convolution.get("bias", False),
             "conv_L_cache": convolution.get("kernel", self.defaults["conv_L_cache"]),
             "layer_types": [kinds[path] for path in paths],
-            "rope_parameters": rope_parameters(model),
+            **rotary_fields(rope_parameters(model)),
             "max_position_embeddings": model["max_length"],
             "tie_word_embeddings": model["tie_weights"],
         }

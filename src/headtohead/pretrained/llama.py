@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import rope_parameters, rotary_differences, rotary_overrides
+from headtohead.pretrained.config_fields import rope_parameters, rotary_differences, rotary_fields, rotary_overrides
 from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import (
     Accepted,
@@ -144,7 +144,7 @@ class LlamaFamily(ModelFamily):
             "intermediate_size": feedforward_width(model),
             "hidden_act": their_activation(model["feedforward"]["activation"]),
             "rms_norm_eps": model["norm"]["eps"],
-            "rope_parameters": rope_parameters(model),
+            **rotary_fields(rope_parameters(model)),
             "max_position_embeddings": model["max_length"],
             "vocab_size": model["vocab_size"],
             "tie_word_embeddings": model["tie_weights"],

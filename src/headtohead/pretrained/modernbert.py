@@ -168,6 +168,8 @@ class ModernBertFamily(ModelFamily):
                 _EVERYTHING: {"rope_type": "default", "rope_theta": base},
                 _WINDOW: {"rope_type": "default", "rope_theta": base if local_base is None else local_base},
             },
+            "global_rope_theta": base,
+            "local_rope_theta": base if local_base is None else local_base,
             "norm_eps": model["norm"]["eps"],
             "norm_bias": model["norm"]["bias"],
             "attention_bias": next(iter(biases)),

@@ -14,6 +14,7 @@ from headtohead.pretrained.config_fields import (
     pattern_override,
     rope_parameters,
     rotary_differences,
+    rotary_fields,
     rotary_overrides,
     shared_fields,
 )
@@ -176,7 +177,7 @@ class Qwen3NextFamily(ModelFamily):
             **_feedforward_config(model),
             "hidden_act": "silu",
             "rms_norm_eps": model["norm"]["eps"],
-            "rope_parameters": {**position, "partial_rotary_factor": model["position"]["fraction"]},
+            **rotary_fields({**position, "partial_rotary_factor": model["position"]["fraction"]}),
             "max_position_embeddings": model["max_length"],
             "tie_word_embeddings": model["tie_weights"],
         }
