@@ -132,8 +132,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     shape_checks.switch(checks_shapes(item))
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)  # whichever test ran before in this process
-    with noted_processes() as item.stash[STARTED]:
-        return (yield)
+    log = logging.getLogger("headtohead")
+    before = log.handlers, log.propagate, log.level
+    try:
+        with noted_processes() as item.stash[STARTED]:
+            return (yield)
+    finally:  # a command of training writes its log to the terminal from then on
+        log.handlers, log.propagate, log.level = before
 
 
 @pytest.hookimpl(wrapper=True)
