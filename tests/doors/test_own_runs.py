@@ -16,7 +16,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.trust import is_trusted
 from headtohead.execution.launchers.launcher import LocalProcesses
 from headtohead.execution.launchers.worker_commands import Workers
-from headtohead.execution.run_spec import Multirun, MultirunJob
+from headtohead.execution.multirun import Multirun, MultirunJob
 from headtohead.records.run_folder import RunFolder
 from headtohead.records.signatures import SIGNATURES, settings_folder
 

@@ -14,7 +14,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import override_combinations
 from headtohead.config.run_id import run_id
 from headtohead.errors import UsageError
-from headtohead.execution.run_spec import Multirun, planned_jobs
+from headtohead.execution.multirun import Multirun, planned_jobs
 from headtohead.files.process_liveness import Owner
 from headtohead.records.record import RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder, find_runs

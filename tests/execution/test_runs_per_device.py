@@ -12,7 +12,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.errors import UsageError
 from headtohead.execution.launchers.worker_commands import workers_for
-from headtohead.execution.run_spec import Multirun, planned_jobs
+from headtohead.execution.multirun import Multirun, planned_jobs
 from headtohead.execution.runs_per_device import FILE, RunMemory, run_memory
 
 SMALL = [

@@ -16,13 +16,13 @@ from headtohead.config.errors import ConfigurationError
 if TYPE_CHECKING:
     from headtohead.execution.launchers.launcher import EndedCommand
     from headtohead.execution.launchers.worker_commands import Workers
-    from headtohead.execution.run_spec import Multirun
+    from headtohead.execution.multirun import Multirun
     from headtohead.records.record import RunRecord
 
 
 def run_all(options: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
-    from headtohead.execution.run_spec import planned_jobs
+    from headtohead.execution.multirun import planned_jobs
 
     workers = take_workers(options)
     points = override_combinations(options.overrides, options.config_dir)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.replacements import note_replaced
 from headtohead.config.errors import ConfigurationError, show
-from headtohead.config.run_id import deciding, run_id
 from headtohead.config.trust import check_recorded
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ def continued(
 def content_hash(config: Mapping[str, Any]) -> str:
     """Return the hash of what decides the result; of a run that continues under other settings of the trainer, which
     neither configuration alone repeats, that of both."""
+    from headtohead.config.run_id import deciding, run_id
+
     own, run = run_id(config), config.get("resume_from")
     record = _record(Path(run)) if isinstance(run, str) and run else None
     if record is None or not record.config.get("trainer"):
