@@ -79,7 +79,7 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
 
     config = run.config
     assert config.pop("environment")["packages"] == record.environment.packages
-    assert config.pop("arm") == record.name
+    assert config.pop("arm") == record.arm
     assert config.pop("content_hash") == record.content_hash
     assert config == without_empty({**record.config, "output_dir": "~/outputs"})
     assert config["model"]["mixer"]["_target_"].endswith("SoftmaxAttention")

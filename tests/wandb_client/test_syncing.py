@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wandb
 
 from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.missing_rows import uploads_needed
@@ -65,6 +66,7 @@ def test_of_an_online_run_whose_server_failed_the_rest_is_uploaded(tmp_path: Pat
     server.behaviour = "refuses"
     log_steps(tracker, folder, range(3, 9))
     tracker.finish("finished")
+    wandb.teardown(exit_code=1)  # the process of the run has ended by then, and W&B's service with it
     assert server.runs[wandb_id(folder)].steps("train/loss") == [0, 1, 2]
 
     server.behaviour = "healthy"
