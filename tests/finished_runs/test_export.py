@@ -128,6 +128,13 @@ def test_what_depends_on_the_values_of_tokens_is_refused_with_the_reason(
         export(run, "torch")
 
 
+@pytest.mark.parametrize("experts", ["moe", "moe_shared", "moe_gated_shared"])
+def test_experts_are_refused_as_a_graph_would_give_each_an_equal_share(experts: str, tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *CHAR, f"model/feedforward={experts}")
+    with pytest.raises(ConfigurationError, match=rf"feedforward \(model/feedforward={experts}\) depends on"):
+        export(run, "torch")
+
+
 def test_the_part_that_depends_on_the_values_of_tokens_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from headtohead.comparison.comparison_results import ComparisonResults
+if TYPE_CHECKING:
+    from headtohead.comparison.comparison_results import ComparisonResults
 
 NUM_COLOURS = 8
 """The number of colours in theme.css, for light and dark: chosen to differ in lightness too, for eyes that do not tell

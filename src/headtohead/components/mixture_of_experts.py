@@ -162,7 +162,10 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         return torch.zeros_like(tokens).index_add(0, token, outputs_by_route.to(tokens.dtype))
 
     def _counts(self, chosen: Int[Tensor, " N"]) -> list[int]:
-        """Return the number of routes to each expert: of shapes alone, where nobody chose, equal shares."""
+        """Return the number of routes to each expert: of shapes alone, where nobody chose, equal shares, which a graph
+        that others run would have forever."""
+        if torch.compiler.is_exporting():
+            raise UsageError("how many tokens each expert takes depends on their values, which a graph cannot follow")
         if not has_values(chosen):
             return [len(part) for part in chosen.tensor_split(self.num_experts)]
         counts: list[int] = chosen.bincount(minlength=self.num_experts).tolist()
