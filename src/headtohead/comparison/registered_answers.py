@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -110,8 +110,9 @@ def _read(folder: Path) -> RegisteredAnswer | None:
 
 def _answer(data: Mapping[str, Any], where: str) -> RegisteredAnswer:
     study = data["study"]
+    newer = {field.name: field.default for field in fields(Verdict) if field.default is not MISSING}
     names = [field.name for field in fields(Verdict)]
-    verdicts = [{name: verdict[name] for name in names} for verdict in data["verdicts"]]
+    verdicts = [{name: {**newer, **verdict}[name] for name in names} for verdict in data["verdicts"]]
     return RegisteredAnswer(
         study=study["name"],
         metric=study["metric"],
