@@ -70,6 +70,7 @@ PARTS = {
 ALLOWED = {
     "src/headtohead/records/record.py": {"place"},  # a field of records, which keep their names
     "src/headtohead/execution/run_spec.py": {"place"},
+    "src/headtohead/execution/multirun.py": {"place"},
     "src/headtohead/training/run_components.py": {"place"},
     "src/headtohead/finished_runs/evaluation/evaluation_results.py": {"places"},  # of the JSON of evaluations
 }

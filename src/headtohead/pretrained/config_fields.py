@@ -80,7 +80,7 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
     return rope
 
 
-def rotary_fields(rope: Mapping[str, Any]) -> dict[str, Any]:
+def rotary_fields(rope: Hub) -> HubConfig:
     """Return the fields of config.json for some `rope_parameters`, and the same as versions of transformers before 5
     read them, which would take the family's default base otherwise and say nothing."""
     beside = {name: rope[name] for name in _BESIDE if name in rope}
