@@ -115,7 +115,7 @@ def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rotary_positions_are_written_as_older_transformers_read_them_too(form: str, tmp_path: Path) -> None:
-    """Files have the bases beside `rope_scaling` as well, as versions before 5 read them; others took a default base."""
+    """Bases stand beside `rope_scaling` as well, as versions before 5 read them; a file without had a default base."""
     config = h2h.compose("train", [*SIZE, *FORMS[form]])
     write_hub(drawn(config), config, tmp_path)
     written = json.loads((tmp_path / "config.json").read_text())
