@@ -53,7 +53,7 @@ test: $(INSTALLED)  ## every claim that needs no process of its own
 
 # One more than there are cores: tests that wait for processes leave room for another.
 test-all: ALL_WORKERS ?= $(shell expr $(WORKERS) + 1)
-test-all: $(INSTALLED)  ## all tests but those of a GPU (25 to 60 minutes on two cores)
+test-all: $(INSTALLED)  ## all tests but those of a GPU (20 to 60 minutes on two cores)
 	@echo "==> pytest on $(ALL_WORKERS) processes, the tests that start processes or train for long among them"
 	@$(PYTEST) -n $(ALL_WORKERS) --dist worksteal -m 'not gpu and not whole'
 
