@@ -13,7 +13,7 @@ from headtohead.cli import main
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.diagnostics.doctor import CHECKS, Check, Finding, Patient, chosen, examine
-from headtohead.diagnostics.doctor.checks.overfitting import blind, floor
+from headtohead.diagnostics.doctor.checks.learning import blind, floor
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -26,7 +26,7 @@ from doctor_runs import (
     faults,
     findings,
 )
-from headtohead.diagnostics.doctor.checks.overfitting import overfit
+from headtohead.diagnostics.doctor.checks.learning import overfit
 from sampled_cases import diagonal
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -23,7 +23,7 @@ from headtohead.data.augmentation.crops_and_colours import (
     RandomResizedCrop,
 )
 from headtohead.data.augmentation.image_augmentation import ImageAugmentation
-from headtohead.data.augmentation.image_mixing import CutMix, Mixup, RandomErasing, noise
+from headtohead.data.augmentation.mixing_and_erasing import CutMix, Mixup, RandomErasing, noise
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import mix
 from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName

@@ -18,7 +18,7 @@ from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.diagnostics.doctor.checks.attention import attention
 from headtohead.diagnostics.doctor.checks.data import data, leaks
 from headtohead.diagnostics.doctor.checks.first_step import forward, gradients, initial_loss, modes, parameters
-from headtohead.diagnostics.doctor.checks.overfitting import learning_rate, overfitting
+from headtohead.diagnostics.doctor.checks.learning import learning_rate, overfitting
 from headtohead.diagnostics.doctor.checks.padding import packing, padding
 from headtohead.diagnostics.doctor.checks.token_order_and_visibility import causality, memory, order, rows
 from headtohead.diagnostics.doctor.patient import Check, Finding, Patient, Verdict, not_applicable
