@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +219,9 @@ def check_damaged(damage: str, draw_seed: int, tmp_path: Path) -> None:
         file.write_text("" if damage == "empty" else "this is not a database " * 500)
     elif damage == "other tables":
         file.unlink()
-        with sqlite3.connect(file) as connection:
+        with closing(sqlite3.connect(file)) as connection:
             connection.execute("CREATE TABLE run (path TEXT)")
+            connection.commit()
     else:
         file.unlink()
         if damage == "folder":
@@ -303,7 +305,7 @@ def test_what_nobody_asks_for_any_more_is_forgotten(tmp_path: Path) -> None:
     clock.ahead += 61 * 86_400
     with RunIndex(file, clock=clock) as index:
         list(index.summaries(other))
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("run", "section")]
     assert counts == [0, 0]
     with RunIndex(file, clock=clock) as index:

@@ -68,10 +68,20 @@ class Parser(argparse.ArgumentParser):
     working folder: `h2h compare "$RUN"` where RUN is not set."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._list_options(args)
+        return self._refuse_empty_paths(*super().parse_known_args(args, namespace))
+
+    def parse_known_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as the other does, which Python 3.13 no longer calls from here."""
+        self._list_options(args)
+        return self._refuse_empty_paths(*super().parse_known_intermixed_args(args, namespace))
+
+    def _list_options(self, args: Sequence[str] | None) -> None:
         if LIST_OPTIONS in (args or ()):
             visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
             raise OptionsListed([option for action in visible for option in action.option_strings])
-        options, rest = super().parse_known_args(args, namespace)
+
+    def _refuse_empty_paths(self, options: argparse.Namespace, rest: list[str]) -> tuple[argparse.Namespace, list[str]]:
         for action in self._actions:
             typed = getattr(options, action.dest, None)
             typed = typed if isinstance(typed, list) else [typed]

@@ -144,7 +144,7 @@ def peak_bytes(work: Work) -> int:
 
 def kernel_shares(work: Work) -> str:
     """Return which kernels the time goes into, the largest first."""
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:  # without which torch 2.11 warns
         work()
     kernels = sorted(profiler.key_averages(), key=lambda kernel: -kernel.self_cpu_time_total)
     total = sum(kernel.self_cpu_time_total for kernel in kernels) or 1.0

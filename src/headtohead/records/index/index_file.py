@@ -68,6 +68,10 @@ class IndexFile:
     def close(self) -> None:
         self._connection.close()
 
+    def __del__(self) -> None:
+        """Close the connection with its last reader, before Python says that nobody did."""
+        self.close()
+
     def paths_below(self, root: str) -> set[str]:
         """Return the runs at or below a folder that the index knows."""
         low, high = _bounds(root)
@@ -182,20 +186,26 @@ class IndexFile:
                 if path is not None:
                     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
                     os.utime(path)
-                connection = sqlite3.connect(
-                    _MEMORY if path is None else path,
-                    timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False,
-                )  # fmt: skip
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
-                connection.executescript(_SCHEMA)
+                return self._connected(path)
             except (sqlite3.Error, OSError) as error:
                 if path is not None and not _is_passing(error):
                     _remove(path)
-                continue
-            self.path = path
-            return connection
         raise AssertionError("SQLite opens no database in memory")
+
+    def _connected(self, path: Path | None) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            _MEMORY if path is None else path,
+            timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False,
+        )  # fmt: skip
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.executescript(_SCHEMA)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self.path = path
+        return connection
 
 
 def index_path() -> Path | None:
