@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -48,6 +49,23 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
         if is_full(raw.trouble or error):
             raise OutOfDisk(path) from error
         raise
+
+
+def replace_archive(path: Path, arrays: Mapping[str, object]) -> None:
+    """Write arrays as .npz, atomically and without pickles; `open_archive` reads it.
+
+    Before 2.2, NumPy's own `savez` leaves its archive open where the disk is full, and stores the argument that refuses
+    pickles as an array.
+    """
+    import numpy as np
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, values in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asanyarray(values), allow_pickle=False)
+
+    replace_file(path, write)
 
 
 def replace_by_name(path: Path, write: Callable[[Path], object]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from headtohead.errors import UsageError
-from headtohead.files.atomic_write import replace_file, replace_text
+from headtohead.files.atomic_write import replace_archive, replace_text
 from headtohead.files.safe_read import open_archive
 from headtohead.interpretability.head_statistics import Statistics
 from headtohead.interpretability.picture_text import Labels
@@ -51,7 +51,7 @@ def write_maps(
     if queries is not None and keys is not None:
         content |= {"query_labels": queries, "key_labels": keys}
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, lambda file: np.savez_compressed(file, **content))
+    replace_archive(path, content)
 
 
 def read_maps(path: Path | str) -> Archive:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headtohead.files.atomic_write import replace_file
+from headtohead.files.atomic_write import replace_archive
 from headtohead.files.safe_read import DamagedFile, open_archive
 
 FOLDER = "rows"
@@ -46,10 +46,7 @@ def write_rows(
     folder_of_rows.mkdir(exist_ok=True)
     ratios_text = np.array([f"{metric}={above}/{below}" for metric, (above, below) in known.items()])
     arrays = {name: _small(values) for name, values in columns.items()}
-    replace_file(
-        _file(folder, stage),
-        lambda file: np.savez_compressed(file, allow_pickle=False, **{_RATIOS: ratios_text}, **arrays),
-    )
+    replace_archive(_file(folder, stage), {_RATIOS: ratios_text, **arrays})
 
 
 def read_rows(folder: Path, stage: str, metric: str | None = None) -> RowFile | None:
