@@ -12,9 +12,8 @@ from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, WorkPlan, refuse_several_machines
 from headtohead.records.record import StudyPosition
-from headtohead.records.run_folder import slug
+from headtohead.records.run_folder import MULTIRUN, slug
 
-FOLDER = ".multirun"
 """The folder of leases and logs, beside the groups of runs and never taken for one."""
 Compose = Callable[[Sequence[str]], Mapping[str, Any]]
 
@@ -45,7 +44,7 @@ class Multirun(WorkPlan):
 
     @property
     def folder(self) -> Path:
-        return Path(RunConfig(self.jobs[0].config).output_dir) / FOLDER
+        return Path(RunConfig(self.jobs[0].config).output_dir) / MULTIRUN
 
     def run_folder(self, run: RunSpec) -> Path:
         """Return the same folder for the same content, whenever and by whichever command it is run."""

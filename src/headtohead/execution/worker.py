@@ -29,6 +29,7 @@ from headtohead.execution.single_run import DISK_FULL_BEFORE_START, train_run
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import Leases
 from headtohead.records.early_end import end_early
+from headtohead.records.run_folder import log_file
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """The last two are how schedulers say that a job's time is almost up."""
@@ -121,7 +122,7 @@ class Worker:
         fork = sys.platform == "linux"  # elsewhere system libraries do not bear it
         context = multiprocessing.get_context("fork") if fork else multiprocessing.get_context("spawn")
         theirs, ours = context.Pipe(duplex=False)
-        log = self._plan.folder / "logs" / f"{run.id}.log"
+        log = log_file(self._plan.folder, run.id)
         log.parent.mkdir(parents=True, exist_ok=True)
         arguments = (run, folder, self._plan.budget_name, self._threads)
         process = context.Process(

@@ -30,6 +30,8 @@ RECORD = "record.json"
 CONFIG = "config.yaml"
 METRICS = "metrics.csv"
 TOKENIZER = "tokenizer.json"
+MULTIRUN = ".multirun"
+"""The folder beside the groups that holds the leases and logs of `h2h train --multirun`."""
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
 _LEASE = "writer"
@@ -40,6 +42,11 @@ _ANOTHER_CONFIG = f"restore it from a copy; {RECORD} has the same configuration 
 _ANOTHER_TOKENIZER = "restore it from a copy, or train the run again: h2h train --from-run RUN"
 _ROOM, _ROOM_BYTES = ".room.part", 2**17
 DIED = "the process ended without a message: it was killed, or the machine ran out of memory"
+
+
+def log_file(folder: Path, run_id: str) -> Path:
+    """Return where a worker writes what one run of a study or multirun printed."""
+    return folder / "logs" / f"{run_id}.log"
 
 
 class RunFolder:
@@ -164,6 +171,12 @@ class RunFolder:
     @property
     def attention(self) -> Path:
         return self.path / "attention"
+
+    @property
+    def output(self) -> Path | None:
+        """Return the file with what the run printed, where a worker of its study or multirun made it."""
+        above = self.path.parent.parent
+        return next((file for one in (above, above / MULTIRUN) if (file := log_file(one, self.id)).is_file()), None)
 
     def is_live(self) -> bool:
         """Return whether a process writes the run, whatever its record says; on another machine, by its last sign of

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.comparison.dashboard.server import Dashboard
+from headtohead.records.run_folder import MULTIRUN, log_file
 from served_runs import message, requested, served, train, written_run
 from waiting import PATIENCE
 
@@ -290,3 +291,24 @@ def test_columns_and_a_run_beside_another_come_from_configurations(tmp_path: Pat
         assert message(dashboard, "/api/config", run=key)["model.norm.eps"] == "1e-05"
         assert message(dashboard, "/api/config", run="../etc") == {}
         assert message(dashboard, "/api/rows", run=key, group="")[key]["task"] == "causal_lm · grammar_lm"
+
+
+@pytest.mark.parametrize("above", [".", MULTIRUN], ids=["study", "multirun"])
+def test_what_a_run_of_workers_printed_is_one_click_away(dashboard: Dashboard, root: Path, above: str) -> None:
+    folder = written_run(root)
+    key = f"some/{folder.id}"
+    assert message(dashboard, "/api/run", run=key)["output"] is False
+    assert requested(dashboard, f"/output?run={key}")[0].status == 404
+
+    file = log_file(root / above, folder.id)
+    file.parent.mkdir(parents=True)
+    file.write_text("0\n" * 200_000 + "<b>the last words\n")
+    assert message(dashboard, "/api/run", run=key)["output"] is True
+    answer, body = requested(dashboard, f"/output?run={key}")
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert body.endswith(b"0\n<b>the last words\n") and len(body) == 2**18
+
+    file.unlink()
+    file.symlink_to(root.parent / "secret.png")
+    assert message(dashboard, "/api/run", run=key)["output"] is False
+    assert requested(dashboard, f"/output?run={key}")[0].status == 404

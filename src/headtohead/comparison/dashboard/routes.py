@@ -34,6 +34,7 @@ def details(root: Path, folder: Path, record: RunRecord | None) -> dict[str, Any
     """All there is to choose from, and what a record says besides numbers."""
     data: dict[str, Any] = {
         "folder": str(folder),
+        "output": output_of(root, folder) is not None,
         "pictures": (drawn := _by_step(pictures(root, folder))),
         "words": {name: layer_words(name) for names in drawn.values() for name in names},
         "tables": _by_step(tables(root, folder)),
@@ -48,6 +49,12 @@ def details(root: Path, folder: Path, record: RunRecord | None) -> dict[str, Any
             "commit": record.environment.git_commit,
         }
     return data
+
+
+def output_of(root: Path, folder: Path) -> Path | None:
+    """Return the file with what the run printed, below the folder that is served."""
+    file = RunFolder(folder).output
+    return file if file is not None and is_inside(root, file) else None
 
 
 def pictures(root: Path, folder: Path) -> dict[tuple[str, str], Path]:
@@ -91,6 +98,8 @@ _SHARED = Path(str(files("headtohead.comparison")))
 _AXES = ("step", "tokens", "flops", "seconds")
 _SHOWN, _MOST_SHOWN = 60, 20_000
 """Lines of the list where the page does not say how many it shows, and at most."""
+_MOST_OUTPUT = 2**18
+"""Bytes from the end of what a run printed."""
 _MOST = 400
 """Runs in one question."""
 
@@ -127,6 +136,7 @@ class DashboardRoutes:
                 studies(self.runs.root, self._study_records(), self.runs.runs_of_studies())
             ),
             "/picture": self._picture,
+            "/output": self._output,
             "/report": self._report,
         }
 
@@ -198,6 +208,16 @@ class DashboardRoutes:
 
     def _picture(self, query: Query) -> HttpResponse:
         return as_file(self._chosen(query, pictures))
+
+    def _output(self, query: Query) -> HttpResponse:
+        """The end of what a run printed, as text."""
+        folder = self._folder(query)
+        file = output_of(self.root, folder.path)
+        if file is None:
+            raise NotThereError("this run has no output here: it was started by itself, and wrote to its terminal")
+        with file.open("rb") as content:
+            content.seek(max(0, file.stat().st_size - _MOST_OUTPUT))
+            return HttpResponse(content.read(), "text/plain; charset=utf-8")
 
     def _report(self, query: Query) -> HttpResponse:
         name = _one(query, "study")

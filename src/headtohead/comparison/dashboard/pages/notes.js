@@ -26,6 +26,7 @@ function card(info) {
     ["starts", info.starts > 1 ? String(info.starts) : null], ["device", info.device], ["commit", info.commit?.slice(0, 12)],
     ...Object.entries(info.cannot ?? {}).map(([stage, reason]) => [`cannot measure ${words(stage)}`, reason]),
     ["W&B", info.wandb ? link(info.wandb, info.wandb) : null],
+    ["what it printed", info.output ? el("a", { href: `/output?${new URLSearchParams({ run: run.key })}`, target: "_blank", rel: "noopener" }, "the end of it, as text") : null],
     ["folder", el("code", {}, info.folder ?? run.key)],
     ["evaluate it again", el("code", {}, `h2h evaluate ${info.folder ?? run.key}`)],
   ].filter(([, value]) => value);
