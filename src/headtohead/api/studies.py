@@ -19,8 +19,8 @@ from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.report import FILE, write_report
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import key_of
+from headtohead.config.mentions import mentions
 from headtohead.config.trust import trusting
-from headtohead.config.unchecked_classes import unchecked_sentences
 from headtohead.errors import UsageError
 from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
@@ -138,9 +138,7 @@ class StudyRequest:
     def planner(self) -> StudyPlanner:
         """Return the planner of the study; a shard of it must have the sizes that the whole was matched by."""
         planner = StudyPlanner(self.study, self.workers.config_dir, threads=self.workers.threads, report=self.tell)
-        for sentence in dict.fromkeys(
-            one for config in planner.written.values() for one in unchecked_sentences(config)
-        ):
+        for sentence in dict.fromkeys(one for config in planner.written.values() for one in mentions(config)):
             if self.tell is not None:
                 self.tell(sentence)
         if self.shard:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from importlib import import_module
+from inspect import signature
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
-from headtohead.architectures.head_names import HeadName
-from headtohead.architectures.pixel_decoder import PixelDecoder
-from headtohead.architectures.pooling import PoolerName, Pooling, TextVector, known_pooling, make_pooler, pool
-from headtohead.architectures.vocabulary_heads import (
-    LanguageModel,
-    MaskedLanguageModel,
-    MaskedLanguageModelAndPair,
-    MultiTokenLanguageModel,
-    Reconstruction,
-)
+from headtohead.architectures.head_names import HEADS, HeadName
+from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.components.block_parts import Norm
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
@@ -219,20 +213,8 @@ class Span(Head):
 
 def name_of(head: Head) -> HeadName:
     """Return the task's name for a head of this class."""
-    names: dict[type[Head], HeadName] = {
-        LanguageModel: "language_model",
-        MultiTokenLanguageModel: "multi_token_language_model",
-        MaskedLanguageModel: "masked_language_model",
-        MaskedLanguageModelAndPair: "masked_language_model_and_pair",
-        Classifier: "classifier",
-        Regressor: "regressor",
-        TextVector: "text_vector",
-        Tagger: "tagger",
-        Span: "span",
-        PixelDecoder: "pixel_decoder",
-        Reconstruction: "reconstruction",
-    }
-    return names[type(head)]
+    own = f"{type(head).__module__}.{type(head).__qualname__}"
+    return next(name for name, target in HEADS.items() if target == own)
 
 
 def make_head(
@@ -253,62 +235,41 @@ def make_head(
     dense_bias: bool = True,
     logit_cap: float | None = None,
 ) -> Head:
-    """Build the head that a task asks for, ignoring the options that it does not need."""
-    if name not in get_args(HeadName):
-        raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
+    """Build the head that a task asks for, from those of the options that its constructor names."""
+    if name not in HEADS:
+        raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(HEADS)}.")
     if name == "pixel_decoder":
         raise UsageError("head=pixel_decoder restores patches of images: choose model=vision_transformer.")
-    if name == "span":
-        return Span(d_model)
-    if name == "regressor":
-        return Regressor(d_model, pooling=pooling, pooler=pooler, dropout=dropout)
-    if name == "text_vector":
-        return TextVector(d_model, pooling=pooling, pooler=pooler)
-    if name in ("classifier", "tagger"):
-        if not num_classes:
-            raise UsageError(
-                f"model.num_classes is missing: a {name} needs data with {_CLASSES[name]}, or the number itself."
-            )
-        if name == "tagger":
-            return Tagger(d_model, num_classes, dropout=dropout)
-        return Classifier(d_model, num_classes, pooling=pooling, pooler=pooler, dropout=dropout)
-    if not vocab_size:
+    options = {
+        "vocab_size": vocab_size,
+        "num_classes": num_classes,
+        "norm": norm,
+        "tied_to": tied_to,
+        "bias": bias,
+        "pooling": pooling,
+        "dropout": dropout,
+        "pooler": pooler,
+        "activation": activation,
+        "scale": scale_logits,
+        "num_future_tokens": num_future_tokens,
+        "dense_bias": dense_bias,
+        "cap": logit_cap,
+    }
+    make = _class_of(name)
+    named = {option: value for option, value in options.items() if option in signature(make).parameters}
+    if "num_classes" in named and not num_classes:
+        raise UsageError(
+            f"model.num_classes is missing: a {name} needs data with {_CLASSES[name]}, or the number itself."
+        )
+    if "vocab_size" in named and not vocab_size:
         raise UsageError(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
-    if name == "reconstruction":
-        return Reconstruction(d_model, vocab_size, norm=norm)
-    if name == "masked_language_model_and_pair":
-        return MaskedLanguageModelAndPair(
-            d_model,
-            vocab_size,
-            norm=norm,
-            tied_to=tied_to,
-            bias=bias,
-            pooling=pooling,
-            activation=activation,
-            dense_bias=dense_bias,
-            cap=logit_cap,
-        )
-    if name == "masked_language_model":
-        return MaskedLanguageModel(
-            d_model,
-            vocab_size,
-            norm=norm,
-            tied_to=tied_to,
-            bias=bias,
-            activation=activation,
-            dense_bias=dense_bias,
-            cap=logit_cap,
-        )
-    if name == "multi_token_language_model":
-        return MultiTokenLanguageModel(
-            d_model,
-            vocab_size,
-            num_future_tokens=num_future_tokens,
-            tied_to=tied_to,
-            bias=bias,
-            scale=scale_logits,
-            cap=logit_cap,
-        )
-    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits, cap=logit_cap)
+    head: Head = make(d_model, **named)
+    return head
+
+
+def _class_of(name: str) -> Callable[..., Head]:
+    module, _, own = HEADS[cast("HeadName", name)].rpartition(".")
+    made: Callable[..., Head] = getattr(import_module(module), own)
+    return made

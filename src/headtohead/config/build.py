@@ -19,6 +19,7 @@ from headtohead.components.without_memory import without_memory
 from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
+from headtohead.config.mentions import mention
 from headtohead.config.origins.continued_run import content_hash
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
 from headtohead.config.rules.data_rules import check_fields, check_kind, fit
@@ -26,7 +27,6 @@ from headtohead.config.rules.memory_limits import check_memory, check_weights, m
 from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
-from headtohead.config.unchecked_classes import mention_unchecked
 from headtohead.data.augmentation.augmentation import Augmentations
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.data_source import DataSource, DataSpec, Split
@@ -105,7 +105,7 @@ def build_model(config: Mapping[str, Any], *, device: torch.device | str | None 
 def build_parts(config: Mapping[str, Any]) -> RunComponents:
     """All that training is handed; nothing of it is trained yet."""
     config = in_steps(config)
-    mention_unchecked(config)
+    mention(config)
     data = build_data(config)
     task = build_task(config, data.spec())
     check_fields(config, data)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 
 from headtohead.config.schema.source_code import module_path
@@ -15,7 +13,6 @@ from headtohead.files.atomic_write import replace_text
 
 KINDS = ("mixer", "cross", "position", "norm", "feedforward")
 """Slots whose classes have laws."""
-_log = logging.getLogger(__name__)
 
 
 def mark_checked(target: str) -> None:
@@ -39,17 +36,6 @@ def unchecked_sentences(config: Mapping[str, object]) -> Iterator[str]:
 def _slots(group: str) -> list[str]:
     """Return the slots that a group names: `mixers` and `early_feedforward` are a mixer and a feed-forward."""
     return [part.removesuffix("s").removeprefix("early_") for part in group.split("/")]
-
-
-def mention_unchecked(config: Mapping[str, object]) -> None:
-    """Say so in the log, once in a process."""
-    for sentence in unchecked_sentences(config):
-        _mention(sentence)
-
-
-@lru_cache(maxsize=64)
-def _mention(sentence: str) -> None:
-    _log.warning("%s", sentence)
 
 
 def _mark_of(target: str) -> Path | None:
