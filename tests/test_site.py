@@ -58,6 +58,31 @@ def test_the_site_shows_every_study_command_function_metric_and_field(site: Path
 
 
 @pytest.mark.process
+def test_every_function_class_field_and_method_of_the_reference_has_a_sentence(site: Path) -> None:
+    for name in ("api", "metrics", "statistics"):
+        page = (site.parent / "source" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+        assert not sections_without_a_sentence(page), name
+        rows = [line for line in page.splitlines() if line.startswith("| ")]
+        assert not [row for row in rows if _EMPTY_END.search(row)], name
+
+
+def sections_without_a_sentence(page: str) -> list[str]:
+    """Return the headings that nothing but code and tables follows."""
+    sections = re.split(r"^#+ ", re.sub(r"```.*?```", "", page, flags=re.DOTALL), flags=re.MULTILINE)[1:]
+    return [heading for heading, *body in map(str.splitlines, sections) if not any(map(_SENTENCE.match, body))]
+
+
+_SENTENCE = re.compile(r"[^|#\s].*")
+_EMPTY_END = re.compile(r"\|\s*\|\s*$")
+
+
+def test_a_heading_without_a_sentence_is_found() -> None:
+    page = "# a\n\nA sentence.\n## b\n```text\nb()\n```\n| x |\n## c\nAnother."
+    assert sections_without_a_sentence(page) == ["b"]
+    assert _EMPTY_END.search("| `a` |  |") and not _EMPTY_END.search("| `a` | b |")
+
+
+@pytest.mark.process
 def test_every_figure_of_the_gallery_has_an_axis_and_says_its_verdicts(site: Path) -> None:
     figures = re.findall(r'<svg class="verdicts".*?</svg>', (site / "gallery.html").read_text(encoding="utf-8"), re.S)
     assert len(figures) > 10
