@@ -66,6 +66,14 @@ def test_every_function_class_field_and_method_of_the_reference_has_a_sentence(s
         assert not [row for row in rows if _EMPTY_END.search(row)], name
 
 
+@pytest.mark.process
+def test_a_page_that_is_named_in_prose_is_a_link(site: Path) -> None:
+    source = site.parent / "source"
+    for page in (source / "gallery.md", *(source / "reference").glob("*.md")):
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"\bdocs/[\w/]+\.md", prose), page
+
+
 def sections_without_a_sentence(page: str) -> list[str]:
     """Return the headings that nothing but code and tables follows."""
     sections = re.split(r"^#+ ", re.sub(r"```.*?```", "", page, flags=re.DOTALL), flags=re.MULTILINE)[1:]

@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
@@ -59,7 +60,7 @@ def build(target: Path) -> int:
     index = source / "index.md"
     index.write_text(index.read_text(encoding="utf-8") + "\n".join(_toctrees()), encoding="utf-8")
     for name, text in generated().items():
-        _write(source / f"{name}.md", text)
+        _write(source / f"{name}.md", with_mentions_linked(text, depth=name.count("/")))
     jobs = ["-j", str(min(2, os.cpu_count() or 1))]
     return sphinx(["-W", "--keep-going", "-q", *jobs, "-c", str(HERE), "-d", str(target / "doctrees"), str(source),
                    str(target / "html")])  # fmt: skip
@@ -96,6 +97,21 @@ def linked_files(page: Path) -> Iterator[Path]:
         path = link.partition("#")[0]
         if path and not re.match(r"[a-z]+:", path):
             yield (page.parent / path).resolve()
+
+
+def with_mentions_linked(text: str, depth: int) -> str:
+    """Return a generated page on which `docs/study.md`, as sources mention it in prose, leads to the page of the site.
+
+    Blocks of code stay as they are; `depth` is the number of folders that the page lies in.
+    """
+    blocks = re.split(r"(^```.*?^```|`[^`\n]*`)", text, flags=re.DOTALL | re.MULTILINE)
+    up = "../" * depth
+    prose = [_MENTION.sub(lambda match: f"[{match[1]}]({up}{match[1]}.md)", block) for block in blocks[::2]]
+    return "".join(part for pair in zip_longest(prose, blocks[1::2], fillvalue="") for part in pair)
+
+
+_MENTION = re.compile(r"(?<![\w/.\[])(?<!\]\()docs/([\w/]+)\.md(?![\w#])")
+"""A page of `docs/` that is named and not linked."""
 
 
 def _write(target: Path, content: str | bytes, origin: Path | None = None) -> None:

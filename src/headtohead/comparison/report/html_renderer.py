@@ -134,7 +134,8 @@ class HtmlRenderer:
                 f"<span>{label}</span><div>{buttons}</div></div>"
             )
         controls = f'<div class="controls">{"".join(rows)}</div>' if rows else ""
-        caption = self._caption("figure", figure.caption)
+        hint = f' <span class="hint">{_prose(figure.hint)}</span>' if figure.hint else ""
+        caption = self._caption("figure", figure.caption) + hint
         plot = f'<div class="plot" data-figure="{number}"></div>{_FILES}'
         return f'<figure class="chart">{controls}{plot}<figcaption>{caption}</figcaption></figure>'
 

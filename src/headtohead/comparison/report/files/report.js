@@ -252,12 +252,12 @@ document.getElementById("appendix").addEventListener("click", () => {
   print();
 });
 
-/** The largest scale at which an appendix fits on its pages; the smaller it is, the longer are its lines. */
+/** The largest scale at which an appendix fits on its pages, and its tables between the margins; the smaller it is, the longer are its lines. */
 function appendixScale() {
   const main = document.querySelector("main");
   const fits = (scale) => {
     root.style.setProperty("--scale", scale);
-    return main.scrollHeight * scale <= TWO_PAGES;
+    return main.scrollHeight * scale <= TWO_PAGES && [...main.querySelectorAll("table")].every((table) => table.offsetWidth <= main.clientWidth);
   };
   let [low, high] = [0.4, 1];
   if (fits(high)) return high;
