@@ -211,6 +211,9 @@ ARITHMETIC: dict[str, dict[str, Any]] = {
         "nearest([0, 10, 20], 14)": 1,
         "pathOf([0, 1, 2], [5, null, 7], (x) => x, (y) => y)": "M0.0 5.0M2.0 7.0",
     },
+    "format.js": {
+        "[0, 1000, 2048, 403701760, 3e10, null].map(bytes)": ["0 B", "1000 B", "2 KiB", "385 MiB", "27.9 GiB", "–"],
+    },
     "download.js": {"csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n'},
 }
 
@@ -220,8 +223,7 @@ def test_what_charts_compute(browser: Browser, tmp_path: Path, module: str) -> N
     with served(tmp_path) as dashboard:
         visit(browser, dashboard)
         for expression, expected in ARITHMETIC[module].items():
-            name = expression.split("(")[0]
-            result = browser.run(f"import('/{module}').then(({{ {name} }}) => {expression})")
+            result = browser.run(f"import('/{module}').then((module) => {{ with (module) return {expression}; }})")
             assert result == expected, expression
 
 
@@ -343,8 +345,14 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
         written_run(
             tmp_path, name=f"{letter}-name-that-is-long-" * 3, status="finished", config=config, metrics=metrics
         )
+    registered = {"arms": {"an_arm_of_a_name_that_is_long": "a"}, "seeds": list(range(12)), "time": "2026"}
+    (tmp_path / "studies" / "heads" / "registrations").mkdir(parents=True)
+    (tmp_path / "studies" / "heads" / "registrations" / "one.json").write_text(json.dumps(registered))
     with served(tmp_path) as dashboard:
         browser.look(width=370, height=844)  # a phone of 390 with a bar to scroll by
+        visit(browser, dashboard, view="studies")
+        shown(browser, "document.querySelectorAll('.cell').length === 12")
+        assert browser.run("document.documentElement.scrollWidth") <= 370, "studies"
         visit(browser, dashboard)
         for tab in TABS:
             go(browser, f"sel=*&tab={tab}")
