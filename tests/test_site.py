@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,51 @@ def test_every_figure_of_the_gallery_has_an_axis_and_says_its_verdicts(site: Pat
     for figure in figures:
         assert 2 <= figure.count('class="tick"') <= 5, figure
         assert figure.count(">baseline</text>") == 1, figure
+
+
+@pytest.mark.process
+def test_the_gallery_draws_who_can_do_what_with_every_number(site: Path) -> None:
+    (drawn,) = re.findall(
+        r'<figure class="abilities">.*?</figure>', (site / "gallery.html").read_text(encoding="utf-8"), re.S
+    )
+    names = re.findall(r'<th scope="row">(\w+)</th>', drawn)
+    assert len(names) > 30 and set(names) <= set(choice_names("model/mixer"))
+    assert len(re.findall(r"<td[^>]*>\d\.\d\d</td>", drawn)) == 7 * len(names)
+    assert drawn.count("--score: ") == 6 * len(names)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_of_the_site_stands_out_from_what_is_behind_it(theme: str) -> None:
+    """4.5 is what WCAG 2.2 asks of texts (AA); the shade of a score is its colour over the page, up to 60 %."""
+    furo = Path(import_module("furo").__file__ or "").parent / "theme" / "furo" / "static" / "styles" / "furo.css"
+    page = _colours(furo.read_text(encoding="utf-8"), theme, r"--color-(foreground-primary|background-primary):")
+    own = _colours((ROOT / "docs" / "site" / "_static" / "site.css").read_text(encoding="utf-8"), theme, r"--(\w+): ")
+    behind, text = page["background-primary"], page["foreground-primary"]
+    for verdict in ("good", "bad", "same", "open", "baseline"):
+        assert _contrast(own[verdict], behind) >= 4.5, verdict
+    for score in (0, 0.25, 0.5, 0.75, 1):
+        shade = [
+            0.6 * score * heat + (1 - 0.6 * score) * paper for heat, paper in zip(own["heat"], behind, strict=True)
+        ]
+        assert _contrast(text, shade) >= 4.5, score
+
+
+def _colours(sheet: str, theme: str, name: str) -> dict[str, list[int]]:
+    """Return colours by name, as the first rule that has them says (light), or the second one (dark)."""
+    chosen: dict[str, list[str]] = {}
+    for key, code in re.findall(name + r"\s*#(\w{3,6})\b", sheet):
+        chosen.setdefault(key, []).append(code if len(code) == 6 else "".join(2 * letter for letter in code))
+    return {key: [int(codes[theme == "dark"][at : at + 2], 16) for at in (0, 2, 4)] for key, codes in chosen.items()}
+
+
+def _contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    shares = ([value / 255 for value in colour] for colour in (one, other))
+    light = (
+        [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in colour]
+        for colour in shares
+    )
+    low, high = sorted(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in light)
+    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.process

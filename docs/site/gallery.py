@@ -10,6 +10,7 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Any
 
+from ability_map import ability_map, study_of_abilities
 from headtohead.config.compose.choices import STUDY, Choice, choices
 from headtohead.files.safe_read import read_yaml
 from outcomes import outcome_of
@@ -69,6 +70,8 @@ def _study(choice: Choice) -> Iterator[str]:
     if outcome is not None and (drawn := figure(outcome)):
         yield drawn
         yield ""
+    if choice.name == study_of_abilities():
+        yield from (*ability_map(), "")
     yield from _facts(choice, header, outcome)
 
 
