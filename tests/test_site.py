@@ -76,6 +76,17 @@ def test_a_page_that_is_named_in_prose_is_a_link(site: Path) -> None:
         assert not re.findall(r"\bdocs/[\w/]+\.md", prose), page
 
 
+@pytest.mark.process
+def test_every_address_is_a_link_and_every_column_of_choices_has_a_name(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        article = text.partition("<article")[2].partition("</article>")[0]
+        prose = re.sub(r"<(a|code|pre|svg)\b.*?</\1>", "", article, flags=re.DOTALL)
+        assert "https://" not in re.sub(r"<[^>]+>", "", prose), page
+        heads = re.findall(r"<th class=\"head\"><p>(.*?)</p></th>", article)
+        assert "choice" not in heads or "" not in heads, page
+
+
 def sections_without_a_sentence(page: str) -> list[str]:
     """Return the headings that nothing but code and tables follows."""
     sections = re.split(r"^#+ ", re.sub(r"```.*?```", "", page, flags=re.DOTALL), flags=re.MULTILINE)[1:]

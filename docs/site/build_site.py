@@ -11,7 +11,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
@@ -21,6 +20,7 @@ import reference_commands
 import reference_experiments
 import reference_groups
 import reference_python
+from prose_links import with_addresses_linked, with_mentions_linked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -99,27 +99,13 @@ def linked_files(page: Path) -> Iterator[Path]:
             yield (page.parent / path).resolve()
 
 
-def with_mentions_linked(text: str, depth: int) -> str:
-    """Return a generated page on which `docs/study.md`, as sources mention it in prose, leads to the page of the site.
-
-    Blocks of code stay as they are; `depth` is the number of folders that the page lies in.
-    """
-    blocks = re.split(r"(^```.*?^```|`[^`\n]*`)", text, flags=re.DOTALL | re.MULTILINE)
-    up = "../" * depth
-    prose = [_MENTION.sub(lambda match: f"[{match[1]}]({up}{match[1]}.md)", block) for block in blocks[::2]]
-    return "".join(part for pair in zip_longest(prose, blocks[1::2], fillvalue="") for part in pair)
-
-
-_MENTION = re.compile(r"(?<![\w/.\[])(?<!\]\()docs/([\w/]+)\.md(?![\w#])")
-"""A page of `docs/` that is named and not linked."""
-
-
 def _write(target: Path, content: str | bytes, origin: Path | None = None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, bytes):
         target.write_bytes(content)
         return
-    target.write_text(content if origin is None else _relinked(content, origin), encoding="utf-8")
+    text = content if origin is None else _relinked(content, origin)
+    target.write_text(with_addresses_linked(text), encoding="utf-8")
 
 
 def _relinked(text: str, page: Path) -> str:
