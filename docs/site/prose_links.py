@@ -12,7 +12,7 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.DOTALL | re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w/.\[])(?<!\]\()docs/([\w/]+)\.md(?![\w#])")
 """A page that is named and not linked."""
 _ADDRESS = re.compile(r"(?<!\]\()(?<![\[<\"'])https://[^\s)>,;|]+[^\s)>,;|.]")
-"""An address that is no link yet."""
+"""An address that is not a link yet."""
 
 
 def with_mentions_linked(text: str, depth: int) -> str:

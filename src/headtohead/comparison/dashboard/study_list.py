@@ -99,7 +99,7 @@ def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _question(data: Mapping[str, Any]) -> dict[str, str]:
+def _question(data: Mapping[str, object]) -> dict[str, str]:
     """Return what a study asks, from its verdict or, before there is one, from its registration."""
     study = data.get("study")
     study_data = study if isinstance(study, Mapping) else data
