@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -214,7 +215,10 @@ ARITHMETIC: dict[str, dict[str, Any]] = {
     "format.js": {
         "[0, 1000, 2048, 403701760, 3e10, null].map(bytes)": ["0 B", "1000 B", "2 KiB", "385 MiB", "27.9 GiB", "–"],
     },
-    "download.js": {"csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n'},
+    "download.js": {
+        "csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n',
+        "inRows(['alibi', 'rotary', 'x'.repeat(40)], 200).map(({ row }) => row)": [0, 0, 1],
+    },
 }
 
 
@@ -252,6 +256,8 @@ def test_the_grid_of_charts_and_its_stretch_are_in_the_address(browser: Browser,
             "add.dispatchEvent(new Event('change')); })()"
         )
         shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
+        browser.run("document.querySelector('.skip').click()")
+        assert browser.run("document.activeElement.id") == "main"
         browser.run("location.reload()")
         shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
         go(browser, "sel=*&charts=train%2Floss&from=5&to=10")
@@ -423,3 +429,28 @@ def test_who_goes_elsewhere_while_the_first_runs_are_chosen_stays_there(
         answered.set()
         shown(browser, "document.documentElement.dataset.drawn === 'sel=*&tab=results'")
         assert browser.run("location.hash") == "#sel=*&tab=results"
+
+
+def test_a_chart_leaves_as_svg_with_its_title_and_legend_and_every_control_has_a_name(
+    browser: Browser, tmp_path: Path
+) -> None:
+    for arm in ("alibi", "rotary"):
+        written_run(tmp_path, name=arm, status="finished", steps=5)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*")
+        shown(browser, "document.querySelector('.chart .figure svg') !== null")
+        browser.run(
+            "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return '#'; };"
+            "HTMLAnchorElement.prototype.click = () => 0; document.querySelector('[aria-label$=\"as SVG\"]').click()"
+        )
+        text = shown(browser, "window.saved")
+        assert {">train/loss</text>", ">alibi</text>", ">rotary</text>"} <= set(re.findall(r">[\w/]+</text>", text))
+        assert "var(" not in text
+        assert browser.run(NAMELESS) == []
+        assert_quiet(browser, dashboard)
+
+
+NAMELESS = """[...document.querySelectorAll("button, a[href], input, select, textarea")].filter((one) =>
+    !(one.getAttribute("aria-label") || one.title || one.innerText || one.labels?.[0]?.innerText
+        || one.querySelector("img[alt]")))
+    .map((one) => one.outerHTML)"""

@@ -7,6 +7,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -285,7 +286,7 @@ def test_legends_name_the_arms_in_one_order(findings: ComparisonResults) -> None
     assert all(named == [name for name in order if name in named] for named in legends)
 
 
-def legend_of(form: dict[str, list[dict[str, object]]], arms: list[str]) -> list[object]:
+def legend_of(form: dict[str, list[dict[str, Any]]], arms: list[str]) -> list[str]:
     """Return the arms that a form's legend names, from the first to the last."""
     shown = [trace for trace in form["data"] if trace.get("name") in arms and trace.get("showlegend") is not False]
-    return [trace["name"] for trace in sorted(shown, key=lambda trace: trace.get("legendrank", 1000))]
+    return [trace["name"] for trace in sorted(shown, key=lambda trace: int(trace.get("legendrank", 1000)))]

@@ -107,6 +107,11 @@ onChange(async (keys) => {
   draw();
 });
 theme.listeners.push(draw);
+// The address holds the view: a link to a part of the page would replace it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId(state.view === "studies" ? "studies-view" : "main").focus();
+});
 byId("see-runs").addEventListener("click", () => change({ view: "runs" }));
 byId("see-studies").addEventListener("click", () => change({ view: "studies" }));
 byId("theme").addEventListener("click", () => theme.swap());
