@@ -66,6 +66,7 @@ def test_texts_stand_out_from_all_that_lies_behind_them(theme: str) -> None:
         assert {name: value for name in TEXTS if (value := contrast(result[name], result[behind])) < 4.5} == {}, behind
     assert contrast(result["accent-ink"], result["accent"]) >= 4.5, "a pressed button"
     assert contrast(result["page"], result["ink"]) >= 4.5, "a tip"
+    assert contrast(result["ink"], result["heat"]) >= 4.5, "a number in a map of scores"
     running = 0.22 * result["good"] + 0.78 * result["panel"]
     assert contrast(result["ink"], running) >= 4.5, "the share of a running cell of a board"
 

@@ -152,7 +152,8 @@ class HtmlRenderer:
             (sum(1 if isinstance(cell, str) else len(cell) for cell in cells) for _, cells in grid.rows), default=1
         )
         wide = min(max(_NARROWEST, _ALL_TILES // max(1, across)), _WIDEST)
-        return f'<figure class="maps" style="--tile:{wide}px">{box}{self._files()}<figcaption>{caption}</figcaption></figure>'
+        inside = f"{box}{self._files()}<figcaption>{caption}</figcaption>"
+        return f'<figure class="maps" style="--tile:{wide}px">{inside}</figure>'
 
     def _answer(self, verdict: Verdict, reach: float, judged_by: str) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'
