@@ -341,6 +341,9 @@ def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> N
     with served(tmp_path / "nothing") as dashboard:
         visit(browser, dashboard)
         shown(browser, "document.querySelector('#empty').innerText.includes('h2h train')")
+        written_run(tmp_path / "nothing", status="finished")
+        visit(browser, dashboard, q="nobody")
+        shown(browser, "document.querySelector('#empty').innerText.includes('The filter leaves none of 1')")
         assert_quiet(browser, dashboard)
 
 
