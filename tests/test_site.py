@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -105,11 +106,38 @@ def test_a_heading_without_a_sentence_is_found() -> None:
 
 @pytest.mark.process
 def test_every_figure_of_the_gallery_has_an_axis_and_says_its_verdicts(site: Path) -> None:
-    figures = re.findall(r'<svg class="verdicts".*?</svg>', (site / "gallery.html").read_text(encoding="utf-8"), re.S)
+    figures = re.findall(
+        r'<svg class="verdicts \w+".*?</svg>', (site / "gallery.html").read_text(encoding="utf-8"), re.S
+    )
     assert len(figures) > 10
     for figure in figures:
         assert 2 <= figure.count('class="tick"') <= 5, figure
         assert figure.count(">baseline</text>") == 1, figure
+        assert not overlapping_texts(figure), figure
+
+
+def overlapping_texts(figure: str) -> list[tuple[str, str]]:
+    """Return the pairs of texts of a drawing that cover each other, by about how wide letters are."""
+    boxes = []
+    for attributes, text in re.findall(r"<text([^>]*)>([^<]*)</text>", figure):
+        wide = len(text) * (6.0 if "small" in attributes else 7.0)
+        x, y = (float(re.findall(rf' {axis}="([^"]+)"', attributes)[0]) for axis in "xy")
+        x -= wide / 2 if 'anchor="middle"' in attributes else wide if 'anchor="end"' in attributes else 0
+        boxes.append((text, x, x + wide, y))
+    return [
+        (one[0], other[0])
+        for one, other in combinations(boxes, 2)
+        if abs(one[3] - other[3]) < 10 and one[1] < other[2] and other[1] < one[2]
+    ]
+
+
+def test_texts_that_cover_each_other_are_found() -> None:
+    chance, caption = (
+        '<text class="small" x="5" y="9">chance</text>',
+        '<text x="90" y="12" text-anchor="end">loss, low</text>',
+    )
+    assert overlapping_texts(chance + caption) == [("chance", "loss, low")]
+    assert not overlapping_texts(chance + caption.replace('y="12"', 'y="30"'))
 
 
 @pytest.mark.process
