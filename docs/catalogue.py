@@ -38,14 +38,14 @@ def _group(group: str) -> Iterator[str]:
     own = [choice for choice in choices(group) if choice.name not in sets]
     yield f"## `{group}`"
     yield ""
-    yield "| choice | |"
+    yield "| choice | what it is |"
     yield "| --- | --- |"
     yield from (f"| `{choice.name}` | {_escaped(choice.description)} |" for choice in own)
     yield ""
     if sets:
         yield "Published sets, fetched when they are first used:"
         yield ""
-        yield "| choice | | task | size | licence |"
+        yield "| choice | what it is | task | size | licence |"
         yield "| --- | --- | --- | --- | --- |"
         for choice in choices(group):
             if (known := sets.get(choice.name)) is not None:

@@ -12,6 +12,9 @@ from served_runs import served, shown
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 _CHARTS = "charts=validation%2Floss,train%2Floss,validation%2Fbits_per_byte,train%2Flearning_rate"
+_WIDTH, _HEIGHT = 1280, 800
+_REPORT_WIDTH = 1040
+"""Pixels of a window in which a report's first screen is read in a document's column, too."""
 _IS_DRAWN = "document.querySelectorAll('.figure svg').length === document.querySelectorAll('.figure').length"
 DASHBOARD = {
     "dashboard_curves": (f"sel=*&{_CHARTS}", f"document.querySelector('.figure svg') && {_IS_DRAWN}"),
@@ -19,23 +22,38 @@ DASHBOARD = {
     "dashboard_study": ("view=studies", "document.querySelector('.cell') !== null"),
 }
 """The views by the names of their pictures, and what is true once each is drawn."""
+_ENDS = {
+    "dashboard_curves": "document.querySelector('#panel')",
+    "dashboard_study": "document.querySelector('.studies')",
+    "demo_report": "document.querySelector('#verdict')",
+}
+"""The part of the page that a picture shows whole, with nothing cut off and no empty page below it."""
 
 
 def take(root: Path, folder: Path) -> None:
     """Take every picture of the pages over the runs of `root`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as profile, Browser(Path(profile), width=1280, height=800) as browser:
-        browser.look(width=1280, height=800)
+    with tempfile.TemporaryDirectory() as profile, Browser(Path(profile), width=_WIDTH, height=_HEIGHT) as browser:
         with served(root) as dashboard:
             for name, (view, is_drawn) in DASHBOARD.items():
+                browser.look(width=_WIDTH, height=_HEIGHT)
                 _visit(browser, dashboard, view)
                 shown(browser, f"Boolean({is_drawn})")
-                browser.wait_until_idle()
-                browser.screenshot(folder / f"{name}.png")
+                _picture(browser, folder / f"{name}.png", width=_WIDTH)
         for report in sorted(root.glob("studies/demo/report.html")):
+            browser.look(width=_REPORT_WIDTH, height=_HEIGHT)
             browser.open(report)
             shown(browser, "document.documentElement.dataset.drawn === 'true'")
-            browser.screenshot(folder / "demo_report.png")
+            _picture(browser, folder / "demo_report.png", width=_REPORT_WIDTH)
+
+
+def _picture(browser: Browser, file: Path, *, width: int) -> None:
+    """Save what the window shows, as high as the part that is to be seen."""
+    if part := _ENDS.get(file.stem):
+        height = browser.run(f"Math.ceil({part}.getBoundingClientRect().bottom + scrollY) + 16")
+        browser.look(width=width, height=height)
+    browser.wait_until_idle()
+    browser.screenshot(file)
 
 
 def _visit(browser: Browser, dashboard: Dashboard, view: str) -> None:

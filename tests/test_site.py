@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -58,12 +61,128 @@ def test_the_site_shows_every_study_command_function_metric_and_field(site: Path
 
 
 @pytest.mark.process
+def test_every_function_class_field_and_method_of_the_reference_has_a_sentence(site: Path) -> None:
+    for name in ("api", "metrics", "statistics"):
+        page = (site.parent / "source" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+        assert not sections_without_a_sentence(page), name
+        rows = [line for line in page.splitlines() if line.startswith("| ")]
+        assert not [row for row in rows if _EMPTY_END.search(row)], name
+
+
+@pytest.mark.process
+def test_a_page_that_is_named_in_prose_is_a_link(site: Path) -> None:
+    source = site.parent / "source"
+    for page in (source / "gallery.md", *(source / "reference").glob("*.md")):
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"\bdocs/[\w/]+\.md", prose), page
+
+
+@pytest.mark.process
+def test_every_address_is_a_link_and_every_column_of_choices_has_a_name(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        article = text.partition("<article")[2].partition("</article>")[0]
+        prose = re.sub(r"<(a|code|pre|svg)\b.*?</\1>", "", article, flags=re.DOTALL)
+        assert "https://" not in re.sub(r"<[^>]+>", "", prose), page
+        heads = re.findall(r"<th class=\"head\"><p>(.*?)</p></th>", article)
+        assert "choice" not in heads or "" not in heads, page
+
+
+def sections_without_a_sentence(page: str) -> list[str]:
+    """Return the headings that nothing but code and tables follows."""
+    sections = re.split(r"^#+ ", re.sub(r"```.*?```", "", page, flags=re.DOTALL), flags=re.MULTILINE)[1:]
+    return [heading for heading, *body in map(str.splitlines, sections) if not any(map(_SENTENCE.match, body))]
+
+
+_SENTENCE = re.compile(r"[^|#\s].*")
+_EMPTY_END = re.compile(r"\|\s*\|\s*$")
+
+
+def test_a_heading_without_a_sentence_is_found() -> None:
+    page = "# a\n\nA sentence.\n## b\n```text\nb()\n```\n| x |\n## c\nAnother."
+    assert sections_without_a_sentence(page) == ["b"]
+    assert _EMPTY_END.search("| `a` |  |") and not _EMPTY_END.search("| `a` | b |")
+
+
+@pytest.mark.process
 def test_every_figure_of_the_gallery_has_an_axis_and_says_its_verdicts(site: Path) -> None:
-    figures = re.findall(r'<svg class="verdicts".*?</svg>', (site / "gallery.html").read_text(encoding="utf-8"), re.S)
+    figures = re.findall(
+        r'<svg class="verdicts \w+".*?</svg>', (site / "gallery.html").read_text(encoding="utf-8"), re.S
+    )
     assert len(figures) > 10
     for figure in figures:
         assert 2 <= figure.count('class="tick"') <= 5, figure
         assert figure.count(">baseline</text>") == 1, figure
+        assert not overlapping_texts(figure), figure
+
+
+def overlapping_texts(figure: str) -> list[tuple[str, str]]:
+    """Return the pairs of texts of a drawing that cover each other, by about how wide letters are."""
+    boxes = []
+    for attributes, text in re.findall(r"<text([^>]*)>([^<]*)</text>", figure):
+        wide = len(text) * (6.0 if "small" in attributes else 7.0)
+        x, y = (float(re.findall(rf' {axis}="([^"]+)"', attributes)[0]) for axis in "xy")
+        x -= wide / 2 if 'anchor="middle"' in attributes else wide if 'anchor="end"' in attributes else 0
+        boxes.append((text, x, x + wide, y))
+    return [
+        (one[0], other[0])
+        for one, other in combinations(boxes, 2)
+        if abs(one[3] - other[3]) < 10 and one[1] < other[2] and other[1] < one[2]
+    ]
+
+
+def test_texts_that_cover_each_other_are_found() -> None:
+    chance, caption = (
+        '<text class="small" x="5" y="9">chance</text>',
+        '<text x="90" y="12" text-anchor="end">loss, low</text>',
+    )
+    assert overlapping_texts(chance + caption) == [("chance", "loss, low")]
+    assert not overlapping_texts(chance + caption.replace('y="12"', 'y="30"'))
+
+
+@pytest.mark.process
+def test_the_gallery_draws_who_can_do_what_with_every_number(site: Path) -> None:
+    (drawn,) = re.findall(
+        r'<figure class="abilities">.*?</figure>', (site / "gallery.html").read_text(encoding="utf-8"), re.S
+    )
+    names = re.findall(r'<th scope="row">(\w+)</th>', drawn)
+    assert len(names) > 30 and set(names) <= set(choice_names("model/mixer"))
+    assert len(re.findall(r"<td[^>]*>\d\.\d\d</td>", drawn)) == 7 * len(names)
+    assert drawn.count("--score: ") == 6 * len(names)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_of_the_site_stands_out_from_what_is_behind_it(theme: str) -> None:
+    """4.5 is what WCAG 2.2 asks of texts (AA); the shade of a score is its colour over the page, up to 60 %."""
+    furo = Path(import_module("furo").__file__ or "").parent / "theme" / "furo" / "static" / "styles" / "furo.css"
+    page = _colours(furo.read_text(encoding="utf-8"), theme, r"--color-(foreground-primary|background-primary):")
+    own = _colours((ROOT / "docs" / "site" / "_static" / "site.css").read_text(encoding="utf-8"), theme, r"--(\w+): ")
+    behind, text = page["background-primary"], page["foreground-primary"]
+    for verdict in ("good", "bad", "same", "open", "baseline"):
+        assert _contrast(own[verdict], behind) >= 4.5, verdict
+    for score in (0, 0.25, 0.5, 0.75, 1):
+        shade = [
+            0.6 * score * heat + (1 - 0.6 * score) * paper for heat, paper in zip(own["heat"], behind, strict=True)
+        ]
+        assert _contrast(text, shade) >= 4.5, score
+
+
+def _colours(sheet: str, theme: str, name: str) -> dict[str, list[int]]:
+    """Return colours by name, as the first rule that has them says (light), or the second one (dark)."""
+    chosen: dict[str, list[str]] = {}
+    for key, code in re.findall(name + r"\s*#(\w{3,6})\b", sheet):
+        chosen.setdefault(key, []).append(code if len(code) == 6 else "".join(2 * letter for letter in code))
+    return {key: [int(codes[theme == "dark"][at : at + 2], 16) for at in (0, 2, 4)] for key, codes in chosen.items()}
+
+
+def _contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    shares = ([value / 255 for value in colour] for colour in (one, other))
+    light = (
+        [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in colour]
+        for colour in shares
+    )
+    low, high = sorted(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in light)
+    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.process

@@ -20,6 +20,7 @@ import reference_commands
 import reference_experiments
 import reference_groups
 import reference_python
+from prose_links import with_addresses_linked, with_mentions_linked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -59,7 +60,7 @@ def build(target: Path) -> int:
     index = source / "index.md"
     index.write_text(index.read_text(encoding="utf-8") + "\n".join(_toctrees()), encoding="utf-8")
     for name, text in generated().items():
-        _write(source / f"{name}.md", text)
+        _write(source / f"{name}.md", with_mentions_linked(text, depth=name.count("/")))
     jobs = ["-j", str(min(2, os.cpu_count() or 1))]
     return sphinx(["-W", "--keep-going", "-q", *jobs, "-c", str(HERE), "-d", str(target / "doctrees"), str(source),
                    str(target / "html")])  # fmt: skip
@@ -103,7 +104,8 @@ def _write(target: Path, content: str | bytes, origin: Path | None = None) -> No
     if isinstance(content, bytes):
         target.write_bytes(content)
         return
-    target.write_text(content if origin is None else _relinked(content, origin), encoding="utf-8")
+    text = content if origin is None else _relinked(content, origin)
+    target.write_text(with_addresses_linked(text), encoding="utf-8")
 
 
 def _relinked(text: str, page: Path) -> str:

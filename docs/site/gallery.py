@@ -5,19 +5,44 @@ The files of `conf/study` tell all but the figures, which are drawn from `outcom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 from typing import Any
 
+from ability_map import ability_map, study_of_abilities
 from headtohead.config.compose.choices import STUDY, Choice, choices
 from headtohead.files.safe_read import read_yaml
 from outcomes import outcome_of
 from page_parts import FACTS, cell, slug, table
 from study_headers import Header, header_of, linked
 
-_WIDTH, _NAMES, _SAID, _ROW = 640, 190, 130, 26
-"""Of a figure, in units of its text: all of it, the names on its left, means and verdicts on its right, a row."""
+
+@dataclass(frozen=True)
+class DrawingForm:
+    """The form of a drawing, in units of its text."""
+
+    name: str
+    width: int
+    left: int
+    """The room on the left of all values, for names."""
+    right: int
+    """The room on their right, for means and verdicts."""
+    row: int
+    line: int
+    """The height within a row at which an interval is drawn."""
+    text: int
+    """The height within a row of its name, mean and verdict."""
+    name_at: int
+    name_anchor: str
+
+
+WIDE = DrawingForm("wide", 640, left=190, right=130, row=26, line=18, text=22, name_at=178, name_anchor="end")
+NARROW = DrawingForm("narrow", 360, left=8, right=8, row=42, line=34, text=20, name_at=0, name_anchor="start")
+"""A phone's drawing has its names, means and verdicts above the intervals."""
+_HEAD = 14
+"""The room for a word above the values."""
 _COLOURS = {"better": "good", "worse": "bad", "equivalent": "same", "undecided": "open"}
 
 
@@ -69,6 +94,8 @@ def _study(choice: Choice) -> Iterator[str]:
     if outcome is not None and (drawn := figure(outcome)):
         yield drawn
         yield ""
+    if choice.name == study_of_abilities():
+        yield from (*ability_map(), "")
     yield from _facts(choice, header, outcome)
 
 
@@ -94,46 +121,64 @@ def _sentence(text: str) -> str:
 
 
 def figure(outcome: dict[str, Any]) -> str:
-    """Return a drawing of the arms' means and intervals, in the colours of the verdicts; nothing without numbers."""
+    """Return drawings of the arms' means and intervals, in the colours of the verdicts: one for a wide page, one for a
+    phone, of which a page shows one; nothing without numbers."""
     arms = [arm for arm in outcome["arms"] if arm["mean"] is not None]
     if len(arms) < 2:
         return ""
+    return "\n".join(["```{raw} html", *_drawing(outcome, arms, WIDE), *_drawing(outcome, arms, NARROW), "```"])
+
+
+def _drawing(outcome: dict[str, Any], arms: Sequence[dict[str, Any]], form: DrawingForm) -> Iterator[str]:
     kinds = {verdict["arm"]: verdict["kind"] for verdict in outcome["verdicts"]}
-    numbers = [number for arm in arms for number in (arm["mean"], *(arm["interval"] or ()))]
-    low, high = float(min(numbers)), float(max(numbers))
-    chance = outcome["chance"]
-    near = chance is not None and low - (high - low) <= chance <= high + (high - low)
-    if near:
-        low, high = min(low, chance), max(high, chance)
+    low, high, chance = _range(outcome, arms)
     pad = (high - low or 1.0) * 0.06
 
     def x(value: float) -> float:
-        return _NAMES + (value - low + pad) / (high - low + 2 * pad) * (_WIDTH - _NAMES - _SAID)
+        return form.left + (value - low + pad) / (high - low + 2 * pad) * (form.width - form.left - form.right)
 
-    foot = _ROW * len(arms) + 8
-    lines = [f'<svg class="verdicts" viewBox="0 0 {_WIDTH} {foot + 40}" role="img" aria-label="{_label(outcome)}">']
+    top = _HEAD if chance is not None else 0
+    foot = top + form.row * len(arms) + 8
+    yield (
+        f'<svg class="verdicts {form.name}" viewBox="0 0 {form.width} {foot + 40}" role="img" '
+        f'aria-label="{_label(outcome)}">'
+    )
     for tick in ticks(low - pad, high + pad):
-        lines.append(f'<line class="tick" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="4" y2="{foot}"/>')
-        lines.append(f'<text class="small" x="{x(tick):.1f}" y="{foot + 15}" text-anchor="middle">{tick:g}</text>')
-    if near:
-        lines.append(f'<line class="chance" x1="{x(chance):.1f}" x2="{x(chance):.1f}" y1="4" y2="{foot}"/>')
-        lines.append(f'<text class="small" x="{x(chance):.1f}" y="{foot + 33}" text-anchor="middle">chance</text>')
+        yield f'<line class="tick" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top + 4}" y2="{foot}"/>'
+        yield f'<text class="small" x="{x(tick):.1f}" y="{foot + 15}" text-anchor="middle">{tick:g}</text>'
+    if chance is not None:
+        yield f'<line class="chance" x1="{x(chance):.1f}" x2="{x(chance):.1f}" y1="{top}" y2="{foot}"/>'
+        middle = min(max(x(chance), 22), form.width - 22)
+        yield f'<text class="small" x="{middle:.1f}" y="11" text-anchor="middle">chance</text>'
     for row, arm in enumerate(arms):
-        y = _ROW * row + 18
         said = "baseline" if arm["arm"] == outcome["baseline"] else kinds.get(arm["arm"], "")
-        name = arm["arm"] if len(arm["arm"]) <= 22 else f"{arm['arm'][:11]}…{arm['arm'][-10:]}"
-        start, end = arm["interval"] or (arm["mean"], arm["mean"])
-        title = f"{arm['arm']}: {arm['mean']:.4g} [{start:.4g}, {end:.4g}], {said}"
-        lines.append(f'<g class="{_COLOURS.get(said, "baseline")}"><title>{escape(title)}</title>')
-        lines.append(f'<text x="{_NAMES - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
-        lines.append(f'<line x1="{x(start):.1f}" x2="{x(end):.1f}" y1="{y}" y2="{y}"/>')
-        lines.append(f'<circle cx="{x(arm["mean"]):.1f}" cy="{y}" r="4.5"/>')
-        lines.append(f'<text class="small" x="{_WIDTH - _SAID + 10}" y="{y + 4}">{arm["mean"]:.3g}</text>')
-        lines.append(f'<text class="small said" x="{_WIDTH - _SAID + 54}" y="{y + 4}">{said}</text></g>')
+        yield from _arm(arm, said, form, x, top + form.row * row)
     better = "lower is better" if outcome["direction"] == "min" else "higher is better"
     caption = f"{outcome['metric']}, {better}, {outcome['seeds']} seeds from {outcome['first_seed']} on"
-    lines.append(f'<text class="small" x="{_WIDTH}" y="{foot + 33}" text-anchor="end">{escape(caption)}</text></svg>')
-    return "\n".join(["```{raw} html", *lines, "```"])
+    yield f'<text class="small" x="{form.width}" y="{foot + 33}" text-anchor="end">{escape(caption)}</text></svg>'
+
+
+def _range(outcome: dict[str, Any], arms: Sequence[dict[str, Any]]) -> tuple[float, float, float | None]:
+    """Return the lowest and the highest number that is drawn, and chance where it is one of these."""
+    numbers = [number for arm in arms for number in (arm["mean"], *(arm["interval"] or ()))]
+    low, high, chance = float(min(numbers)), float(max(numbers)), outcome["chance"]
+    if chance is None or not low - (high - low) <= chance <= high + (high - low):
+        return low, high, None
+    return min(low, chance), max(high, chance), chance
+
+
+def _arm(arm: dict[str, Any], said: str, form: DrawingForm, x: Callable[[float], float], above: float) -> Iterator[str]:
+    """Yield an arm's name, interval, mean and verdict."""
+    y, text = above + form.line, above + form.text
+    name = arm["arm"] if len(arm["arm"]) <= 22 else f"{arm['arm'][:11]}…{arm['arm'][-10:]}"
+    start, end = arm["interval"] or (arm["mean"], arm["mean"])
+    title = f"{arm['arm']}: {arm['mean']:.4g} [{start:.4g}, {end:.4g}], {said}"
+    yield f'<g class="{_COLOURS.get(said, "baseline")}"><title>{escape(title)}</title>'
+    yield f'<text x="{form.name_at}" y="{text}" text-anchor="{form.name_anchor}">{escape(name)}</text>'
+    yield f'<line x1="{x(start):.1f}" x2="{x(end):.1f}" y1="{y}" y2="{y}"/>'
+    yield f'<circle cx="{x(arm["mean"]):.1f}" cy="{y}" r="4.5"/>'
+    yield f'<text class="small" x="{form.width - 120}" y="{text}">{arm["mean"]:.3g}</text>'
+    yield f'<text class="small said" x="{form.width - 76}" y="{text}">{said}</text></g>'
 
 
 def ticks(low: float, high: float) -> list[float]:

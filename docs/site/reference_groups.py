@@ -74,7 +74,7 @@ def _page(group: str) -> Iterator[str]:
         yield f"{slot_of(group).filled_by.capitalize()} itself gives {names}: no choice sets them."
         yield ""
     yield from table(
-        ("choice", "", "made of"), ((code(one.name), linked(one.description), _made_of(one)) for one in own)
+        ("choice", "what it is", "made of"), ((code(one.name), linked(one.description), _made_of(one)) for one in own)
     )
     for target, sharing in by_class.items():
         yield from _fields(group, target, sharing)

@@ -50,6 +50,8 @@ def _api() -> Iterator[str]:
             returned.setdefault(getattr(result.node, "name", ""), result)
     yield "## What the functions return"
     yield ""
+    yield "The classes of their results, with every public field, property and method."
+    yield ""
     for name, located in returned.items():
         yield from _class(name, located, "###")
 
@@ -137,10 +139,10 @@ def _class(name: str, located: LocatedDefinition, mark: str = "##") -> Iterator[
     if fields:
         explained = attribute_docstrings(Study.__module__, Study.__name__) if name == "h2h.Study" else {}
         rows = [(code(one), code(kind), about or explained.get(one, "")) for one, (kind, about) in fields.items()]
-        is_explained = any(about for *_, about in rows)
-        yield from table(("field", "type", "meaning")[: 2 + is_explained], (row[: 2 + is_explained] for row in rows))
+        yield from table(("field", "type", "meaning"), rows)
     if methods:
-        yield from table(("method or property", ""), ((code(shown), about) for shown, about in methods.values()))
+        actions = ((code(shown), about) for shown, about in methods.values())
+        yield from table(("method or property", "what it does"), actions)
 
 
 def attribute_docstrings(module: str, name: str) -> dict[str, str]:

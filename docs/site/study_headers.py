@@ -50,9 +50,10 @@ def header_of(path: Path) -> Header:
 
 def linked(text: str) -> str:
     """Return a text whose addresses are links, named by what they are."""
-    return re.sub(r"https://[^\s),;]+[^\s),;.]", lambda match: f"[{_named(match[0])}]({match[0]})", text)
+    return re.sub(r"https://[^\s),;]+[^\s),;.]", lambda match: f"[{address_name(match[0])}]({match[0]})", text)
 
 
-def _named(address: str) -> str:
+def address_name(address: str) -> str:
+    """Return what an address is called in a text: arXiv 1706.03762."""
     paper = re.sub(r"^https://arxiv\.org/abs/", "arXiv ", address)
     return re.sub(r"^https://(?:www\.|doi\.org/)?", "", paper)

@@ -31,6 +31,7 @@ class Diagnoses(Result):
     """The findings of the doctor's checks, a row for each."""
 
     diagnoses: Sequence[Diagnosis]
+    """The results of the doctor's checks, one for each."""
     __repr__ = Result.__repr__
 
     @property
@@ -98,14 +99,18 @@ class CheckedClass(Result):
     """A class held against the laws of its kind, a row for each law and form."""
 
     target: str
+    """The class that was checked, as a configuration names it."""
     kind: str
+    """The kind of component, a group below model: mixer."""
     laws: Sequence[LawResult]
+    """The results of the laws, one for each law and form."""
     not_applicable: Mapping[Law, str]
     """The laws that have nothing to say of the class, each with the reason."""
     __repr__ = Result.__repr__
 
     @property
     def title(self) -> str:
+        """Return the class, its kind, and how many laws it breaks."""
         failed = dict.fromkeys(law.case.name for law in self.broken)
         what = "every law holds" if not failed else f"{len(failed)} laws are broken: {', '.join(failed)}"
         name = self.target.rpartition(".")[2] if self.target.startswith(PREFIX) else self.target

@@ -47,10 +47,13 @@ class StudyResults(ReportedResults):
     """The results of a study so far: a verdict for each contrast, once its runs are there."""
 
     plan: StudyPlan
+    """The runs of the study: what is done, and what remains."""
     study_report: StudyReport
+    """The verdicts and all that the report shows."""
     command: str
     """Resumes the study, or reports it again."""
     config_dir: str | None = None
+    """The folder with choices of the user's own, where the study names some."""
 
     __repr__ = Result.__repr__
 

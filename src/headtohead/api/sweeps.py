@@ -24,6 +24,7 @@ class SweepResults(Result):
     """The trials of a sweep, a row for each, the best first."""
 
     plan: SweepPlan
+    """The trials of the sweep: what is done, and what remains."""
     command: str
     """Resumes the sweep."""
     __repr__ = Result.__repr__

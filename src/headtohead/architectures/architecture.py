@@ -81,6 +81,7 @@ class Architecture(nn.Module, ABC):
     """Components wired into a model. Keyword tensors in, logits out; the names are those of Batch.inputs()."""
 
     family: ClassVar[str]
+    """The kind of model, as lists name it: decoder_only."""
     no_mup_rule: ClassVar[str] = "no rule for it is known"
     """The reason, as for a component, of the parts besides blocks and head."""
     needs_real_device: ClassVar[bool] = False
@@ -88,6 +89,7 @@ class Architecture(nn.Module, ABC):
     trained_by_steps: ClassVar[bool] = True
     """Whether it trains by steps; a model that does not learns from all rows at once, whatever trainer.max_steps is."""
     head: Head
+    """The head that turns features into logits."""
 
     @abstractmethod
     def features(self, *args: Any, **inputs: Any) -> Float[Tensor, "B L D"]:

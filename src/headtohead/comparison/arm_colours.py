@@ -65,8 +65,8 @@ def _preferences(name: str) -> list[int]:
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px", "1px,3px")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
-INK, MUTED, LINE, BAND = "--ink", "--muted", "--line", "--band"
-"""Colours of the theme beside those of arms: text, lesser text, lines, areas."""
+INK, MUTED, LINE, BAND, HEAT = "--ink", "--muted", "--line", "--band", "--heat"
+"""Colours of the theme beside those of arms: text, lesser text, lines, areas, the high end of a map under text."""
 
 
 @dataclass(frozen=True)

@@ -33,15 +33,21 @@ class Comparison:
     """Arms, and the verdict of each against the baseline."""
 
     metric: str
+    """The metric by which arms are judged, without its stage: loss."""
     stage: str
     """test, validation, test_4x; given, for the results of another program."""
     direction: Direction
+    """The better direction of the metric: min or max."""
     baseline: str
+    """The arm that the others are compared with."""
     arms: list[Arm]
     """The baseline first."""
     verdicts: list[Verdict]
+    """The verdicts, one for each contrast."""
     budget: BudgetCheck
+    """The check that all arms spent what the baseline did."""
     margin: float | None = None
+    """The difference below which two arms count as equivalent; None where none was named."""
     remarks: list[str] = field(default_factory=list)
     """The remarks to be read beside the verdicts."""
     scale: MetricScale | None = None

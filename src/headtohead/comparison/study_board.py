@@ -93,13 +93,18 @@ def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
     return StudyBoard(every_arm, every_seed, cells, dict(others))
 
 
-def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
-    """Return the arms and seeds of the study's last registration; none where it has none that can be read."""
+def last_registration(folder: Path) -> Mapping[str, object]:
+    """Return what the study registered last; empty where there is nothing that can be read."""
     registrations: list[Mapping[str, object]] = []
     for file in (folder / "registrations").glob("*.json"):
         with suppress(OSError, UsageError):
             registrations.append(read_object(file))
-    last = max(registrations, key=lambda one: str(one.get("time")), default={})
+    return max(registrations, key=lambda one: str(one.get("time")), default={})
+
+
+def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
+    """Return the arms and seeds of the study's last registration."""
+    last = last_registration(folder)
     arms, seeds = last.get("arms"), last.get("seeds")
     named = [str(arm) for arm in arms] if isinstance(arms, Mapping) else []
     return named, [seed for seed in seeds if isinstance(seed, int)] if isinstance(seeds, list) else []

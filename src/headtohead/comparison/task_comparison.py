@@ -25,9 +25,11 @@ class TaskComparison:
     """A task comparison compares the arms on each task, and over all tasks."""
 
     tasks: dict[str, Comparison]
+    """The comparison on each task, by its name."""
     overall: Comparison
     """The verdict on the mean score over the tasks, seed by seed."""
     aggregate: TaskAggregate
+    """The scores over all tasks: means, probabilities of beating the baseline, profiles."""
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -35,6 +37,7 @@ class TaskComparison:
         return self.overall.verdicts
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and lists, for JSON."""
         return {
             **as_data(self.overall),
             "aggregate": self.aggregate.to_dict(),

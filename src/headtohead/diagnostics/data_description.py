@@ -45,17 +45,21 @@ class DataDescription:
     """A description says what lies at a path, and how it is trained on."""
 
     path: str
+    """The file or folder that was read."""
     choice: str
     """The choice of the group data: csv, text, image_folder ..."""
     kind: DataKind
+    """The kind of rows: what is in one, and what is to be predicted."""
     num_rows: Mapping[str, int]
     """The number of rows by split, where files have one; otherwise all are in train."""
     overrides: tuple[str, ...]
     """The overrides by which a run reads it: the data, their columns, the task and a model."""
     columns: tuple[ColumnFacts, ...] = ()
+    """The facts of each column of a table."""
     classes: Mapping[str, int] = field(default_factory=dict)
     """Rows of each class or tag, the most frequent first."""
     remarks: tuple[str, ...] = ()
+    """The remarks to be read before training on it."""
 
     @property
     def task(self) -> str:
@@ -73,6 +77,7 @@ class DataDescription:
         return f"h2h train {shlex.join(self.overrides)}"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and lists, for JSON."""
         return {**asdict(self), "task": self.task, "chance": self.chance, "command": self.command}
 
 

@@ -40,12 +40,16 @@ class Inspection:
     """All that `h2h inspect` shows of a model."""
 
     family: str
+    """The kind of model: decoder_only."""
     ledger: Ledger
+    """The costs, component by component."""
     stages: tuple[Stage, ...]
+    """The shapes that one sample takes on its way through the model."""
     elementwise_forward_flops_per_token: float
     """Counted, not declared: one for each number that an operation other than a matrix product makes, attention taken
     apart and computed in full."""
     elementwise_training_flops_per_token: float
+    """The same count for a forward and a backward pass."""
     kernels: dict[str, str]
     """The kernels that would compute, on this machine, each mixer that has a fast one: torch or that kernel's
     package."""

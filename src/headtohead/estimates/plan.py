@@ -29,18 +29,25 @@ class Plan:
     """A run on some devices, under every layout."""
 
     device: str
+    """The name of the device that was planned for."""
     source: str
     """Whether rates were measured or are those of a data sheet."""
     devices: int
+    """The number of devices."""
     usable_bytes: float
     """The bytes of one device that are left for tensors."""
     parameters: int
+    """The number of the model's parameters."""
     flops_per_token: float
+    """The training FLOPs of one token, by the ledger."""
     tokens: float
     """The tokens of the whole run."""
     steps: int
+    """The optimizer steps of the whole run."""
     batch_rows: int
+    """The rows of one step, over all devices."""
     layouts: tuple[PlannedLayout, ...]
+    """The ways to lay the model out over the devices, each with its memory and hours."""
 
     @property
     def best(self) -> PlannedLayout | None:

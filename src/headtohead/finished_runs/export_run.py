@@ -52,12 +52,18 @@ class Exported:
     """Files, and what the check found; it is written to export.json beside them."""
 
     run: str
+    """The id of the run."""
     form: Form
+    """The format: safetensors, hub, torch or onnx."""
     files: tuple[Path, ...]
+    """The files that were written."""
     inputs: tuple[str, ...]
+    """The names of the inputs of the exported model, in their order."""
     rows: tuple[LogitDifference, ...]
+    """The differences between its logits and the run's, one for each shape that was tried."""
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and lists, as export.json holds them."""
         return {
             **asdict(self),
             "files": [file.name for file in self.files],

@@ -30,7 +30,9 @@ class FinishedRun:
     """A finished run builds its parts on request; without a request for its data it needs none."""
 
     record: RunRecord
+    """The record of the run."""
     folder: Path
+    """The folder of the run."""
     config: Mapping[str, Any]
     """Complete, as it was trained."""
 
@@ -46,6 +48,7 @@ class FinishedRun:
 
     @cached_property
     def task(self) -> Task:
+        """Build the task that the run was trained on."""
         with self._made_of("task"):
             return build_task(self.config, self.data.spec())
 
@@ -56,6 +59,7 @@ class FinishedRun:
 
     @property
     def device(self) -> torch.device:
+        """Return the device for its model: a GPU where there is one, unless the run kept to the processor."""
         return device_for(self.config)
 
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:

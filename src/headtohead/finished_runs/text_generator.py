@@ -198,7 +198,9 @@ class GeneratedText:
     """A generated text is what a model wrote for a prompt."""
 
     prompt: str
+    """The text that the model continued."""
     text: str
+    """The text that it wrote, without the prompt."""
     tokens: tuple[int, ...]
     """All that were written, the one that ended the text included."""
     ending: Ending

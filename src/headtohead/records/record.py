@@ -137,24 +137,39 @@ class RunRecord:
     """One run. Everything but `id` has a default, and is filled in as it becomes known."""
 
     id: str
+    """The name of its folder, and its id on W&B."""
     name: str = ""
+    """A readable name, composed from the run's choices unless one was set."""
     group: str = "default"
+    """The folder below outputs/, and the group on W&B: a study, a sweep, an idea."""
     job_type: str = "train"
+    """The job: train, foundation, or foreign for a run of another program."""
     tags: list[str] = field(default_factory=list)
+    """The labels, which W&B shows too."""
     notes: str | None = None
+    """The user's notes."""
     status: Status = "running"
+    """The way in which it ended: running, finished, diverged, out_of_memory, out_of_disk, interrupted or failed."""
     reason: str | None = None
+    """The reason why it did not finish."""
     seed: int = 0
+    """The configured seed, from which the three of `seeds` follow."""
     seeds: Seeds = field(default_factory=Seeds)
+    """The seeds of first weights, order of rows and dropout."""
     config: dict[str, Any] = field(default_factory=dict)
+    """The whole resolved configuration, secrets masked."""
     content_hash: str | None = None
     """The hash of what decides the result: runs with the same one are repetitions of each other."""
     data: dict[str, Any] = field(default_factory=dict)
     """The source of its rows: set, subset, revision (as resolved), licence; empty for rows of the user's own."""
     costs: dict[str, Any] = field(default_factory=dict)
+    """The ledger: totals, by kind, and rows by component."""
     budget: dict[str, Any] = field(default_factory=dict)
+    """The cost that its study holds equal between arms; empty outside studies."""
     place: StudyPosition = field(default_factory=StudyPosition)
+    """The study, arm and seed that it belongs to."""
     metrics: dict[str, dict[str, float]] = field(default_factory=lambda: {"validation": {}, "test": {}})
+    """The results of the selected checkpoint by stage and name: validation, test, test_2x."""
     cannot: dict[str, str] = field(default_factory=dict)
     """Stages of metrics that were requested and cannot be measured, each with the reason."""
     baselines: dict[str, float] = field(default_factory=dict)
@@ -163,14 +178,23 @@ class RunRecord:
     scales: dict[str, Metric] = field(default_factory=dict)
     """The scale of each result, by name."""
     selection: CheckpointSelection = field(default_factory=CheckpointSelection)
+    """The metric and step by which the checkpoint was selected."""
     throughput: dict[str, float | None] = field(default_factory=dict)
+    """The speed, peak memory and energy of training."""
     timing: RunTiming = field(default_factory=RunTiming)
+    """The times of its first start and of its end."""
     progress: Progress = field(default_factory=Progress)
+    """The steps, tokens, FLOPs and seconds that it has come to."""
     environment: Environment = field(default_factory=Environment)
+    """The versions, device and commits under which it ran."""
     comparability: Comparability = field(default_factory=Comparability)
+    """The hashes and names that two runs must share to be compared."""
     wandb: WandbLink = field(default_factory=WandbLink)
+    """The run's id and address in W&B."""
     links: dict[str, str] = field(default_factory=dict)
+    """The files of the run by purpose, relative to its folder."""
     schema_version: int = SCHEMA_VERSION
+    """The version of these fields."""
     path: Path | None = field(default=None, compare=False, metadata={"stored": False})
     """The run folder it was read from; not stored."""
 

@@ -69,31 +69,48 @@ class RunSummary:
     path: str
     """The run folder."""
     id: str
+    """The name of its folder, and its id on W&B."""
     name: str = ""
+    """The readable name."""
     arm: str = ""
     """The arm as its study calls it; outside studies its name."""
     seed: int = 0
+    """The seed by which arms are paired: that of its study, else its own."""
     group: str = "default"
+    """The folder below outputs/: a study, a sweep, an idea."""
     study: str | None = None
+    """The study that it belongs to."""
     trial: int | None = None
+    """The trial of its arm's tuning."""
     share: float = 1.0
+    """The share of the budget: 1, or less for a run at part of it."""
     job_type: str = "train"
+    """The job: train, foundation, or foreign for a run of another program."""
     tags: list[str] = field(default_factory=list)
+    """The labels, which W&B shows too."""
     notes: str | None = None
+    """The user's notes."""
     status: str = "running"
     """The status as in the record, but `interrupted` where its process is gone, and `unreadable` where the record is
     damaged."""
     reason: str | None = None
+    """The reason why it did not finish."""
     started: str | None = None
+    """The time of its first start, ISO 8601 in UTC."""
     stage: str | None = None
+    """The stage of the result that stands for the run: test, else validation."""
     metric: str | None = None
+    """The metric of that result."""
     value: float | None = None
     """The result, `metric` measured on `stage`."""
     baseline: float | None = None
     """The score of a model that learned nothing."""
     direction: Direction = "min"
+    """The better direction of the metric: min or max."""
     selected_by: str = "loss"
+    """The validation metric that selects its checkpoint."""
     max_steps: int | None = None
+    """The steps that it was configured for; None where epochs decide."""
     costs: dict[str, float | None] = field(default_factory=dict)
     """parameters, flops_per_token, tokens_per_second, samples_per_second, peak_memory_bytes, joules,
     joules_per_token."""

@@ -175,8 +175,11 @@ class RunComponents:
     make_model: Callable[[], Architecture]
     """Draws from the global generator, which the caller seeds; what is not to be trained is frozen in it."""
     task: Task
+    """The task: the loss, and the metrics that judge the model."""
     data: DataSource
+    """The source of rows, split by split."""
     optimizer: Callable[[nn.Module], Optimizer]
+    """A function from the model to its optimizer."""
     schedule: Callable[[int], Schedule]
     """A function from the number of steps of the run to its schedule."""
     make_shapes: Callable[[], Architecture] | None = None
@@ -184,14 +187,23 @@ class RunComponents:
     augmentation: Augmentations = NO_AUGMENTATION
     """The augmentation of training batches, and of no others; bound to the data."""
     precision: Precision = field(default_factory=Precision)
+    """The number format in which the model computes."""
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    """The activations that the backward pass computes again instead of storing them."""
     parametrisation: Parametrisation = field(default_factory=Standard)
+    """The rule by which initial weights and learning rates follow the width."""
     finetuning: Finetuning = field(default_factory=Finetuning)
+    """The weights that are trained, and their rates by depth."""
     settings: TrainerSettings = field(default_factory=TrainerSettings)
+    """The steps, batches, validations and checkpoints of the training."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    """The measurements of the selected weights beside the plain test split."""
     probe: ProbeSettings = field(default_factory=ProbeSettings)
+    """The samples and steps whose attention maps are written."""
     identity: RunInfo = field(default_factory=RunInfo)
+    """The name, group and seed of the run, and what it starts from."""
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
+    """The W&B project that the run is logged to, and in which mode."""
     costs: Mapping[str, Any] = field(default_factory=dict)
     """The ledger as plain numbers, for the record."""
     budget: Mapping[str, Any] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -211,7 +212,13 @@ ARITHMETIC: dict[str, dict[str, Any]] = {
         "nearest([0, 10, 20], 14)": 1,
         "pathOf([0, 1, 2], [5, null, 7], (x) => x, (y) => y)": "M0.0 5.0M2.0 7.0",
     },
-    "download.js": {"csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n'},
+    "format.js": {
+        "[0, 1000, 2048, 403701760, 3e10, null].map(bytes)": ["0 B", "1000 B", "2 KiB", "385 MiB", "27.9 GiB", "–"],
+    },
+    "download.js": {
+        "csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n',
+        "inRows(['alibi', 'rotary', 'x'.repeat(40)], 200).map(({ row }) => row)": [0, 0, 1],
+    },
 }
 
 
@@ -220,8 +227,7 @@ def test_what_charts_compute(browser: Browser, tmp_path: Path, module: str) -> N
     with served(tmp_path) as dashboard:
         visit(browser, dashboard)
         for expression, expected in ARITHMETIC[module].items():
-            name = expression.split("(")[0]
-            result = browser.run(f"import('/{module}').then(({{ {name} }}) => {expression})")
+            result = browser.run(f"import('/{module}').then((module) => {{ with (module) return {expression}; }})")
             assert result == expected, expression
 
 
@@ -250,6 +256,8 @@ def test_the_grid_of_charts_and_its_stretch_are_in_the_address(browser: Browser,
             "add.dispatchEvent(new Event('change')); })()"
         )
         shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
+        browser.run("document.querySelector('.skip').click()")
+        assert browser.run("document.activeElement.id") == "main"
         browser.run("location.reload()")
         shown(browser, "document.querySelectorAll('.chart .figure svg').length === 2")
         go(browser, "sel=*&charts=train%2Floss&from=5&to=10")
@@ -333,6 +341,9 @@ def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> N
     with served(tmp_path / "nothing") as dashboard:
         visit(browser, dashboard)
         shown(browser, "document.querySelector('#empty').innerText.includes('h2h train')")
+        written_run(tmp_path / "nothing", status="finished")
+        visit(browser, dashboard, q="nobody")
+        shown(browser, "document.querySelector('#empty').innerText.includes('The filter leaves none of 1')")
         assert_quiet(browser, dashboard)
 
 
@@ -343,8 +354,14 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
         written_run(
             tmp_path, name=f"{letter}-name-that-is-long-" * 3, status="finished", config=config, metrics=metrics
         )
+    registered = {"arms": {"an_arm_of_a_name_that_is_long": "a"}, "seeds": list(range(12)), "time": "2026"}
+    (tmp_path / "studies" / "heads" / "registrations").mkdir(parents=True)
+    (tmp_path / "studies" / "heads" / "registrations" / "one.json").write_text(json.dumps(registered))
     with served(tmp_path) as dashboard:
         browser.look(width=370, height=844)  # a phone of 390 with a bar to scroll by
+        visit(browser, dashboard, view="studies")
+        shown(browser, "document.querySelectorAll('.cell').length === 12")
+        assert browser.run("document.documentElement.scrollWidth") <= 370, "studies"
         visit(browser, dashboard)
         for tab in TABS:
             go(browser, f"sel=*&tab={tab}")
@@ -415,3 +432,28 @@ def test_who_goes_elsewhere_while_the_first_runs_are_chosen_stays_there(
         answered.set()
         shown(browser, "document.documentElement.dataset.drawn === 'sel=*&tab=results'")
         assert browser.run("location.hash") == "#sel=*&tab=results"
+
+
+def test_a_chart_leaves_as_svg_with_its_title_and_legend_and_every_control_has_a_name(
+    browser: Browser, tmp_path: Path
+) -> None:
+    for arm in ("alibi", "rotary"):
+        written_run(tmp_path, name=arm, status="finished", steps=5)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*")
+        shown(browser, "document.querySelector('.chart .figure svg') !== null")
+        browser.run(
+            "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return '#'; };"
+            "HTMLAnchorElement.prototype.click = () => 0; document.querySelector('[aria-label$=\"as SVG\"]').click()"
+        )
+        text = shown(browser, "window.saved")
+        assert {">train/loss</text>", ">alibi</text>", ">rotary</text>"} <= set(re.findall(r">[\w/]+</text>", text))
+        assert "var(" not in text
+        assert browser.run(NAMELESS) == []
+        assert_quiet(browser, dashboard)
+
+
+NAMELESS = """[...document.querySelectorAll("button, a[href], input, select, textarea")].filter((one) =>
+    !(one.getAttribute("aria-label") || one.title || one.innerText || one.labels?.[0]?.innerText
+        || one.querySelector("img[alt]")))
+    .map((one) => one.outerHTML)"""

@@ -155,8 +155,12 @@ def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:
         (root / "studies" / name).mkdir(parents=True)
         if text is not None:
             (root / "studies" / name / "verdict.json").write_text(text)
-    begun, norms, torn = message(dashboard, "/api/studies")
+    (root / "studies" / "running" / "registrations").mkdir(parents=True)
+    registered = {"arms": {"rms": "a"}, "seeds": [0], "time": "2026", "study": {"question": "How many heads?"}}
+    (root / "studies" / "running" / "registrations" / "one.json").write_text(json.dumps(registered))
+    begun, norms, running, torn = message(dashboard, "/api/studies")
     assert begun == {"name": "begun", "report": False}
+    assert running["question"] == "How many heads?", "known before there is a verdict"
     assert norms["question"] == "Which norm?"
     assert norms["verdicts"] == [{"kind": "better", "answer": "better", "sentence": "rms_norm is better."}]
     assert "is not valid JSON" in torn["unreadable"]

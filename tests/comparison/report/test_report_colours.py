@@ -56,3 +56,24 @@ def test_arms_and_texts_stand_out_from_the_page(theme: str) -> None:
     contrast = {name: max(value / brightness["page"], brightness["page"] / value) for name, value in brightness.items()}
     assert all(contrast[f"arm-{n}"] >= 3 for n in range(NUM_COLOURS))
     assert all(contrast[name] >= 4.5 for name in ("ink", "muted", "accent", "good", "bad", "same", "open"))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_stand_out_from_all_that_lies_behind_them(theme: str) -> None:
+    """4.5 is what WCAG 2.2 asks of texts (AA)."""
+    result = colours(theme)
+    for behind in ("page", "panel", "soft"):
+        assert {name: value for name in TEXTS if (value := contrast(result[name], result[behind])) < 4.5} == {}, behind
+    assert contrast(result["accent-ink"], result["accent"]) >= 4.5, "a pressed button"
+    assert contrast(result["page"], result["ink"]) >= 4.5, "a tip"
+    assert contrast(result["ink"], result["heat"]) >= 4.5, "a number in a map of scores"
+    running = 0.22 * result["good"] + 0.78 * result["panel"]
+    assert contrast(result["ink"], running) >= 4.5, "the share of a running cell of a board"
+
+
+TEXTS = ("ink", "muted", "accent", "good", "bad", "same", "open")
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    low, high = sorted(float(TO_XYZ[1] @ light) for light in (one, other))
+    return (high + 0.05) / (low + 0.05)

@@ -15,6 +15,7 @@ from browser import CHROMIUM, Browser
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import write_report
 from sample_comparison import made_up
+from served_runs import shown
 from waiting import until
 
 NASTY = "</script><script>document.title='caught'</script> <img src=x onerror=alert(1)> \"'&amp;\u2028 ü {{body}}"
@@ -103,6 +104,11 @@ def test_buttons_choose_what_a_figure_is_drawn_against(browser: Browser, file: P
     assert browser.run(title) == "training FLOPs"
     browser.click("#curves [data-option='train loss']")
     assert browser.run("document.querySelector('#curves .ytitle').textContent") == "train loss"
+    browser.click("#curves [data-option=tokens]")
+    browser.click("#curves [data-option=log]")
+    shown(browser, "[...document.querySelectorAll('#curves .xtick')].some((one) => one.textContent.endsWith('00k'))")
+    ticks = browser.run("[...document.querySelectorAll('#curves .xtick')].map((one) => one.textContent)")
+    assert not [text for text in ticks if len(text) == 1], "a tick of a log axis is a whole number, not its first digit"
 
 
 def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser, file: Path) -> None:

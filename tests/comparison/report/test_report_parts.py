@@ -7,6 +7,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -268,3 +269,24 @@ def test_a_run_whose_curve_was_spoiled_is_named_and_costs_no_report(tmp_path: Pa
     assert record.path is not None
     (record.path / "metrics.csv").write_bytes(bytes(200) + b"\n")
     assert drawn_curves(result).caption.endswith("The logs of these runs cannot be read: a, seed 1.")
+
+
+def test_legends_name_the_arms_in_one_order(findings: ComparisonResults) -> None:
+    order = [arm.name for arm in findings.arms]
+    assert order != sorted(order), "else any order would do"
+    parts = [part for section in SECTIONS if (result := section(findings)) for part in result.parts]
+    legends = [
+        named
+        for part in parts
+        if isinstance(part, ReportFigure)
+        for form in part.forms.values()
+        if len(named := legend_of(form, order)) > 1
+    ]
+    assert len(legends) > 5
+    assert all(named == [name for name in order if name in named] for named in legends)
+
+
+def legend_of(form: dict[str, list[dict[str, Any]]], arms: list[str]) -> list[str]:
+    """Return the arms that a form's legend names, from the first to the last."""
+    shown = [trace for trace in form["data"] if trace.get("name") in arms and trace.get("showlegend") is not False]
+    return [trace["name"] for trace in sorted(shown, key=lambda trace: int(trace.get("legendrank", 1000)))]

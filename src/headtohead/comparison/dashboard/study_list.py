@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtohead.comparison.arm_colours import colour_slots
 from headtohead.comparison.dashboard.served_folder import folders_in, is_inside
-from headtohead.comparison.study_board import board_of
+from headtohead.comparison.study_board import board_of, last_registration
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import VERDICT_FILE, RunRecord
@@ -74,7 +74,8 @@ def _study(root: Path, folder: Path) -> dict[str, Any]:
     data: dict[str, Any] = {"name": folder.name, "report": report_of(root, folder.name) is not None}
     file = folder / VERDICT_FILE
     if not file.is_file() or not is_inside(root, file):
-        return data
+        registered = last_registration(folder)
+        return {**data, **_question(registered)} if registered else data
     try:
         return {**data, **_verdict_sentences(read_object(file))}
     except (UsageError, OSError) as error:
@@ -82,12 +83,8 @@ def _study(root: Path, folder: Path) -> dict[str, Any]:
 
 
 def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
-    study = data.get("study")
-    study_data = study if isinstance(study, Mapping) else data
     return {
-        "title": _text(study_data.get("title")),
-        "question": _text(study_data.get("question")),
-        "hypothesis": _text(study_data.get("hypothesis")),
+        **_question(data),
         "complete": data.get("complete") is True,
         "verdicts": [
             {
@@ -100,6 +97,13 @@ def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "remarks": [_text(remark) for remark in (*_history(data), *_listed(data.get("remarks")))],
     }
+
+
+def _question(data: Mapping[str, object]) -> dict[str, str]:
+    """Return what a study asks, from its verdict or, before there is one, from its registration."""
+    study = data.get("study")
+    study_data = study if isinstance(study, Mapping) else data
+    return {name: _text(study_data.get(name)) for name in ("title", "question", "hypothesis")}
 
 
 def _history(data: Mapping[str, Any]) -> list[Any]:

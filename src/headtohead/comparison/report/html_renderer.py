@@ -134,8 +134,9 @@ class HtmlRenderer:
                 f"<span>{label}</span><div>{buttons}</div></div>"
             )
         controls = f'<div class="controls">{"".join(rows)}</div>' if rows else ""
-        caption = self._caption("figure", figure.caption)
-        plot = f'<div class="plot" data-figure="{number}"></div>{_FILES}'
+        hint = f' <span class="hint">{_prose(figure.hint)}</span>' if figure.hint else ""
+        caption = self._caption("figure", figure.caption) + hint
+        plot = f'<div class="plot" data-figure="{number}"></div>{self._files()}'
         return f'<figure class="chart">{controls}{plot}<figcaption>{caption}</figcaption></figure>'
 
     def _pictures(self, grid: PictureGrid) -> str:
@@ -151,7 +152,8 @@ class HtmlRenderer:
             (sum(1 if isinstance(cell, str) else len(cell) for cell in cells) for _, cells in grid.rows), default=1
         )
         wide = min(max(_NARROWEST, _ALL_TILES // max(1, across)), _WIDEST)
-        return f'<figure class="maps" style="--tile:{wide}px">{box}{_FILES}<figcaption>{caption}</figcaption></figure>'
+        inside = f"{box}{self._files()}<figcaption>{caption}</figcaption>"
+        return f'<figure class="maps" style="--tile:{wide}px">{inside}</figure>'
 
     def _answer(self, verdict: Verdict, reach: float, judged_by: str) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'
@@ -165,6 +167,14 @@ class HtmlRenderer:
         content = f"<div>{head}{text}{reasons}</div>{strip(verdict, reach)}"
         return f'<article class="answer {verdict.kind}">{content}</article>'
 
+    def _files(self) -> str:
+        """Return the buttons that save the figure whose caption was written last."""
+        name = f"figure {self._numbers['figure']}"
+        return (
+            f'<div class="files"><button type="button" data-file="svg" aria-label="{name} as SVG">SVG</button>'
+            f'<button type="button" data-file="csv" aria-label="the numbers of {name} as CSV">CSV</button></div>'
+        )
+
     def _caption(self, kind: str, text: str) -> str:
         """Numbered; the first sentence stands out."""
         self._numbers[kind] += 1
@@ -173,10 +183,6 @@ class HtmlRenderer:
         return f"<b>{kind.capitalize()} {self._numbers[kind]}.</b> <strong>{opening}</strong> {_prose(rest)}".rstrip()
 
 
-_FILES = (
-    '<div class="files"><button type="button" data-file="svg">SVG</button>'
-    '<button type="button" data-file="csv">CSV</button></div>'
-)
 _EXPLORATORY = '<span class="chip">exploratory</span>'
 
 

@@ -96,6 +96,8 @@ class ReportFigure:
     """The caption: what to see, and what the error bars are."""
     controls: Sequence[Control] = ()
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    hint: str = ""
+    """The end of the caption that is of no use on paper: what a click does."""
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,13 @@ class BenchmarkResults:
     """A benchmark as it is shown and saved."""
 
     plan: BenchPlan
+    """The lengths, variants and measures that were requested."""
     device: Mapping[str, Any]
+    """The device that measured: its type, name and number, its memory or the processor's threads."""
     config: Mapping[str, Any]
+    """The resolved configuration of the benchmark."""
     measurements: tuple[CaseMeasurement, ...]
+    """The measurements: one for each measure, variant and length."""
 
     def of(self, measure: Measure, variant: Variant) -> list[CaseMeasurement]:
         """Return the variant's measurements by length."""
@@ -57,12 +61,15 @@ class BenchmarkResults:
         return sorted(chosen, key=lambda m: m.case.length)
 
     def kinds(self) -> list[tuple[Measure, Variant]]:
+        """Return the pairs of measure and variant, in the order in which they were measured."""
         return list(dict.fromkeys((m.case.measure, m.case.variant) for m in self.measurements))
 
     def label(self, variant: Variant) -> str:
+        """Return the name of a variant: what it changes of the base."""
         return variant.label(self.plan.base)
 
     def growth(self, measure: Measure, variant: Variant) -> CostGrowth:
+        """Return the exponents with which a variant's time, memory and FLOPs grow with length."""
         points = [m for m in self.of(measure, variant) if m.status == "measured"]
         return CostGrowth(
             time=_slope(points, lambda m: m.seconds),
@@ -73,6 +80,7 @@ class BenchmarkResults:
         )
 
     def savings(self) -> list[Saving]:
+        """Return what each variant saves against the base, at the longest length that both reached."""
         savings = []
         for measure, variant in self.kinds():
             own = {m.length: m for m in self.of(measure, variant) if m.status == "measured"}

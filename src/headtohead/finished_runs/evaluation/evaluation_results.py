@@ -68,18 +68,27 @@ class Evaluation:
     """A run, how it was measured, and a point for each length."""
 
     run: str
+    """The id of the run."""
     name: str
+    """The name of the run."""
     split: SplitName
+    """The split that was measured."""
     stride: int | None
     """The number of tokens that windows are apart; None where rows do not overlap."""
     trained_length: int | None
     """Tokens that the model read at once in training."""
     overrides: tuple[str, ...]
+    """The overrides of data and task, where these are not the run's own."""
     tokenizer: str
+    """The run's tokenizer, as its record names it; empty where there is none."""
     precision: str
+    """The number format in which the model computed."""
     device: str
+    """The device that computed."""
     monitor: str
+    """The validation metric that selected the weights."""
     points: tuple[EvaluationPoint, ...]
+    """The results, one for each length or number of examples."""
     path: str = field(default="", metadata={"stored": False})
     """The path on disk."""
 
@@ -104,6 +113,7 @@ class Evaluation:
         return "-".join(words)
 
     def write(self, run: Path) -> Path:
+        """Write the results below the run's folder, and return their file."""
         folder = run / FOLDER
         folder.mkdir(exist_ok=True)
         path = folder / f"{self.stem()}.json"

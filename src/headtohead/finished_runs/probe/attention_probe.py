@@ -71,9 +71,13 @@ class Attention:
     """The maps of a run's model for some samples, which `titles` name; `remarks` say what the reader should know."""
 
     titles: tuple[str, ...]
+    """The name of each sample."""
     remarks: tuple[str, ...]
+    """The remarks to be read beside the maps."""
     images: Tensor | None
+    """The images of the samples, where the model reads images."""
     pairs: tuple[MapPair, ...]
+    """The maps of each mixer, in the order of the layers."""
     against: str | None = None
     """The name of the model that the run is compared with."""
 

@@ -49,15 +49,21 @@ class Matching:
     """All arms under one budget."""
 
     budget: Budget
+    """The cost that is equal between arms, and its tolerance."""
     baseline: str
+    """The arm that sets the target."""
     target: float
+    """The baseline's cost, in the unit of the budget."""
     arms: tuple[MatchedArm, ...]
+    """The arms with the overrides that bring them to the target, the baseline among them."""
 
     @property
     def met(self) -> bool:
+        """Return whether every arm meets the budget."""
         return all(arm.met for arm in self.arms)
 
     def arm(self, name: str) -> MatchedArm:
+        """Return the arm of this name."""
         return next(arm for arm in self.arms if arm.name == name)
 
     def to_dict(self) -> dict[str, Any]:

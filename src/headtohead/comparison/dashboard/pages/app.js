@@ -79,7 +79,8 @@ function empty(count) {
   node.hidden = count > 0;
   byId("tabs").hidden = byId("panel").hidden = count === 0;
   if (count) return;
-  if (page.total) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
+  if (page.total && !page.matching) node.replaceChildren(el("h2", {}, "No run matches"), el("p", {}, `The filter leaves none of ${page.total}: change it${state.stars ? ", or show those without a star" : ""}.`));
+  else if (page.total) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
   else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=induction\nh2h study demo"), el("p", { class: "note" }, el("code", {}, "h2h list study"), " names the studies that ship."));
 }
 
@@ -107,6 +108,11 @@ onChange(async (keys) => {
   draw();
 });
 theme.listeners.push(draw);
+// The address holds the view: a link to a part of the page would replace it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId(state.view === "studies" ? "studies-view" : "main").focus();
+});
 byId("see-runs").addEventListener("click", () => change({ view: "runs" }));
 byId("see-studies").addEventListener("click", () => change({ view: "studies" }));
 byId("theme").addEventListener("click", () => theme.swap());

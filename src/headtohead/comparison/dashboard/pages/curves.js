@@ -51,7 +51,7 @@ function controls(names, chosen) {
     onclick: () => change({ [`log${axis}`]: state[`log${axis}`] === "1" ? "" : "1" }),
   }, `log ${axis}`);
   const weight = el("output", {}, state.smooth);
-  const smooth = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: state.smooth, oninput: () => { weight.textContent = smooth.value; change({ smooth: smooth.value }); } });
+  const smooth = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: state.smooth, "aria-label": "smoothing", oninput: () => { weight.textContent = smooth.value; change({ smooth: smooth.value }); } });
   const others = names.filter((name) => !chosen.includes(name));
   parts.bar.replaceChildren(
     labelled("add a chart", select([["", `${others.length} more metrics`], ...others], "", (value) => value && change({ charts: joined([...chosen, value]) }), { id: "add-chart" })),
@@ -86,8 +86,8 @@ function frame(card) {
   const node = el("section", { class: "chart", "data-metric": card.metric, "data-task": card.task },
     el("header", {}, el("h2", {}, card.metric, card.several ? el("small", {}, card.task) : null),
       el("button", { type: "button", title: "larger, or small again", "aria-label": `${card.title}, larger`, onclick: () => change({ large: state.large === card.id ? "" : card.id }) }, "⤢"),
-      el("button", { type: "button", title: "the chart as SVG", onclick: () => { const drawn = figure.querySelector("svg"); if (drawn) save(`${file}.svg`, svgOf(drawn), "image/svg+xml"); } }, "SVG"),
-      el("button", { type: "button", title: "the numbers as CSV", onclick: () => save(`${file}.csv`, csvOf(rowsOf(parts.cards.get(card.id).card)), "text/csv") }, "CSV"),
+      el("button", { type: "button", title: "the chart as SVG", "aria-label": `${card.title} as SVG`, onclick: () => { const drawn = figure.querySelector("svg"); if (drawn) save(`${file}.svg`, svgOf(drawn, card.title, groupsOf(parts.cards.get(card.id).card.runs)), "image/svg+xml"); } }, "SVG"),
+      el("button", { type: "button", title: "the numbers as CSV", "aria-label": `the numbers of ${card.title} as CSV`, onclick: () => save(`${file}.csv`, csvOf(rowsOf(parts.cards.get(card.id).card)), "text/csv") }, "CSV"),
       close),
     figure);
   const drawn = plot(figure, { onRange: (range) => change(range ? { from: String(range[0]), to: String(range[1]) } : { from: "", to: "" }) });
@@ -136,8 +136,15 @@ function curveOf(run, metric, weight) {
   return { run, x: (had[state.x] ?? had.step).slice(), y: smoothed(had.value, weight) };
 }
 
+const named = (list) => (state.group ? grouped(list) : list.map((run) => [labelOf(run), [run]]));
+
+/** What a legend names: each group with its look. */
+function groupsOf(list) {
+  return named(list).map(([label, members]) => ({ label: String(label), ...(styleOf(groupOf(members[0])) ?? { colour: "var(--ink)", dash: "solid" }) }));
+}
+
 function legend(list) {
-  const groups = state.group ? grouped(list) : list.map((run) => [labelOf(run), [run]]);
+  const groups = named(list);
   const several = groups.some(([, members]) => members.length > 1) && state.show !== "runs" && state.group;
   parts.legend.replaceChildren(...groups.slice(0, 30).map(([label, members]) => {
     const swatch = el("i");

@@ -34,7 +34,7 @@ export function shortened(text, tail = 14) {
 }
 
 /** Lines break between the parts of a name first. */
-export const breakable = (text) => text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]);
+export const breakable = (text) => text.split(/(?<=[./_])/).flatMap((part) => [part, el("wbr")]);
 
 /** The cell of a table of texts: a text without a letter is said to be one, and a number takes little room. */
 export const textCell = (text) => el("td", { class: text === "" ? "note" : /^-?[\d.]+$/.test(text) ? "number" : null }, text === "" ? "(empty)" : text);

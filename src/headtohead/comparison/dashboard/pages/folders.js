@@ -16,6 +16,9 @@ export async function details(list, most) {
   }));
 }
 
+/** What a sentence about the runs that were looked into begins with. */
+export const lookedInto = (list, most) => (list.length > most ? `The first ${most} of ${list.length} runs` : "These runs");
+
 /** Names of steps in their order: numbers as numbers, the test at the end. */
 export function steps(found) {
   const all = new Set(found.flatMap((part) => Object.keys(part)));

@@ -22,8 +22,11 @@ export function large(value) {
   return step ? `${Number((value / step[0]).toPrecision(3))} ${step[1]}` : number(value);
 }
 
+/** As reports and the terminal write it: 385 MiB. */
 export function bytes(value) {
-  return typeof value === "number" ? `${large(value)}B` : number(value);
+  if (typeof value !== "number") return number(value);
+  const step = Math.max(0, Math.min(3, Math.floor(Math.log2(Math.abs(value) || 1) / 10)));
+  return `${number(Number((value / 2 ** (10 * step)).toPrecision(3)))} ${["B", "KiB", "MiB", "GiB"][step]}`;
 }
 
 export function duration(seconds) {

@@ -1,7 +1,7 @@
 // Attention maps and other pictures of the selected runs, side by side, over the steps of training.
 
 import { el, refill } from "./dom.js";
-import { details, steps, upTo } from "./folders.js";
+import { details, lookedInto, steps, upTo } from "./folders.js";
 import { stepName } from "./format.js";
 import { labelOf } from "./selection.js";
 import { chosenOf, stepControls } from "./slider.js";
@@ -20,13 +20,13 @@ export async function show(panel, list, isWanted) {
   refill(panel, ["maps", name, step, list.length, keys], () => (names.length ? [
     stepControls(names, name, order, step, "picture", words),
     el("div", { class: "pictures" }, ...found.map((run) => picture(run, ofLayer(run, order, step, name)))),
-    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
+    list.length > MOST ? el("p", { class: "note" }, `${lookedInto(list, MOST)}.`) : "",
   ] : [el("p", { class: "note" }, whyNone(list))]));
 }
 
 function whyNone(list) {
   if (list.length && list.every((run) => run.draws_nothing)) return "These runs draw no pictures: they were started with probe=none. With probe=default they are drawn at the end of training.";
-  return "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it.";
+  return `${lookedInto(list, MOST)} hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it.`;
 }
 
 /** One run may attend where another shows its receptive field: of the same layer, they stand side by side. */

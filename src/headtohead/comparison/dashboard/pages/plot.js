@@ -6,11 +6,11 @@ import { extent, padded, scale } from "./scales.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const EDGE = { left: 54, right: 10, top: 8, bottom: 34 };
-const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+export const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
 const ROOM = 4; // of a point on the frame, on either side
 const MOST_READ = 10;
 
-function svg(tag, attributes = {}, ...children) {
+export function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);

@@ -2,7 +2,7 @@
 
 import { get } from "./asking.js";
 import { el, refill, textCell } from "./dom.js";
-import { details, steps, upTo } from "./folders.js";
+import { details, lookedInto, steps, upTo } from "./folders.js";
 import { stepName, words } from "./format.js";
 import { labelOf } from "./selection.js";
 import { chosenOf, stepControls } from "./slider.js";
@@ -19,8 +19,8 @@ export async function show(panel, list, isWanted) {
   refill(panel, ["samples", names, order, step, list.length, tables], () => (names.length ? [
     stepControls(names, name, order, step, "table"),
     ...tables.map(table),
-    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
-  ] : [el("p", { class: "note" }, "These runs hold no tables yet: they are written at each validation and after the test.")]));
+    list.length > MOST ? el("p", { class: "note" }, `${lookedInto(list, MOST)}.`) : "",
+  ] : [el("p", { class: "note" }, `${lookedInto(list, MOST)} hold no tables: they are written at each validation and after the test, and with trainer.num_samples=0 not at all.`)]));
 }
 
 async function read({ run }, step, name) {

@@ -64,7 +64,7 @@ function board({ name, board: { seeds, rows, counts, trials, left } }) {
       el("tbody", {}, ...rows.map(({ arm, slot, cells }) => {
         const swatch = el("i");
         swatch.style.background = `var(--arm-${slot % 8})`;
-        return el("tr", {}, el("th", { scope: "row" }, swatch, shortened(arm)), ...cells.map((one, index) => cell(one, index, arm)));
+        return el("tr", {}, el("th", { scope: "row" }, el("span", {}, swatch, shortened(arm))), ...cells.map((one, index) => cell(one, index, arm)));
       })))));
 }
 

@@ -70,7 +70,15 @@ function layout(own, data, width) {
   };
   const axes = ["xaxis", "yaxis", ...Object.keys(own).filter((name) => /^[xy]axis\d*$/.test(name))];
   for (const name of axes) base[name] = axis();
-  return { ...merged(base, own), height: (own.height ?? 400) + legend };
+  const whole = { ...merged(base, own), height: (own.height ?? 400) + legend };
+  for (const name of axes) if (whole[name].type === "log" && whole[name].exponentformat === "SI") whole[name].tickformat ??= logFormat(name[0], data);
+  return whole;
+}
+
+/** Plotly names a tick between two powers by its first digit alone, unless it has a format: 5k, 0.0005. */
+function logFormat(letter, data) {
+  const shown = data.flatMap((trace) => trace[letter] ?? []).filter((value) => typeof value === "number" && value > 0);
+  return shown.some((value) => value < 1) ? "~g" : "~s";
 }
 
 /* --- drawing ------------------------------------------------------------------------------------------------------ */
@@ -89,10 +97,10 @@ function draw(plot, width, height) {
     displaylogo: false, responsive: false, toImageButtonOptions: { format: "svg", filename: `figure-${plot.node.dataset.figure}` },
     displayModeBar: wide < NARROW ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
-  const drawn = layout(themed(form.layout, "", columns), form.data, wide);
+  const data = themed(form.data, "", columns), drawn = layout(themed(form.layout, "", columns), data, wide);
   if (height !== undefined) drawn.height = Math.min(drawn.height, height);
   drawn.uirevision = plot.pressed.join("|");  // what was zoomed and hidden stays so in another theme and after printing
-  return Plotly.react(plot.node, themed(form.data, "", columns), drawn, settings);
+  return Plotly.react(plot.node, data, drawn, settings);
 }
 
 // Places that are folded have no width: they are drawn when they are opened.
@@ -252,12 +260,12 @@ document.getElementById("appendix").addEventListener("click", () => {
   print();
 });
 
-/** The largest scale at which an appendix fits on its pages; the smaller it is, the longer are its lines. */
+/** The largest scale at which an appendix fits on its pages, and its tables between the margins; the smaller it is, the longer are its lines. */
 function appendixScale() {
   const main = document.querySelector("main");
   const fits = (scale) => {
     root.style.setProperty("--scale", scale);
-    return main.scrollHeight * scale <= TWO_PAGES;
+    return main.scrollHeight * scale <= TWO_PAGES && [...main.querySelectorAll("table")].every((table) => table.offsetWidth <= main.clientWidth);
   };
   let [low, high] = [0.4, 1];
   if (fits(high)) return high;

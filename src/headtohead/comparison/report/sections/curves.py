@@ -21,6 +21,8 @@ _FEW = 12
 """Points of a mean that are marked, each by itself."""
 _TITLES = {"tokens": "tokens", "FLOPs": "training FLOPs", "time": "seconds of training", "steps": "optimizer steps"}
 
+_HINT = "Click an arm in the legend to hide it, double-click to show it alone."
+
 _Line = tuple[int, dict[str, Any]]
 """A trace without its columns, and the number of their names."""
 
@@ -47,9 +49,8 @@ def section(results: ComparisonResults) -> Section | None:
     }
     of_chance = chance_words(next(iter(forms.values())), results.chance(names[0]))
     controls = [Control("show", words), Control("against", axes), Control("scale", _SCALES)]
-    return Section(
-        "Learning curves", "curves", [ReportFigure(forms, _caption(results, logged) + of_chance, controls, columns)]
-    )
+    caption = _caption(results, logged) + of_chance
+    return Section("Learning curves", "curves", [ReportFigure(forms, caption, controls, columns, hint=_HINT)])
 
 
 def _names(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> list[str]:
@@ -60,12 +61,13 @@ def _names(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> list[st
 def _lines(results: ComparisonResults, drawn_curves: Sequence[LoggedCurve]) -> dict[str, list[_Line]]:
     """Return the lines by metric; in the legend an arm is named by its mean, or by its first run if it has none."""
     styles = styles_of(results)
+    ranks = {arm.name: rank for rank, arm in enumerate(results.arms)}
     named = {(curve.arm, curve.name) for curve in drawn_curves if curve.seed is None}
     lines: dict[str, list[_Line]] = {curve.name: [] for curve in drawn_curves}
     for number, curve in enumerate(drawn_curves):
         displayed = curve.seed is None or (curve.arm, curve.name) not in named
         named.add((curve.arm, curve.name))
-        legend = {"showlegend": displayed, "legendrank": list(styles).index(curve.arm)}
+        legend = {"showlegend": displayed, "legendrank": ranks[curve.arm]}
         alone = sum((one.arm, one.name) == (curve.arm, curve.name) for one in drawn_curves) == 1
         lines[curve.name].append((number, {**_trace(curve, styles[curve.arm], alone), **legend}))
     return lines
@@ -105,8 +107,7 @@ def _caption(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> str:
     lost = f" The logs of these runs cannot be read: {'; '.join(without)}." if without else ""
     return (
         "How the arms learned. Each thin line is one seed, the thick one the mean over the seeds that finished, at the "
-        "steps that all of them logged; the spread of the thin lines is the spread over seeds. Click an arm in the "
-        f"legend to hide it, double-click to show it alone.{dotted}{thinned}{lost}"
+        f"steps that all of them logged; the spread of the thin lines is the spread over seeds.{dotted}{thinned}{lost}"
     )
 
 

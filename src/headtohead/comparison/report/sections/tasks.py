@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.comparison.analyses.ability_scores import AbilityScore, AbilityScores, scores_of_tasks
 from headtohead.comparison.analyses.across_tasks import TaskAggregate
-from headtohead.comparison.arm_colours import styles_of
+from headtohead.comparison.arm_colours import HEAT, INK, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.number_format import metric_words
 from headtohead.comparison.report.section_parts import (
@@ -75,8 +75,8 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_ROW, _AROUND = 30, 120
-"""Pixels of the figure for each of its rows, and for names and the scale."""
+_ROW, _AROUND = 30, 140
+"""Pixels of the figure for each of its rows, and for the names above them."""
 
 
 def abilities_section(results: ComparisonResults) -> Section | None:
@@ -108,19 +108,22 @@ def _heat_map(scores: AbilityScores) -> ReportFigure:
         "hovertemplate": "%{y}, %{x}: %{z:.3f}<extra></extra>",
         "zmin": 0,
         "zmax": 1,
-        "colorscale": [["0", "--soft"], ["1", "--accent"]],
+        "colorscale": [["0", "--soft"], ["1", HEAT]],
+        "textfont": {"color": INK},
+        "showscale": False,
         "xgap": 2,
         "ygap": 2,
-        "colorbar": {"title": {"text": "score"}, "thickness": 12, "outlinewidth": 0},
     }
     layout = {
         "height": _AROUND + _ROW * len(names),
+        "margin": {"t": 64},  # names stand below the buttons of the figure
         "xaxis": {"type": "category", "side": "top", "categoryarray": list(scores.abilities), "showgrid": False},
         "yaxis": {"type": "category", "autorange": "reversed", "categoryarray": names, "showgrid": False},
     }
     caption = (
-        f"Who can do what, by {metric_words(scores.metric)}: {scores.normalisation}. Means over seeds; the best on "
-        "average stands at the top, and a blank cell has no finished run, or no known chance."
+        f"Who can do what, by {metric_words(scores.metric)}: {scores.normalisation}. Means over seeds; the "
+        "higher a score, the stronger its colour. The best on average stands at the top, and a blank cell has no "
+        "finished run, or no known chance."
     )
     return figure({"data": [trace], "layout": layout}, caption)
 

@@ -104,7 +104,8 @@ def _against(summary: TuningSummary, field: str, styles: Mapping[str, ArmStyle])
     if axis["type"] == "log":
         xs = [index for trace in data for index in trace["x"]]
         few = max(xs) <= _FEW_DECADES * min(xs)
-        axis |= {"dtick": "D2" if few else 1, "exponentformat": "power"}  # labels at 1, 2 and 5, or at 1 alone
+        # Labels stand at 1, 2 and 5, or at 1 alone.
+        axis |= {"dtick": "D2", "tickformat": "~g"} if few else {"dtick": 1, "exponentformat": "power"}
     return {"data": data, "layout": {"xaxis": axis, "yaxis": {"title": {"text": metric_words(summary.design.metric)}}}}
 
 
