@@ -54,7 +54,7 @@ from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, Olmo2Family
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
-from parity.experts_in_memory import DeepseekInMemory, InMemory, Qwen3NextInMemory
+from parity.experts_in_memory import DeepseekInMemory, MixtralInMemory, Qwen3NextInMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
@@ -136,7 +136,7 @@ def test_mistral_equals_its_reference_with_and_without_a_window(window: int | No
 
 def test_mixtral_equals_its_reference() -> None:
     config = MixtralConfig(**SMALL, num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager")
-    compare("Mixtral", InMemory(), MixtralForCausalLM, config)
+    compare("Mixtral", MixtralInMemory(), MixtralForCausalLM, config)
 
 
 def test_gptj_equals_its_reference() -> None:

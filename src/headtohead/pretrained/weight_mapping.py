@@ -97,6 +97,11 @@ def renamed(ours: str, theirs: str, kinds: Sequence[str] = ("weight", "bias")) -
         yield Renamed(f"{ours}.{kind}", f"{theirs}.{kind}")
 
 
+def weight_kinds(bias: bool) -> tuple[str, ...]:
+    """Return the kinds of weights of a linear map or a norm, for `renamed`."""
+    return ("weight", "bias") if bias else ("weight",)
+
+
 class Transposed(OneToOneMapping):
     """A matrix whose rows are inputs there and outputs here."""
 
