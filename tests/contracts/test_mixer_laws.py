@@ -33,6 +33,7 @@ VARIANTS: dict[str, list[dict]] = {
         {"window": 3, "num_kv_heads": 2, "scale": 1.0, "score_cap": 0.8},
         {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True, "qk_norm_over": "all"},
     ],
+    "sink_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "longformer": [{"window": 3, "num_global": 2}],
     "bigbird": [{"block_size": 2, "num_random": 1}],
     "strided": [{"window": 2, "stride": 3, "dilation": 2}],

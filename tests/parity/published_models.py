@@ -97,6 +97,11 @@ MODELS: dict[str, PublishedModel] = {
         old={**_ROTARY, "rope_local_base_freq": 7.0, "sliding_window_pattern": 2, "layer_types": None,
              "rope_parameters": None},
     ),
+    "gpt_oss": PublishedModel(
+        "GptOss", {**_GROUPED, "head_dim": 8, "sliding_window": 5, "num_local_experts": 3, "num_experts_per_tok": 2,
+                   "swiglu_limit": 0.7},
+        old={**_ROTARY, "num_experts": 4, "layer_types": None},
+    ),
     "lfm2": PublishedModel(
         "Lfm2", {**_GROUPED, "layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
         old={**_ROTARY, "full_attn_idxs": [0], "tie_embedding": False, "block_ff_dim": 24, "layer_types": None,

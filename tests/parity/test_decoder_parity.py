@@ -24,6 +24,8 @@ from transformers import (
     GPTJForCausalLM,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
     Lfm2Config,
     Lfm2ForCausalLM,
     LlamaConfig,
@@ -49,6 +51,7 @@ from transformers.models.mpt import modeling_mpt
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
+from headtohead.pretrained.gpt_oss import GptOssFamily
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, Olmo2Family
@@ -241,6 +244,16 @@ def test_gemma3_equals_its_reference() -> None:
     kinds = ["sliding_attention", "full_attention"]
     config = Gemma3TextConfig(**SMALL, head_dim=10, query_pre_attn_scalar=9, sliding_window=4, layer_types=kinds)
     compare("Gemma 3", Gemma3Family(), Gemma3ForCausalLM, config)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_gpt_oss_equals_its_reference(plain: bool) -> None:
+    rope = {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}} if plain else {}
+    config = GptOssConfig(
+        **SMALL, **rope, head_dim=10, sliding_window=4, num_local_experts=4, num_experts_per_tok=2, swiglu_limit=0.7,
+        experts_implementation="eager",
+    )  # fmt: skip
+    compare("gpt-oss" if plain else "gpt-oss, YaRN", GptOssFamily(), GptOssForCausalLM, config)
 
 
 def test_lfm2_equals_its_reference() -> None:

@@ -86,6 +86,11 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                         "sliding_window": 3, "layer_types": ["sliding_attention", "sliding_attention",
                                                              "full_attention"],
                         "query_pre_attn_scalar": 7, "final_logit_softcapping": 0.7}),
+    "gpt-oss, multi-query, windows of 3 tokens, three experts of three, no biases of attention, tied, eps": (
+        "gpt_oss", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
+                    "rms_norm_eps": 1e-2, "attention_bias": False, "tie_word_embeddings": True, "sliding_window": 3,
+                    "num_local_experts": 3, "num_experts_per_tok": 3, "swiglu_limit": 0.6, "swiglu_alpha": 1.1,
+                    "experts_implementation": "eager"}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,

@@ -80,6 +80,11 @@ FORMS = {
           for field in ("bias=false", "qk_norm=true")),
         "model.logit_cap=0.5",
     ],
+    "gpt_oss": [
+        "model/norm=rms_norm", "model/feedforward=moe_clamped", "model.feedforward.num_experts=3",
+        "model.feedforward.limit=0.5", "model.pattern=[sink_window,sink_attention]", "model.tie_weights=false",
+        "model.mixers.sink_window.window=3", "model/position=rotary_yarn", "model.position.truncate=false",
+    ],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],
     "gpt_neox": [*PARALLEL, "model.residual.shared_norm=false", "model.position.fraction=0.5"],

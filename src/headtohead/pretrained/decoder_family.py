@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.config_fields import (
@@ -76,7 +76,7 @@ class DecoderFamily(ModelFamily):
     experts_field: ClassVar[str] = "num_local_experts"
     scaled_embedding: ClassVar[bool] = False
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Hub) -> Hub:
         """Complete the configuration: where there is no field for biases, there are none."""
         return {**super().complete(config), **dict.fromkeys(set(_BIASES) - set(self.bias_fields), False)}
 

@@ -20,6 +20,7 @@ from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
+from headtohead.pretrained.gpt_oss import GptOssFamily
 from headtohead.pretrained.hub_checkpoint import Checkpoint
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
@@ -50,6 +51,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Gemma2Family(),
     DeepseekV3Family(),
     Gemma3Family(),
+    GptOssFamily(),
     Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),

@@ -223,6 +223,25 @@ class FusedWeights(WeightMapping):
 
 
 @dataclass(frozen=True)
+class StackedExperts(FusedWeights):
+    """Linear maps of all experts, one behind the other there, each with inputs as rows; the outputs of `parts` maps of
+    an expert alternate. Ours are expert by expert."""
+
+    parts: int = 1
+
+    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
+        stacked = theirs[self.their_name]
+        rows = stacked.mT if stacked.ndim > 2 else stacked
+        by_part: Tensor = rows.unflatten(1, (-1, self.parts))
+        return dict(zip(self.our_names, by_part.transpose(1, 2).flatten(0, 1), strict=True))
+
+    def give(self, ours: Mapping[str, Tensor]) -> Weights:
+        by_part: Tensor = torch.stack([ours[name] for name in self.our_names]).unflatten(0, (-1, self.parts))
+        rows = by_part.transpose(1, 2).flatten(1, 2)
+        return {self.their_name: rows.mT if rows.ndim > 2 else rows}
+
+
+@dataclass(frozen=True)
 class FusedInBlocks(FusedWeights):
     """One below the other: all of the first, then all of the second. `sizes` are their rows, None means equal parts."""
 
