@@ -19,7 +19,7 @@ VARIANTS: dict[str, list[dict]] = {
         {"num_kv_heads": 2, "bias": False},
         {"num_kv_heads": 1, "qk_norm": True, "scale": 0.1},
         {"num_kv_heads": 2, "qk_norm": True, "qk_norm_over": "all"},
-        {"num_kv_heads": 2, "scale": 1.0, "score_cap": 0.8},
+        {"num_kv_heads": 2, "scale": 1.0, "score_cap": 0.8, "rotated": False},
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
     "forgetting_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],

@@ -102,6 +102,11 @@ MODELS: dict[str, PublishedModel] = {
                    "swiglu_limit": 0.7},
         old={**_ROTARY, "num_experts": 4, "layer_types": None},
     ),
+    "cohere2": PublishedModel(
+        "Cohere2", {**_GROUPED, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"],
+                    "logit_scale": 0.4},
+        old={**_ROTARY, "head_dim": 12, "sliding_window_pattern": 2, "layer_types": None},
+    ),
     "lfm2": PublishedModel(
         "Lfm2", {**_GROUPED, "layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
         old={**_ROTARY, "full_attn_idxs": [0], "tie_embedding": False, "block_ff_dim": 24, "layer_types": None,

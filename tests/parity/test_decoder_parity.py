@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
+    Cohere2Config,
+    Cohere2ForCausalLM,
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
     DiffLlamaConfig,
@@ -49,6 +51,7 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
 
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.cohere2 import Cohere2Family
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
 from headtohead.pretrained.gpt_oss import GptOssFamily
@@ -254,6 +257,11 @@ def test_gpt_oss_equals_its_reference(plain: bool) -> None:
         experts_implementation="eager",
     )  # fmt: skip
     compare("gpt-oss" if plain else "gpt-oss, YaRN", GptOssFamily(), GptOssForCausalLM, config)
+
+
+def test_cohere2_equals_its_reference() -> None:
+    config = Cohere2Config(**SMALL, sliding_window=4, layer_types=["sliding_attention", "full_attention"])
+    compare("Cohere 2", Cohere2Family(), Cohere2ForCausalLM, config)
 
 
 def test_lfm2_equals_its_reference() -> None:

@@ -91,6 +91,11 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                     "rms_norm_eps": 1e-2, "attention_bias": False, "tie_word_embeddings": True, "sliding_window": 3,
                     "num_local_experts": 3, "num_experts_per_tok": 3, "swiglu_limit": 0.6, "swiglu_alpha": 1.1,
                     "experts_implementation": "eager"}),
+    "Cohere 2, multi-query, biases of attention, untied, windows of 3 tokens, eps, GELU": (
+        "cohere2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
+                    "layer_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False, "sliding_window": 3,
+                    "layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "logit_scale": 1.7,
+                    "hidden_act": "gelu"}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,

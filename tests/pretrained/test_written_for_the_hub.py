@@ -85,6 +85,13 @@ FORMS = {
         "model.feedforward.limit=0.5", "model.pattern=[sink_window,sink_attention]", "model.tie_weights=false",
         "model.mixers.sink_window.window=3", "model/position=rotary_yarn", "model.position.truncate=false",
     ],
+    "cohere2": [
+        "model/norm=layer_norm_unbiased", "model/residual=parallel", "model/feedforward=swiglu",
+        "model.feedforward.bias=false", "model.position.pairing=interleaved", "model.logit_scale=0.4",
+        "model.pattern=[sliding_window,softmax_attention]", "model.mixers.sliding_window.window=3",
+        "model.mixers.softmax_attention.rotated=false",
+        *(f"model.mixers.{name}.bias=false" for name in ("sliding_window", "softmax_attention")),
+    ],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],
     "gpt_neox": [*PARALLEL, "model.residual.shared_norm=false", "model.position.fraction=0.5"],

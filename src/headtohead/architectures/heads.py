@@ -40,6 +40,8 @@ class HeadFields(FieldGroup):
     """Whether the logits over the vocabulary have a bias each."""
     logit_cap: Positive | None = None
     """The bound c of logits over a vocabulary, which become c tanh(logit / c), as in Gemma 2."""
+    logit_scale: Positive | None = None
+    """The factor of logits over a vocabulary, before their biases and their bound, as in Cohere 2."""
     num_future_tokens: Count = 1
     """The tokens that a head of several predicts from every position; the task gives it."""
 
@@ -252,6 +254,7 @@ def make_head(
     num_future_tokens: int = 1,
     dense_bias: bool = True,
     logit_cap: float | None = None,
+    logit_scale: float | None = None,
 ) -> Head:
     """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
@@ -289,6 +292,7 @@ def make_head(
             activation=activation,
             dense_bias=dense_bias,
             cap=logit_cap,
+            factor=logit_scale,
         )
     if name == "masked_language_model":
         return MaskedLanguageModel(
@@ -300,6 +304,7 @@ def make_head(
             activation=activation,
             dense_bias=dense_bias,
             cap=logit_cap,
+            factor=logit_scale,
         )
     if name == "multi_token_language_model":
         return MultiTokenLanguageModel(
@@ -310,5 +315,8 @@ def make_head(
             bias=bias,
             scale=scale_logits,
             cap=logit_cap,
+            factor=logit_scale,
         )
-    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits, cap=logit_cap)
+    return LanguageModel(
+        d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits, cap=logit_cap, factor=logit_scale
+    )

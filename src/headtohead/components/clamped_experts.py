@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.feedforwards import DenseFeedForward
+from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 from headtohead.ranges import Multiple, Positive
 
@@ -17,9 +17,29 @@ from headtohead.ranges import Multiple, Positive
 class ClampedFeedForward(DenseFeedForward):
     """down(g sigmoid(s g) (u + 1)) of a gate g at most a limit, and of an u within it on both sides."""
 
-    limit: float = 7.0
-    sharpness: float = 1.702
-    """The s of the sigmoid, which makes it close to a GELU."""
+    no_mup_rule = "no rule is published for its limit"
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float = 0.0,
+        multiple: Multiple = 4.0,
+        two_thirds: bool = False,
+        bias: bool = True,
+        limit: Positive = 7.0,
+        sharpness: Positive = 1.702,  # s, with which g sigmoid(s g) is close to a GELU
+    ) -> None:
+        super().__init__(
+            d_model,
+            dropout=dropout,
+            multiple=multiple,
+            activation="silu",
+            gated=True,
+            two_thirds=two_thirds,
+            bias=bias,
+        )
+        self.limit, self.sharpness = limit, sharpness
 
     def product(self, gate: Float[Tensor, "B L E"], up: Float[Tensor, "B L E"]) -> Float[Tensor, "B L E"]:
         gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
@@ -36,7 +56,6 @@ class ClampedFeedForward(DenseFeedForward):
 class ClampedExperts(MixtureOfExperts):
     """The sum of the chosen experts' outputs, each times its weight; the experts are gated, within a limit."""
 
-    expert_class = ClampedFeedForward
     router_bias = True
 
     def __init__(
@@ -64,3 +83,17 @@ class ClampedExperts(MixtureOfExperts):
         for expert in self.experts:
             assert isinstance(expert, ClampedFeedForward)
             expert.limit, expert.sharpness = limit, sharpness
+
+    def new_expert(
+        self,
+        d_model: int,
+        *,
+        dropout: float,
+        multiple: float,
+        activation: Activation,
+        gated: bool,
+        two_thirds: bool,
+        bias: bool,
+    ) -> ClampedFeedForward:
+        del activation, gated
+        return ClampedFeedForward(d_model, dropout=dropout, multiple=multiple, two_thirds=two_thirds, bias=bias)

@@ -88,7 +88,6 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     """
 
     no_mup_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
-    expert_class: ClassVar[type[DenseFeedForward]] = DenseFeedForward
     router_bias: ClassVar[bool] = False
 
     def __init__(
@@ -110,7 +109,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         self.renormalise = routing.renormalise
         self.router = nn.Linear(d_model, self.num_experts, bias=self.router_bias)
         self.experts = nn.ModuleList(
-            self.expert_class(
+            self.new_expert(
                 d_model,
                 dropout=dropout,
                 multiple=multiple,
@@ -125,6 +124,28 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         self._loss: Tensor | None = None
         self._loads: Tensor | None = None
         self._dropped: Tensor | None = None
+
+    def new_expert(
+        self,
+        d_model: int,
+        *,
+        dropout: float,
+        multiple: float,
+        activation: Activation,
+        gated: bool,
+        two_thirds: bool,
+        bias: bool,
+    ) -> DenseFeedForward:
+        """Return one of the experts."""
+        return DenseFeedForward(
+            d_model,
+            dropout=dropout,
+            multiple=multiple,
+            activation=activation,
+            gated=gated,
+            two_thirds=two_thirds,
+            bias=bias,
+        )
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         tokens = x.flatten(0, 1)

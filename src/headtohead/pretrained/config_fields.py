@@ -192,6 +192,15 @@ def _original_length(hub: Hub, rope: Mapping[str, Any]) -> int:
 _SCALINGS = {"default": _plain, "linear": _linear, "dynamic": _plain, "yarn": _yarn, "llama3": _llama3}
 
 
+def check_positive(hub: Hub, *fields: str) -> None:
+    """Refuse fields that hold no number above 0."""
+    for field in fields:
+        if type(hub[field]) not in (int, float) or not hub[field] > 0:
+            raise InexpressibleError(
+                f"its config.json has {field}={hub[field]}, which must be a number above 0: correct it"
+            )
+
+
 @dataclass(frozen=True)
 class LayerKind:
     """The mixer of ours in layers of a kind."""

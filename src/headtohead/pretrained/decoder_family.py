@@ -52,6 +52,7 @@ class DecoderFamily(ModelFamily):
     accepts: ClassVar[Accepted] = {"is_causal": (True,)}
     table = "model.embed_tokens.weight"
     default_base: ClassVar[float] = 10000.0
+    pairing: ClassVar[str] = "half"
     bias_fields: ClassVar[tuple[str, ...]] = ()
     """The fields of biases that its config.json has; without a field there are none."""
     eps_field: ClassVar[str] = "rms_norm_eps"
@@ -111,7 +112,9 @@ class DecoderFamily(ModelFamily):
     def position_overrides(self, hub: Hub) -> list[str]:
         """Return the overrides of the positions."""
         of_head = self.head_width(hub)
-        overrides = rotary_overrides(hub, base=self.default_base, width=of_head, rotated=self.rotated(hub))
+        overrides = rotary_overrides(
+            hub, base=self.default_base, width=of_head, rotated=self.rotated(hub), pairing=self.pairing
+        )
         is_share = of_head * hub["num_attention_heads"] == hub["hidden_size"]
         return overrides if is_share else [*overrides, f"model.position.head_width={of_head}"]
 

@@ -15,6 +15,7 @@ from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.cohere2 import Cohere2Family
 from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
@@ -52,6 +53,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     DeepseekV3Family(),
     Gemma3Family(),
     GptOssFamily(),
+    Cohere2Family(),
     Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),

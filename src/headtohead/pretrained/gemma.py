@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import EVERYTHING, WINDOW, base_of_layers
+from headtohead.pretrained.config_fields import EVERYTHING, WINDOW, base_of_layers, check_positive
 from headtohead.pretrained.decoder_family import Names, WindowedFamily
 from headtohead.pretrained.model_description import Describable, Model
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
@@ -57,11 +57,7 @@ class Gemma2Family(WindowedFamily):
 
     def complete(self, config: Hub) -> Hub:
         hub = super().complete(config)
-        scalar = hub["query_pre_attn_scalar"]
-        if not isinstance(scalar, int | float) or not scalar > 0:
-            raise InexpressibleError(
-                f"its config.json has query_pre_attn_scalar={scalar}, which must be a number above 0: correct it"
-            )
+        check_positive(hub, "query_pre_attn_scalar")
         return hub
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:

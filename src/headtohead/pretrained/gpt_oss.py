@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from headtohead.pretrained.config_fields import EVERYTHING, WINDOW, LayerKind
+from headtohead.pretrained.config_fields import EVERYTHING, WINDOW, LayerKind, check_positive
 from headtohead.pretrained.decoder_family import WindowedFamily
 from headtohead.pretrained.llama_descendants import routing_config, routing_overrides
 from headtohead.pretrained.model_description import Describable, Model
@@ -15,7 +15,6 @@ from headtohead.pretrained.model_family import (
     Architectures,
     Hub,
     HubConfig,
-    InexpressibleError,
     feedforward_width,
     multiple,
 )
@@ -69,11 +68,7 @@ class GptOssFamily(WindowedFamily):
 
     def complete(self, config: Hub) -> Hub:
         hub = {**super().complete(config)}
-        for field in ("swiglu_alpha", "swiglu_limit"):
-            if type(hub[field]) not in (int, float) or not hub[field] > 0:
-                raise InexpressibleError(
-                    f"its config.json has {field}={hub[field]}, which must be a number above 0: correct it"
-                )
+        check_positive(hub, "swiglu_alpha", "swiglu_limit")
         if hub["rope_parameters"] is None:
             hub["rope_parameters"] = _SCALED
         return hub

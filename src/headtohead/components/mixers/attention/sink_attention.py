@@ -19,17 +19,29 @@ from headtohead.components.mixers.attention.windowed_attention import attend_blo
 from headtohead.ranges import Length
 
 
-class HasSinks(SoftmaxAttention):
-    """Attention with a number b for each head, whose exponential is added to the softmax's divisor.
+class SinkAttention(SoftmaxAttention):
+    """sum_s exp(q k_s^T / sqrt(K)) v_s / (exp(b) + sum_s exp(q k_s^T / sqrt(K))) with a number b for each head.
 
     The sink is one more key that is read through one more channel, so that the fused kernel computes it."""
 
     no_mup_rule = "no rule is published for its sinks"
-    sink: nn.Parameter
 
     @property
     def saves_shared_bias(self) -> bool:
         return False
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        heads: AttentionHeads = AttentionHeads(),
+    ) -> None:
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
+        self.sink = nn.Parameter(torch.empty(num_heads))
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Start with sinks that weigh as much as a key of score 0."""
@@ -86,29 +98,12 @@ class HasSinks(SoftmaxAttention):
         """Return None: every device would need the sinks of its own heads."""
         return None
 
-
-class SinkAttention(HasSinks):
-    """sum_s exp(q k_s^T / sqrt(K)) v_s / (exp(b) + sum_s exp(q k_s^T / sqrt(K)))."""
-
-    def __init__(
-        self,
-        d_model: int,
-        *,
-        num_heads: int,
-        causal: bool,
-        dropout: float = 0.0,
-        heads: AttentionHeads = AttentionHeads(),
-    ) -> None:
-        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
-        self.sink = nn.Parameter(torch.empty(num_heads))
-        self.reset_parameters()
-
     def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
         del query
         return 1, 1
 
 
-class SinkWindow(HasSinks, SlidingWindow):
+class SinkWindow(SinkAttention, SlidingWindow):
     """The same sum over the keys of a window alone."""
 
     def __init__(
