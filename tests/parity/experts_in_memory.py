@@ -11,6 +11,7 @@ from headtohead.pretrained.decoder_family import DecoderFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.llama_descendants import MixtralFamily
 from headtohead.pretrained.model_family import Hub, ModelFamily
+from headtohead.pretrained.qwen3_moe import Qwen3MoeFamily
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.weight_mapping import FusedWeights, WeightMapping, Weights
 
@@ -35,12 +36,17 @@ class DeepseekInMemory(InMemory, DeepseekV3Family):
     """The same of DeepSeek-V3."""
 
 
+class Qwen3MoeInMemory(InMemory, Qwen3MoeFamily):
+    """The same of Qwen3's models with experts."""
+
+
 class Qwen3NextInMemory(InMemory, Qwen3NextFamily):
     """The same of Qwen3-Next."""
 
 
 IN_MEMORY: Mapping[str, ModelFamily] = {
-    family.model_type: family for family in (MixtralInMemory(), DeepseekInMemory(), Qwen3NextInMemory())
+    family.model_type: family
+    for family in (MixtralInMemory(), DeepseekInMemory(), Qwen3MoeInMemory(), Qwen3NextInMemory())
 }
 
 

@@ -64,6 +64,11 @@ MODELS: dict[str, PublishedModel] = {
     "mixtral": PublishedModel("Mixtral", {**_GROUPED, "num_local_experts": 3}, old=_ROTARY),
     "qwen2": PublishedModel("Qwen2", _GROUPED, old={**_ROTARY, "attention_bias": False}),
     "qwen3": PublishedModel("Qwen3", {**_GROUPED, "head_dim": 12}, old=_ROTARY),
+    "qwen3_moe": PublishedModel(
+        "Qwen3Moe", {**_GROUPED, "head_dim": 12, "moe_intermediate_size": 12, "num_experts": 3,
+                     "num_experts_per_tok": 2},
+        old={**_ROTARY, "num_local_experts": 4, "mlp_only_layers": [0], "mlp_bias": True},
+    ),
     "qwen3_next": PublishedModel(
         "Qwen3Next", {**_GROUPED, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
                       "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 5,

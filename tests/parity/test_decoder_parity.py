@@ -44,6 +44,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
     Qwen3NextConfig,
     Qwen3NextForCausalLM,
 )
@@ -60,7 +62,7 @@ from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, Olmo2Family
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
-from parity.experts_in_memory import DeepseekInMemory, MixtralInMemory, Qwen3NextInMemory
+from parity.experts_in_memory import DeepseekInMemory, MixtralInMemory, Qwen3MoeInMemory, Qwen3NextInMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
@@ -185,6 +187,16 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
     remark = "the reference assumes alibi_bias_max=8 whatever its file says; here it is passed in"
     compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)
+
+
+@pytest.mark.parametrize("layers", [[], [0, 1]])
+def test_qwen3_with_experts_equals_its_reference(layers: list[int]) -> None:
+    config = Qwen3MoeConfig(
+        **SMALL, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, mlp_only_layers=layers,
+        experts_implementation="eager",
+    )  # fmt: skip
+    name = "Qwen3, no layer with its experts" if layers else "Qwen3, with experts"
+    compare(name, Qwen3MoeInMemory(), Qwen3MoeForCausalLM, config)
 
 
 @pytest.mark.parametrize("renormalised", [True, False])

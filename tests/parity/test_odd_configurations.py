@@ -50,6 +50,10 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
                   "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
     "Qwen3, odd width, head_dim apart, biases": ("qwen3", {**LAYERS, **APART, "attention_bias": True}),
+    "Qwen3, three experts of three whose weights sum to 1, head_dim apart, biases, tied": (
+        "qwen3_moe", {**LAYERS, **APART, "attention_bias": True, "tie_word_embeddings": True, "num_experts": 3,
+                      "moe_intermediate_size": 11, "num_experts_per_tok": 3, "norm_topk_prob": True,
+                      "experts_implementation": "eager"}),
     "Qwen3-Next, no experts, biases of attention, a half of each head turned, tied, eps": (
         "qwen3_next", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 12,
                        "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": True,

@@ -42,6 +42,12 @@ FORMS = {
                 "model.feedforward.activation=silu", "model.tie_weights=false"],
     "qwen2": [*LLAMA, "model.mixer.bias=true", "model.mixer.output_bias=false"],
     "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
+    "qwen3_moe": [
+        *LLAMA[::2], "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6",
+        "model/feedforward=moe", "model.feedforward.gated=true", "model.feedforward.bias=false",
+        "model.feedforward.num_experts=3", "model.feedforward.activation=silu", "model.feedforward.renormalise=false",
+        "model.tie_weights=false",
+    ],
     "qwen3_next": [
         "model/norm=rms_norm", "model/feedforward=moe_gated_shared", "model.feedforward.num_experts=3",
         "model.feedforward.multiple=0.5", "model.feedforward.shared_multiple=0.75", "model.tie_weights=false",

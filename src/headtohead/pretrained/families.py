@@ -31,6 +31,7 @@ from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFam
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.null_fields import FAULTS, overrides_without_nulls
+from headtohead.pretrained.qwen3_moe import Qwen3MoeFamily
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
@@ -46,6 +47,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MixtralFamily(),
     Qwen2Family(),
     Qwen3Family(),
+    Qwen3MoeFamily(),
     Qwen3NextFamily(),
     Olmo2Family(),
     DiffLlamaFamily(),

@@ -8,25 +8,22 @@ from typing import Any, ClassVar
 
 from headtohead.components.feedforwards import inner_width
 from headtohead.pretrained.config_fields import EVERYTHING, LayerKind, rope_parameters, rotary_fields
-from headtohead.pretrained.decoder_family import Names, PatternedFamily, gated_overrides, gated_pieces
-from headtohead.pretrained.llama_descendants import routing_config, routing_overrides
+from headtohead.pretrained.decoder_family import Names, PatternedFamily, gated_pieces
 from headtohead.pretrained.model_description import Describable, Model, described
 from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
     HubConfig,
-    InexpressibleError,
     choice,
-    feedforward_width,
-    flag,
 )
+from headtohead.pretrained.qwen3_moe import QwenExperts, has_experts
 from headtohead.pretrained.weight_mapping import FusedByHead, OneAbove, Renamed, WeightMapping, weight_kinds
 
 _DELTA = "linear_attention"
 
 
-class Qwen3NextFamily(PatternedFamily):
+class Qwen3NextFamily(QwenExperts, PatternedFamily):
     """Two kinds of mixers; norms before each sublayer and on queries and keys, whose files hold a gain less one; a part
     of each head of attention turns; all layers have experts, or none has."""
 
@@ -74,22 +71,7 @@ class Qwen3NextFamily(PatternedFamily):
     # The map of queries holds their gates too.
     projections: ClassVar[Names] = {name: f"{name[0]}_proj" for name in ("key", "value", "output")}
     score_norms: ClassVar[Names] = {"query": "q_norm", "key": "k_norm"}
-    experts_field = "num_experts"
-
-    def complete(self, config: Hub) -> Hub:
-        hub = super().complete(config)
-        experts = hub["num_experts"]
-        if type(experts) is not int or experts < 0:
-            raise InexpressibleError(
-                f"its config.json has num_experts={experts}, which must be a whole number, 0 for none: correct it"
-            )
-        if len({_has_experts(hub, layer) for layer in range(hub["num_hidden_layers"])}) > 1:
-            raise InexpressibleError(
-                f"its config.json has mlp_only_layers={hub['mlp_only_layers']} and decoder_sparse_step="
-                f"{hub['decoder_sparse_step']}, so that some layers have experts and others none, and here all layers "
-                "have one kind of feed-forward: choose another checkpoint"
-            )
-        return hub
+    feedforward = ("moe_gated_shared", "GatedSharedExpert")
 
     def rotated(self, hub: Hub) -> int:
         rope = hub.get("rope_scaling") or hub.get("rope_parameters") or {}
@@ -109,15 +91,8 @@ class Qwen3NextFamily(PatternedFamily):
         }
 
     def feedforward_overrides(self, hub: Hub) -> list[str]:
-        """Return the overrides of the feed-forward: experts beside a shared one, or a gated layer alone."""
-        if not _has_experts(hub, 0):
-            return gated_overrides(hub, "swiglu", hub["intermediate_size"], "silu")
-        return [
-            *gated_overrides(hub, "moe_gated_shared", hub["moe_intermediate_size"], "silu"),
-            f"model.feedforward.shared_multiple={hub['shared_expert_intermediate_size'] / hub['hidden_size']}",
-            f"model.feedforward.renormalise={flag(hub['norm_topk_prob'])}",
-            *routing_overrides(hub, self.experts_field),
-        ]
+        shared = f"model.feedforward.shared_multiple={hub['shared_expert_intermediate_size'] / hub['hidden_size']}"
+        return [*super().feedforward_overrides(hub), *([shared] if has_experts(hub, 0) else [])]
 
     def mixer_pieces(self, hub: Hub, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
         is_attention = self.layer_kinds(hub)[layer] == EVERYTHING
@@ -130,46 +105,32 @@ class Qwen3NextFamily(PatternedFamily):
         yield from super().attention(hub, ours, theirs)
 
     def feedforward_pieces(self, hub: Hub, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        if not _has_experts(hub, layer):
-            yield from gated_pieces(ours, theirs)
-            return
-        yield from self.experts(hub, f"{ours}.experts", f"{theirs}.experts")
-        yield Renamed(f"{ours}.router.weight", f"{theirs}.gate.weight")
-        yield Renamed(f"{ours}.shared_gate.weight", f"{theirs}.shared_expert_gate.weight")
-        yield from gated_pieces(f"{ours}.shared", f"{theirs}.shared_expert")
+        yield from super().feedforward_pieces(hub, layer, ours, theirs)
+        if has_experts(hub, layer):
+            yield Renamed(f"{ours}.shared_gate.weight", f"{theirs}.shared_expert_gate.weight")
+            yield from gated_pieces(f"{ours}.shared", f"{theirs}.shared_expert")
 
     def config_of_kinds(self, model: Model, by_kind: Mapping[str, Hub]) -> HubConfig:
         return {**self.attention_config(model, by_kind[EVERYTHING]), **_delta_config(model, by_kind[_DELTA])}
 
     def feedforward_config(self, model: Model) -> HubConfig:
-        node = model["feedforward"]
+        config, node = super().feedforward_config(model), model["feedforward"]
         if choice(node) == "DenseFeedForward":
-            return {"num_experts": 0, "intermediate_size": feedforward_width(model), "hidden_act": "silu"}
+            return config
         shared = node["multiple"] if node["shared_multiple"] is None else node["shared_multiple"]
-        return {
-            "moe_intermediate_size": feedforward_width(model),
-            "shared_expert_intermediate_size": inner_width(model["d_model"], shared, two_thirds=node["two_thirds"]),
-            "norm_topk_prob": node["renormalise"],
-            **routing_config(model, self.experts_field),
-            "hidden_act": "silu",
-        }
+        inner = inner_width(model["d_model"], shared, two_thirds=node["two_thirds"])
+        return {**config, "shared_expert_intermediate_size": inner}
 
     def position_config(self, model: Model) -> HubConfig:
         return rotary_fields({**rope_parameters(model), "partial_rotary_factor": model["position"]["fraction"]})
 
     def words(self, model: Model) -> Describable:
-        classes = ("GatedSharedExpert", "DenseFeedForward")
-        return {**super().words(model), "feedforward": classes, "feedforward.activation": ("silu",)}
+        return {**super().words(model), "feedforward.activation": ("silu",)}
 
     def mixer_words(self, model: Model, path: str) -> Describable:
         words = super().mixer_words(model, path)
         is_attention = described(model, path) == self.kinds[EVERYTHING].made_by
         return {**words, **({f"{path}.qk_norm": (True,)} if is_attention else {f"{path}.gate": (True,)})}
-
-
-def _has_experts(hub: Hub, layer: int) -> bool:
-    among = (layer + 1) % hub["decoder_sparse_step"] == 0 and layer not in (hub["mlp_only_layers"] or ())
-    return hub["num_experts"] > 0 and among
 
 
 def _delta_config(model: Model, mixer: Hub) -> HubConfig:
