@@ -170,6 +170,19 @@ def test_every_head_over_a_vocabulary_caps_its_logits() -> None:
         torch.testing.assert_close(capped(FEATURES), CAP * (logits / CAP).tanh())
 
 
+def test_every_head_over_a_vocabulary_has_a_factor_before_its_bias_and_its_cap() -> None:
+    for name in ("language_model", "multi_token_language_model", "masked_language_model"):
+        plain, scaled = (made(name, bias=True, logit_scale=scale) for scale in (None, 0.4))
+        capped = made(name, bias=True, logit_scale=0.4, logit_cap=CAP)
+        redraw(plain)
+        for head in (scaled, capped):
+            head.load_state_dict(plain.state_dict())
+        bias = plain.get_parameter("bias")
+        expected = 0.4 * (plain(FEATURES) - bias) + bias
+        torch.testing.assert_close(scaled(FEATURES), expected)
+        torch.testing.assert_close(capped(FEATURES), CAP * (expected / CAP).tanh())
+
+
 def test_the_head_of_pairs_caps_the_logits_of_tokens_alone() -> None:
     plain, capped = (made("masked_language_model_and_pair", bias=True, logit_cap=cap) for cap in (None, CAP))
     redraw(plain)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import headtohead as h2h
 from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.clamped_experts import ClampedExperts
 from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
@@ -143,6 +144,7 @@ def test_the_task_teaches_every_router_that_a_run_may_have(experts_per_token: in
         ("moe", MixtureOfExperts(8, routing=routing)),
         ("moe_shared", SharedExperts(8, routing=biased)),
         ("moe_gated_shared", GatedSharedExpert(8, routing=routing)),
+        ("moe_clamped", ClampedExperts(8, routing=routing)),
     ):
         layer(torch.randn(2, 16, 8), Context()).square().sum().backward()
         assert layer.router.weight.grad is not None

@@ -39,6 +39,7 @@ REFUSED = {
     "model.mixer.qk_norm=true": ["model.mixer.qk_norm=true", "leave it at false"],
     "model.mixer.score_cap=50": ["model.mixer.score_cap=50", "leave it at null"],
     "model.logit_cap=30": ["model.logit_cap=30", "set model.logit_cap=null"],
+    "model.logit_scale=0.1": ["model.logit_scale=0.1", "set model.logit_scale=null"],
     "model.scale_embedding=true": ["model.scale_embedding=true", "set model.scale_embedding=false"],
     "optimizer=adam optimizer.weight_decay=0.1": ["optimizer.weight_decay=0.1", "optimizer=adamw"],
     "optimizer._target_=torch.optim.Adagrad": ["no published rule", "adamw, adam, lion, sgd, muon"],

@@ -24,6 +24,7 @@ OTHERS: Mapping[str, tuple[Any, Any]] = {
     "tie_weights": (True, False),
     "head_bias": (False, True),
     "logit_cap": (None, 0.5),
+    "logit_scale": (None, 0.5),
     "pooling": ("cls", "mean"),
     "pooler": ("none", "tanh"),
     "head_activation": ("gelu", "tanh"),
@@ -31,7 +32,7 @@ OTHERS: Mapping[str, tuple[Any, Any]] = {
 }
 """Two values of each field."""
 WIDTH, VOCABULARY = 8, 11
-_NAMES = {"logit_cap": "logit_cap"}
+_NAMES = {"logit_cap": "logit_cap", "logit_scale": "logit_scale"}
 """Those that `make_head` calls by the field's own name."""
 _PAIR = ("masked_language_model_and_pair", "pooling")
 """Read for the logits of pairs, which are apart from those of the tokens."""

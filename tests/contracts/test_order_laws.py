@@ -21,6 +21,7 @@ from order_laws import order_is_seen, permutation_equivariance
 
 NARROW: dict[str, dict] = {
     "sliding_window": {"window": 3},
+    "sink_window": {"window": 3},
     "strided": {"window": 2, "stride": 3},
     "longformer": {"window": 3, "num_global": 2},
     "bigbird": {"block_size": 2, "num_random": 1},

@@ -18,7 +18,7 @@ from headtohead.diagnostics.laws import LAWS, Law, LawSubject, applies, cost_law
 
 GROUPS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
-OPTIONS = {"moe": {"num_experts": 2}, "moe_shared": {"num_experts": 2}, "moe_gated_shared": {"num_experts": 2}}
+OPTIONS = {name: {"num_experts": 2} for name in ("moe", "moe_shared", "moe_gated_shared", "moe_clamped")}
 """So few that the tokens of a test meet all of them."""
 
 

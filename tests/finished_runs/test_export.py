@@ -128,7 +128,7 @@ def test_what_depends_on_the_values_of_tokens_is_refused_with_the_reason(
         export(run, "torch")
 
 
-@pytest.mark.parametrize("experts", ["moe", "moe_shared", "moe_gated_shared"])
+@pytest.mark.parametrize("experts", ["moe", "moe_shared", "moe_gated_shared", "moe_clamped"])
 def test_experts_are_refused_as_a_graph_would_give_each_an_equal_share(experts: str, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *CHAR, f"model/feedforward={experts}")
     with pytest.raises(ConfigurationError, match=rf"feedforward \(model/feedforward={experts}\) depends on"):

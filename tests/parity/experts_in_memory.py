@@ -7,46 +7,47 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from headtohead.pretrained.decoder_family import DecoderFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.llama_descendants import MixtralFamily
 from headtohead.pretrained.model_family import Hub, ModelFamily
+from headtohead.pretrained.qwen3_moe import Qwen3MoeFamily
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
-from headtohead.pretrained.weight_mapping import FusedWeights, Renamed, WeightMapping, Weights
+from headtohead.pretrained.weight_mapping import FusedWeights, WeightMapping, Weights
 
 
-class InMemory(MixtralFamily):
+class InMemory(DecoderFamily):
     """The reference stacks the experts, which its files hold one by one."""
 
-    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
-        yield from stacked(hub["num_local_experts"], f"{ours}.feedforward.experts", f"{theirs}.mlp.experts")
+    def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        experts = [f"{ours}.{expert}" for expert in range(hub[self.experts_field])]
+        parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
+        yield Stacked(parts, f"{theirs}.gate_up_proj")
+        yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.down_proj")
 
 
-class DeepseekInMemory(DeepseekV3Family):
+class MixtralInMemory(InMemory, MixtralFamily):
+    """Mixtral, whose feed-forward has another name in files."""
+
+    feedforward_place = "mlp"
+
+
+class DeepseekInMemory(InMemory, DeepseekV3Family):
     """The same of DeepSeek-V3."""
 
-    def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        return stacked(hub["n_routed_experts"], ours, theirs)
+
+class Qwen3MoeInMemory(InMemory, Qwen3MoeFamily):
+    """The same of Qwen3's models with experts."""
 
 
-class Qwen3NextInMemory(Qwen3NextFamily):
+class Qwen3NextInMemory(InMemory, Qwen3NextFamily):
     """The same of Qwen3-Next."""
-
-    def experts(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        return stacked(hub["num_experts"], f"{ours}.experts", f"{theirs}.experts")
 
 
 IN_MEMORY: Mapping[str, ModelFamily] = {
-    "mixtral": InMemory(), "deepseek_v3": DeepseekInMemory(), "qwen3_next": Qwen3NextInMemory(),
-}  # fmt: skip
-
-
-def stacked(number: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
-    """Yield the weights of a layer's experts as two tensors: gates with ups, and downs."""
-    experts = [f"{ours}.{expert}" for expert in range(number)]
-    parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
-    yield Stacked(parts, f"{theirs}.gate_up_proj")
-    yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.down_proj")
+    family.model_type: family
+    for family in (MixtralInMemory(), DeepseekInMemory(), Qwen3MoeInMemory(), Qwen3NextInMemory())
+}
 
 
 class Stacked(FusedWeights):

@@ -64,6 +64,11 @@ MODELS: dict[str, PublishedModel] = {
     "mixtral": PublishedModel("Mixtral", {**_GROUPED, "num_local_experts": 3}, old=_ROTARY),
     "qwen2": PublishedModel("Qwen2", _GROUPED, old={**_ROTARY, "attention_bias": False}),
     "qwen3": PublishedModel("Qwen3", {**_GROUPED, "head_dim": 12}, old=_ROTARY),
+    "qwen3_moe": PublishedModel(
+        "Qwen3Moe", {**_GROUPED, "head_dim": 12, "moe_intermediate_size": 12, "num_experts": 3,
+                     "num_experts_per_tok": 2},
+        old={**_ROTARY, "num_local_experts": 4, "mlp_only_layers": [0], "mlp_bias": True},
+    ),
     "qwen3_next": PublishedModel(
         "Qwen3Next", {**_GROUPED, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
                       "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 5,
@@ -96,6 +101,16 @@ MODELS: dict[str, PublishedModel] = {
                    "layer_types": ["sliding_attention", "full_attention"]},
         old={**_ROTARY, "rope_local_base_freq": 7.0, "sliding_window_pattern": 2, "layer_types": None,
              "rope_parameters": None},
+    ),
+    "gpt_oss": PublishedModel(
+        "GptOss", {**_GROUPED, "head_dim": 8, "sliding_window": 5, "num_local_experts": 3, "num_experts_per_tok": 2,
+                   "swiglu_limit": 0.7},
+        old={**_ROTARY, "num_experts": 4, "layer_types": None},
+    ),
+    "cohere2": PublishedModel(
+        "Cohere2", {**_GROUPED, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"],
+                    "logit_scale": 0.4},
+        old={**_ROTARY, "head_dim": 12, "sliding_window_pattern": 2, "layer_types": None},
     ),
     "lfm2": PublishedModel(
         "Lfm2", {**_GROUPED, "layer_types": ["conv", "full_attention"], "block_multiple_of": 8},

@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
+    Cohere2Config,
+    Cohere2ForCausalLM,
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
     DiffLlamaConfig,
@@ -24,6 +26,8 @@ from transformers import (
     GPTJForCausalLM,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
     Lfm2Config,
     Lfm2ForCausalLM,
     LlamaConfig,
@@ -40,6 +44,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
     Qwen3NextConfig,
     Qwen3NextForCausalLM,
 )
@@ -47,14 +53,16 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
 
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.cohere2 import Cohere2Family
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
+from headtohead.pretrained.gpt_oss import GptOssFamily
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, Olmo2Family
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
-from parity.experts_in_memory import DeepseekInMemory, InMemory, Qwen3NextInMemory
+from parity.experts_in_memory import DeepseekInMemory, MixtralInMemory, Qwen3MoeInMemory, Qwen3NextInMemory
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
@@ -136,7 +144,7 @@ def test_mistral_equals_its_reference_with_and_without_a_window(window: int | No
 
 def test_mixtral_equals_its_reference() -> None:
     config = MixtralConfig(**SMALL, num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager")
-    compare("Mixtral", InMemory(), MixtralForCausalLM, config)
+    compare("Mixtral", MixtralInMemory(), MixtralForCausalLM, config)
 
 
 def test_gptj_equals_its_reference() -> None:
@@ -179,6 +187,16 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
     remark = "the reference assumes alibi_bias_max=8 whatever its file says; here it is passed in"
     compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)
+
+
+@pytest.mark.parametrize("layers", [[], [0, 1]])
+def test_qwen3_with_experts_equals_its_reference(layers: list[int]) -> None:
+    config = Qwen3MoeConfig(
+        **SMALL, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, mlp_only_layers=layers,
+        experts_implementation="eager",
+    )  # fmt: skip
+    name = "Qwen3, no layer with its experts" if layers else "Qwen3, with experts"
+    compare(name, Qwen3MoeInMemory(), Qwen3MoeForCausalLM, config)
 
 
 @pytest.mark.parametrize("renormalised", [True, False])
@@ -241,6 +259,21 @@ def test_gemma3_equals_its_reference() -> None:
     kinds = ["sliding_attention", "full_attention"]
     config = Gemma3TextConfig(**SMALL, head_dim=10, query_pre_attn_scalar=9, sliding_window=4, layer_types=kinds)
     compare("Gemma 3", Gemma3Family(), Gemma3ForCausalLM, config)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_gpt_oss_equals_its_reference(plain: bool) -> None:
+    rope = {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}} if plain else {}
+    config = GptOssConfig(
+        **SMALL, **rope, head_dim=10, sliding_window=4, num_local_experts=4, num_experts_per_tok=2, swiglu_limit=0.7,
+        experts_implementation="eager",
+    )  # fmt: skip
+    compare("gpt-oss" if plain else "gpt-oss, YaRN", GptOssFamily(), GptOssForCausalLM, config)
+
+
+def test_cohere2_equals_its_reference() -> None:
+    config = Cohere2Config(**SMALL, sliding_window=4, layer_types=["sliding_attention", "full_attention"])
+    compare("Cohere 2", Cohere2Family(), Cohere2ForCausalLM, config)
 
 
 def test_lfm2_equals_its_reference() -> None:

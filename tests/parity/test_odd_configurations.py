@@ -50,6 +50,10 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
                   "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
     "Qwen3, odd width, head_dim apart, biases": ("qwen3", {**LAYERS, **APART, "attention_bias": True}),
+    "Qwen3, three experts of three whose weights sum to 1, head_dim apart, biases, tied": (
+        "qwen3_moe", {**LAYERS, **APART, "attention_bias": True, "tie_word_embeddings": True, "num_experts": 3,
+                      "moe_intermediate_size": 11, "num_experts_per_tok": 3, "norm_topk_prob": True,
+                      "experts_implementation": "eager"}),
     "Qwen3-Next, no experts, biases of attention, a half of each head turned, tied, eps": (
         "qwen3_next", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 12,
                        "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": True,
@@ -86,6 +90,16 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                         "sliding_window": 3, "layer_types": ["sliding_attention", "sliding_attention",
                                                              "full_attention"],
                         "query_pre_attn_scalar": 7, "final_logit_softcapping": 0.7}),
+    "gpt-oss, multi-query, windows of 3 tokens, three experts of three, no biases of attention, tied, eps": (
+        "gpt_oss", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
+                    "rms_norm_eps": 1e-2, "attention_bias": False, "tie_word_embeddings": True, "sliding_window": 3,
+                    "num_local_experts": 3, "num_experts_per_tok": 3, "swiglu_limit": 0.6, "swiglu_alpha": 1.1,
+                    "experts_implementation": "eager"}),
+    "Cohere 2, multi-query, biases of attention, untied, windows of 3 tokens, eps, GELU": (
+        "cohere2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
+                    "layer_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False, "sliding_window": 3,
+                    "layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "logit_scale": 1.7,
+                    "hidden_act": "gelu"}),
     "LFM2, odd heads and widths, biased convolutions of 4 tokens, untied": (
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,

@@ -42,6 +42,12 @@ FORMS = {
                 "model.feedforward.activation=silu", "model.tie_weights=false"],
     "qwen2": [*LLAMA, "model.mixer.bias=true", "model.mixer.output_bias=false"],
     "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
+    "qwen3_moe": [
+        *LLAMA[::2], "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6",
+        "model/feedforward=moe", "model.feedforward.gated=true", "model.feedforward.bias=false",
+        "model.feedforward.num_experts=3", "model.feedforward.activation=silu", "model.feedforward.renormalise=false",
+        "model.tie_weights=false",
+    ],
     "qwen3_next": [
         "model/norm=rms_norm", "model/feedforward=moe_gated_shared", "model.feedforward.num_experts=3",
         "model.feedforward.multiple=0.5", "model.feedforward.shared_multiple=0.75", "model.tie_weights=false",
@@ -79,6 +85,18 @@ FORMS = {
         *(f"model.mixers.{name}.{field}" for name in ("sliding_window", "softmax_attention")
           for field in ("bias=false", "qk_norm=true")),
         "model.logit_cap=0.5",
+    ],
+    "gpt_oss": [
+        "model/norm=rms_norm", "model/feedforward=moe_clamped", "model.feedforward.num_experts=3",
+        "model.feedforward.limit=0.5", "model.pattern=[sink_window,sink_attention]", "model.tie_weights=false",
+        "model.mixers.sink_window.window=3", "model/position=rotary_yarn", "model.position.truncate=false",
+    ],
+    "cohere2": [
+        "model/norm=layer_norm_unbiased", "model/residual=parallel", "model/feedforward=swiglu",
+        "model.feedforward.bias=false", "model.position.pairing=interleaved", "model.logit_scale=0.4",
+        "model.pattern=[sliding_window,softmax_attention]", "model.mixers.sliding_window.window=3",
+        "model.mixers.softmax_attention.rotated=false",
+        *(f"model.mixers.{name}.bias=false" for name in ("sliding_window", "softmax_attention")),
     ],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],

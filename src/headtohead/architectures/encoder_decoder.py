@@ -129,6 +129,7 @@ class EncoderDecoder(DecodingModel):
             dropout=options.dropout,
             scale_logits=scale_logits,
             logit_cap=output.logit_cap,
+            logit_scale=output.logit_scale,
         )
         initialisation(self)
 

@@ -34,6 +34,8 @@ class HeadFields(FieldGroup):
     """Whether the logits over the vocabulary have a bias each."""
     logit_cap: Positive | None = None
     """The bound c of logits over a vocabulary, which become c tanh(logit / c), as in Gemma 2."""
+    logit_scale: Positive | None = None
+    """The factor of logits over a vocabulary, before their biases and their bound, as in Cohere 2."""
     num_future_tokens: Count = 1
     """The tokens that a head of several predicts from every position; the task gives it."""
 
@@ -234,6 +236,7 @@ def make_head(
     num_future_tokens: int = 1,
     dense_bias: bool = True,
     logit_cap: float | None = None,
+    logit_scale: float | None = None,
 ) -> Head:
     """Build the head that a task asks for, from those of the options that its constructor names."""
     if name not in HEADS:
@@ -254,6 +257,7 @@ def make_head(
         "num_future_tokens": num_future_tokens,
         "dense_bias": dense_bias,
         "cap": logit_cap,
+        "factor": logit_scale,
     }
     make = _class_of(name)
     named = {option: value for option, value in options.items() if option in signature(make).parameters}

@@ -78,6 +78,7 @@ def _head(
         num_future_tokens=output.num_future_tokens,
         dense_bias=dense_bias,
         logit_cap=output.logit_cap,
+        logit_scale=output.logit_scale,
     )
 
 

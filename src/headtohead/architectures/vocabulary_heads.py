@@ -28,14 +28,21 @@ from headtohead.errors import UsageError
 
 
 class VocabularyHead(Head, Readout):
-    """A head whose logits are one matrix product with `weight`, perhaps softly capped, so that a loss may make them
-    chunk by chunk."""
+    """A head whose logits are one matrix product with `weight`, perhaps with a factor and softly capped, so that a loss
+    may make them chunk by chunk."""
 
     weight: nn.Parameter
     bias: nn.Parameter | None
 
     def __init__(
-        self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool, cap: float | None = None
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        tied_to: nn.Parameter | None,
+        bias: bool,
+        cap: float | None = None,
+        factor: float | None = None,
     ) -> None:
         super().__init__()
         if tied_to is not None and tied_to.shape != (vocab_size, d_model):
@@ -43,7 +50,7 @@ class VocabularyHead(Head, Readout):
                 f"tie_weights=true needs an embedding of shape ({vocab_size}, {d_model}), got {tuple(tied_to.shape)}: "
                 "set tie_weights=false."
             )
-        self.tied, self.cap = tied_to is not None, cap
+        self.tied, self.cap, self.factor = tied_to is not None, cap, 1.0 if factor is None else factor
         self.weight = tied_to if tied_to is not None else nn.Parameter(torch.empty(vocab_size, d_model))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
         self.reset_parameters()
@@ -59,6 +66,9 @@ class VocabularyHead(Head, Readout):
         """Yield the untied weight, which starts as every matrix does."""
         if not self.tied:
             yield self.weight
+
+    def scaled(self, x: Tensor) -> Tensor:
+        return super().scaled(x if self.factor == 1.0 else x * self.factor)
 
     @abstractmethod
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
@@ -93,12 +103,13 @@ class LanguageModel(VocabularyHead):
         bias: bool,
         scale: bool = False,
         cap: float | None = None,
+        factor: float | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap)
-        self.factor = d_model**-0.5 if scale else 1.0
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap, factor=factor)
+        self.factor *= d_model**-0.5 if scale else 1.0
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        return self.scaled(features if self.factor == 1.0 else features * self.factor)
+        return self.scaled(features)
 
 
 FURTHER = "head.further."
@@ -123,8 +134,9 @@ class MultiTokenLanguageModel(LanguageModel):
         bias: bool,
         scale: bool = False,
         cap: float | None = None,
+        factor: float | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale, cap=cap)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale, cap=cap, factor=factor)
         self.further = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(num_future_tokens - 1))
 
     def transforms(self, features: Float[Tensor, "N D"]) -> list[Float[Tensor, "N D"]]:
@@ -164,8 +176,9 @@ class MaskedLanguageModel(VocabularyHead):
         activation: Activation = "gelu",
         dense_bias: bool = True,
         cap: float | None = None,
+        factor: float | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap, factor=factor)
         self.activation, self.act = activation, ACTIVATIONS[activation]
         self.dense = nn.Linear(d_model, d_model, bias=dense_bias)
         self.norm = norm(d_model)
@@ -205,6 +218,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         activation: Activation = "gelu",
         dense_bias: bool = True,
         cap: float | None = None,
+        factor: float | None = None,
     ) -> None:
         super().__init__(
             d_model,
@@ -215,6 +229,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
             activation=activation,
             dense_bias=dense_bias,
             cap=cap,
+            factor=factor,
         )
         self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)

@@ -100,9 +100,13 @@ class DenseFeedForward(FeedForward):
         if self.gate is None:
             hidden = self.act(_gained(self.up(x), self.up_gain))
         else:
-            hidden = self.act(_gained(self.gate(x), self.gate_gain)) * _gained(self.up(x), self.up_gain)
+            hidden = self.product(_gained(self.gate(x), self.gate_gain), _gained(self.up(x), self.up_gain))
         y: Tensor = self.down(F.dropout(hidden, self.dropout) if self.training else hidden)
         return y
+
+    def product(self, gate: Float[Tensor, "B L E"], up: Float[Tensor, "B L E"]) -> Float[Tensor, "B L E"]:
+        """Return what the gate lets through."""
+        return self.act(gate) * up
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         if self.up_gain is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -88,6 +88,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     """
 
     no_mup_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
+    router_bias: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -106,9 +107,9 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         self.d_model, self.routing, self.balance = d_model, routing, routing.balance
         self.num_experts, self.experts_per_token = routing.num_experts, routing.experts_per_token
         self.renormalise = routing.renormalise
-        self.router = nn.Linear(d_model, self.num_experts, bias=False)
+        self.router = nn.Linear(d_model, self.num_experts, bias=self.router_bias)
         self.experts = nn.ModuleList(
-            DenseFeedForward(
+            self.new_expert(
                 d_model,
                 dropout=dropout,
                 multiple=multiple,
@@ -124,6 +125,28 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         self._loads: Tensor | None = None
         self._dropped: Tensor | None = None
 
+    def new_expert(
+        self,
+        d_model: int,
+        *,
+        dropout: float,
+        multiple: float,
+        activation: Activation,
+        gated: bool,
+        two_thirds: bool,
+        bias: bool,
+    ) -> DenseFeedForward:
+        """Return one of the experts."""
+        return DenseFeedForward(
+            d_model,
+            dropout=dropout,
+            multiple=multiple,
+            activation=activation,
+            gated=gated,
+            two_thirds=two_thirds,
+            bias=bias,
+        )
+
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         tokens = x.flatten(0, 1)
         routes = self.route(tokens)
@@ -138,13 +161,17 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     def route(self, tokens: Float[Tensor, "N D"]) -> ExpertRoutes:
         """Return the most likely experts of every token, weighted by their probabilities among all, or among the
         chosen."""
-        exact = at_least_float32(tokens.dtype)
-        with without_autocast(tokens):  # small differences of scores decide
-            scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
+        scores = self.scores(tokens)
         weights, experts = scores.softmax(-1).topk(self.experts_per_token, dim=-1)
         if self.renormalise:
             weights = weights / weights.sum(-1, keepdim=True)
         return ExpertRoutes(experts, weights, scores)
+
+    def scores(self, tokens: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
+        """Return the router's logits in full precision, since small differences decide."""
+        exact, bias = at_least_float32(tokens.dtype), self.router.bias
+        with without_autocast(tokens):
+            return F.linear(tokens.to(exact), self.router.weight.to(exact), None if bias is None else bias.to(exact))
 
     def _mixed(
         self, tokens: Float[Tensor, "N D"], routes: ExpertRoutes, has_room: Bool[Tensor, "N k"] | None, context: Context

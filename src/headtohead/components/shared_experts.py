@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -22,7 +21,6 @@ from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.linear_maps import linear_costs
 from headtohead.components.mixture_of_experts import Demand, ExpertRoutes, MixtureOfExperts, Routing
-from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.training_hooks import Balance, ChangesWithSteps
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
@@ -143,9 +141,7 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
 
     def route(self, tokens: Float[Tensor, "N D"]) -> ExpertRoutes:
         """Return the experts with the largest sigmoids and biases in the chosen groups, weighted by the sigmoids."""
-        exact = at_least_float32(tokens.dtype)
-        with without_autocast(tokens):
-            scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
+        scores = self.scores(tokens)
         shares = scores.sigmoid()
         preferences = self._in_best_groups(shares.detach() + self.choice_bias)
         experts = preferences.topk(self.experts_per_token, dim=-1).indices

@@ -17,6 +17,7 @@ OPTIONS: Mapping[str, str] = {
     "tie_weights": "tied_to",
     "head_bias": "bias",
     "logit_cap": "cap",
+    "logit_scale": "factor",
     "pooling": "pooling",
     "pooler": "pooler",
     "head_activation": "activation",

@@ -26,6 +26,7 @@ class BloomFamily(ModelFamily):
     }
     prefix = "transformer."
     heads = ("lm_head.", "score.", "classifier.", "qa_outputs.")
+    table = "transformer.word_embeddings.weight"
     defaults: ClassVar[Hub] = {
         "layer_norm_epsilon": 1e-5,
         "hidden_dropout": 0.0,
@@ -78,7 +79,7 @@ class BloomFamily(ModelFamily):
         ]
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        yield Renamed("embedding.weight", "transformer.word_embeddings.weight")
+        yield Renamed("embedding.weight", self.table)
         yield from renamed("stack.embedding_norm", "transformer.word_embeddings_layernorm")
         for layer in range(hub["n_layer"]):
             ours, theirs = f"stack.blocks.{layer}", f"transformer.h.{layer}"
@@ -91,13 +92,6 @@ class BloomFamily(ModelFamily):
             yield from renamed(f"{ours}.feedforward.up", f"{theirs}.mlp.dense_h_to_4h")
             yield from renamed(f"{ours}.feedforward.down", f"{theirs}.mlp.dense_4h_to_h")
         yield from renamed("stack.final_norm", "transformer.ln_f")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        if head == "language_model" and not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", "lm_head.weight")
-
-    def tied(self, hub: Hub) -> Mapping[str, str]:
-        return {"lm_head.weight": "transformer.word_embeddings.weight"} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -191,22 +192,47 @@ def _original_length(hub: Hub, rope: Mapping[str, Any]) -> int:
 _SCALINGS = {"default": _plain, "linear": _linear, "dynamic": _plain, "yarn": _yarn, "llama3": _llama3}
 
 
-def listed_kinds(hub: Hub, mixers: Mapping[str, str]) -> list[str]:
+def check_positive(hub: Hub, *fields: str) -> None:
+    """Refuse fields that hold no number above 0."""
+    for field in fields:
+        if type(hub[field]) not in (int, float) or not hub[field] > 0:
+            raise InexpressibleError(
+                f"its config.json has {field}={hub[field]}, which must be a number above 0: correct it"
+            )
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """The mixer of ours in layers of a kind."""
+
+    choice: str
+    made_by: str
+    """Its class."""
+
+
+EVERYTHING, WINDOW = "full_attention", "sliding_attention"
+WINDOWS: Mapping[str, LayerKind] = {
+    EVERYTHING: LayerKind("softmax_attention", "SoftmaxAttention"),
+    WINDOW: LayerKind("sliding_window", "SlidingWindow"),
+}
+
+
+def listed_kinds(hub: Hub, known: Mapping[str, LayerKind]) -> list[str]:
     """Return the kind of each layer as `layer_types` lists them; refuse a kind without a mixer of ours."""
     kinds = list(hub["layer_types"])
-    if len(kinds) != hub["num_hidden_layers"] or not set(kinds) <= mixers.keys():
+    if len(kinds) != hub["num_hidden_layers"] or not set(kinds) <= known.keys():
         raise InexpressibleError(
-            f"its config.json has layer_types={kinds}, which must be {' or '.join(mixers)} for each of its "
+            f"its config.json has layer_types={kinds}, which must be {' or '.join(known)} for each of its "
             f"{hub['num_hidden_layers']} layers: correct it"
         )
     return kinds
 
 
-def pattern_override(kinds: Sequence[str], mixers: Mapping[str, str]) -> str:
+def pattern_override(kinds: Sequence[str], known: Mapping[str, LayerKind]) -> str:
     """Return the override of the pattern: the shortest beginning that repeated gives all layers."""
     lengths = range(1, len(kinds) + 1)
     length = next(n for n in lengths if all(kind == kinds[layer % n] for layer, kind in enumerate(kinds)))
-    return f"model.pattern=[{','.join(mixers[kind] for kind in kinds[:length])}]"
+    return f"model.pattern=[{','.join(known[kind].choice for kind in kinds[:length])}]"
 
 
 def mixer_paths(model: Model) -> list[str]:
@@ -214,6 +240,12 @@ def mixer_paths(model: Model) -> list[str]:
     pattern = model.get("pattern") or ()
     paths = [f"mixers.{name}" for name in pattern] or ["mixer"]
     return [paths[layer % len(paths)] for layer in range(model["num_layers"])]
+
+
+def kinds_of_layers(model: Model, known: Mapping[str, LayerKind]) -> list[str]:
+    """Return the kind of each layer by the class of its mixer, which must be among those known."""
+    kinds = {kind.made_by: name for name, kind in known.items()}
+    return [kinds[choice(mixer_node(model, path))] for path in mixer_paths(model)]
 
 
 def mixer_node(model: Model, path: str) -> Model:

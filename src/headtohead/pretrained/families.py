@@ -15,11 +15,13 @@ from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.cohere2 import Cohere2Family
 from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
+from headtohead.pretrained.gpt_oss import GptOssFamily
 from headtohead.pretrained.hub_checkpoint import Checkpoint
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
@@ -29,6 +31,7 @@ from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFam
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
 from headtohead.pretrained.null_fields import FAULTS, overrides_without_nulls
+from headtohead.pretrained.qwen3_moe import Qwen3MoeFamily
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
@@ -44,12 +47,15 @@ FAMILIES: tuple[ModelFamily, ...] = (
     MixtralFamily(),
     Qwen2Family(),
     Qwen3Family(),
+    Qwen3MoeFamily(),
     Qwen3NextFamily(),
     Olmo2Family(),
     DiffLlamaFamily(),
     Gemma2Family(),
     DeepseekV3Family(),
     Gemma3Family(),
+    GptOssFamily(),
+    Cohere2Family(),
     Lfm2Family(),
     GptNeoXFamily(),
     GptJFamily(),

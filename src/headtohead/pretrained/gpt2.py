@@ -34,6 +34,7 @@ class Gpt2Family(ModelFamily):
     }
     prefix = "transformer."
     heads = ("lm_head.", "score.", "classifier.", "qa_outputs.")
+    table = "transformer.wte.weight"
     buffers = (r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",)
     defaults: ClassVar[Hub] = {
         "activation_function": "gelu_new",
@@ -86,7 +87,7 @@ class Gpt2Family(ModelFamily):
         ]
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        yield Renamed("embedding.weight", "transformer.wte.weight")
+        yield Renamed("embedding.weight", self.table)
         yield Renamed("stack.positions.0.table.weight", "transformer.wpe.weight")
         for layer in range(hub["n_layer"]):
             ours, theirs = f"stack.blocks.{layer}", f"transformer.h.{layer}"
@@ -105,13 +106,6 @@ class Gpt2Family(ModelFamily):
                 yield Renamed(f"{ours}.{our_name}.bias", f"{theirs}.{their_name}.bias")
         for kind in ("weight", "bias"):
             yield Renamed(f"stack.final_norm.{kind}", f"transformer.ln_f.{kind}")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        if head == "language_model" and not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", "lm_head.weight")
-
-    def tied(self, hub: Hub) -> Mapping[str, str]:
-        return {"lm_head.weight": "transformer.wte.weight"} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)

@@ -37,6 +37,8 @@ class GptNeoXFamily(ModelFamily):
     length_field = "max_position_embeddings"
     prefix = "gpt_neox."
     heads = ("embed_out.", "lm_head.", "score.", "classifier.", "qa_outputs.")
+    table = "gpt_neox.embed_in.weight"
+    head_matrix = "embed_out.weight"
     buffers = (r".*\.attention\.(bias|masked_bias)", r".*rotary_emb\.inv_freq")
     aliases: ClassVar[Mapping[str, str]] = {"lm_head.weight": "embed_out.weight"}
     defaults: ClassVar[Hub] = {
@@ -85,7 +87,7 @@ class GptNeoXFamily(ModelFamily):
         return rotary_differences(hub, hub["rotary_emb_base"])
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        yield Renamed("embedding.weight", "gpt_neox.embed_in.weight")
+        yield Renamed("embedding.weight", self.table)
         kinds = ("weight", "bias") if hub["attention_bias"] else ("weight",)
         for layer in range(hub["num_hidden_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"gpt_neox.layers.{layer}"
@@ -98,13 +100,6 @@ class GptNeoXFamily(ModelFamily):
             yield from renamed(f"{ours}.feedforward.up", f"{theirs}.mlp.dense_h_to_4h")
             yield from renamed(f"{ours}.feedforward.down", f"{theirs}.mlp.dense_4h_to_h")
         yield from renamed("stack.final_norm", "gpt_neox.final_layer_norm")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        if head == "language_model" and not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", "embed_out.weight")
-
-    def tied(self, hub: Hub) -> Mapping[str, str]:
-        return {"embed_out.weight": "gpt_neox.embed_in.weight"} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)

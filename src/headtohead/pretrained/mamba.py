@@ -17,6 +17,7 @@ class StateSpaces(ModelFamily):
 
     prefix = "backbone."
     heads = ("lm_head.",)
+    table = "backbone.embeddings.weight"
     aliases: ClassVar[Mapping[str, str]] = {"backbone.embedding.weight": "backbone.embeddings.weight"}
     mixer: ClassVar[str]
     """Its name in ours."""
@@ -66,20 +67,13 @@ class StateSpaces(ModelFamily):
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         biases = ["in_proj.bias", "out_proj.bias"] if hub["use_bias"] else []
         biases += ["conv1d.bias"] if hub["use_conv_bias"] else []
-        yield Renamed("embedding.weight", "backbone.embeddings.weight")
+        yield Renamed("embedding.weight", self.table)
         for layer in range(hub["num_hidden_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"backbone.layers.{layer}"
             yield Renamed(f"{ours}.wiring.norms.0.scale.weight", f"{theirs}.norm.weight")
             for name in (*self.weights, *biases):
                 yield Renamed(f"{ours}.mixer.{name}", f"{theirs}.mixer.{name}")
         yield Renamed("stack.final_norm.scale.weight", "backbone.norm_f.weight")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        if head == "language_model" and not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", "lm_head.weight")
-
-    def tied(self, hub: Hub) -> Mapping[str, str]:
-        return {"lm_head.weight": "backbone.embeddings.weight"} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)

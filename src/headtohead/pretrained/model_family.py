@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from headtohead.architectures.head_names import HeadName
 from headtohead.components.feedforwards import inner_width
 from headtohead.errors import UsageError
-from headtohead.pretrained.weight_mapping import WeightMapping
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 _ACTIVATIONS = {
     "gelu": "gelu",
@@ -51,9 +51,9 @@ def multiple(inner: int, width: int) -> str:
     return f"model.feedforward.multiple={inner / width}"
 
 
-def feedforward_width(model: Mapping[str, Any]) -> int:
+def feedforward_width(model: Mapping[str, Any], slot: str = "feedforward") -> int:
     """Return the inner width that a model's configuration asks for."""
-    node = model["feedforward"]
+    node = model[slot]
     return inner_width(model["d_model"], node["multiple"], two_thirds=node["two_thirds"])
 
 
@@ -110,6 +110,9 @@ class ModelFamily(ABC):
     """The prefixes of their heads' names: ignored where the task has another head."""
     buffers: ClassVar[tuple[str, ...]] = ()
     """Patterns of names that hold no weights: masks, frequencies, positions."""
+    table: ClassVar[str] = ""
+    """The name of the table of tokens that the matrix of its head may be; empty where heads are another matter."""
+    head_matrix: ClassVar[str] = "lm_head.weight"
     aliases: ClassVar[Mapping[str, str]] = {}
     """Names that some files have instead of others."""
     defaults: ClassVar[Hub] = {}
@@ -211,13 +214,12 @@ class ModelFamily(ABC):
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         """Yield the weights of a head of ours, without those tied to the embedding."""
-        del hub, head
-        return iter(())
+        if self.table and head == "language_model" and not hub["tie_word_embeddings"]:
+            yield Renamed("head.weight", self.head_matrix)
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         """Map aliases of their weights to the first name: an older file may hold both."""
-        del hub
-        return {}
+        return {self.head_matrix: self.table} if self.table and hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> HubConfig:
         """Return config.json for a model of ours from its composed configuration; raise InexpressibleError."""

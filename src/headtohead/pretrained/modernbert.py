@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import base_of_layers, listed_kinds, mixer_paths, pattern_override
+from headtohead.pretrained.config_fields import (
+    EVERYTHING,
+    WINDOW,
+    WINDOWS,
+    base_of_layers,
+    kinds_of_layers,
+    listed_kinds,
+    mixer_paths,
+    pattern_override,
+)
 from headtohead.pretrained.model_description import (
     Describable,
     Model,
@@ -26,11 +35,7 @@ from headtohead.pretrained.model_family import (
     our_activation,
     their_activation,
 )
-from headtohead.pretrained.weight_mapping import FusedInBlocks, Renamed, WeightMapping, renamed
-
-_EVERYTHING, _WINDOW = "full_attention", "sliding_attention"
-_MIXERS = {_EVERYTHING: "softmax_attention", _WINDOW: "sliding_window"}
-_CLASSES = {"SoftmaxAttention": _EVERYTHING, "SlidingWindow": _WINDOW}
+from headtohead.pretrained.weight_mapping import FusedInBlocks, Renamed, WeightMapping, renamed, weight_kinds
 
 
 class ModernBertFamily(ModelFamily):
@@ -80,17 +85,17 @@ class ModernBertFamily(ModelFamily):
         width, kinds = hub["hidden_size"], layer_kinds(hub)
         bases = {
             kind: base_of_layers(hub, kind, hub[field])
-            for kind, field in ((_EVERYTHING, "global_rope_theta"), (_WINDOW, "local_rope_theta"))
+            for kind, field in ((EVERYTHING, "global_rope_theta"), (WINDOW, "local_rope_theta"))
         }
         attention, norm = flag(hub["attention_bias"]), hub["norm_eps"]
-        local_base = bases[_WINDOW] if _WINDOW in kinds else "null"
+        local_base = bases[WINDOW] if WINDOW in kinds else "null"
         return [
             "model=modernbert",
-            pattern_override(kinds, _MIXERS),
+            pattern_override(kinds, WINDOWS),
             f"model.mixers.softmax_attention.bias={attention}",
             f"model.mixers.sliding_window.bias={attention}",
             f"model.mixers.sliding_window.window={_each_side(hub)}",
-            f"model.position.base={bases[_EVERYTHING]}",
+            f"model.position.base={bases[EVERYTHING]}",
             f"model.position.local_base={local_base}",
             f"model.d_model={width}",
             f"model.num_layers={hub['num_hidden_layers']}",
@@ -109,7 +114,7 @@ class ModernBertFamily(ModelFamily):
         ]
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        norm = _kinds(hub["norm_bias"])
+        norm = weight_kinds(hub["norm_bias"])
         yield Renamed("embedding.weight", "model.embeddings.tok_embeddings.weight")
         yield from renamed("stack.embedding_norm", "model.embeddings.norm", norm)
         for layer in range(hub["num_hidden_layers"]):
@@ -117,11 +122,11 @@ class ModernBertFamily(ModelFamily):
             if layer:
                 yield from renamed(f"{ours}.wiring.norms.0", f"{theirs}.attn_norm", norm)
             yield from renamed(f"{ours}.wiring.norms.1", f"{theirs}.mlp_norm", norm)
-            for kind in _kinds(hub["attention_bias"]):
+            for kind in weight_kinds(hub["attention_bias"]):
                 fused = tuple(f"{ours}.mixer.{name}.{kind}" for name in ("query", "key", "value"))
                 yield FusedInBlocks(fused, f"{theirs}.attn.Wqkv.{kind}")
                 yield Renamed(f"{ours}.mixer.output.{kind}", f"{theirs}.attn.Wo.{kind}")
-            for kind in _kinds(hub["mlp_bias"]):
+            for kind in weight_kinds(hub["mlp_bias"]):
                 gated = tuple(f"{ours}.feedforward.{name}.{kind}" for name in ("gate", "up"))
                 yield FusedInBlocks(gated, f"{theirs}.mlp.Wi.{kind}")
                 yield Renamed(f"{ours}.feedforward.down.{kind}", f"{theirs}.mlp.Wo.{kind}")
@@ -130,8 +135,8 @@ class ModernBertFamily(ModelFamily):
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head != "masked_language_model":
             return
-        yield from renamed("head.dense", "head.dense", _kinds(hub["classifier_bias"]))
-        yield from renamed("head.norm", "head.norm", _kinds(hub["norm_bias"]))
+        yield from renamed("head.dense", "head.dense", weight_kinds(hub["classifier_bias"]))
+        yield from renamed("head.norm", "head.norm", weight_kinds(hub["norm_bias"]))
         if hub["decoder_bias"]:
             yield Renamed("head.bias", "decoder.bias")
         if not hub["tie_word_embeddings"]:
@@ -162,11 +167,11 @@ class ModernBertFamily(ModelFamily):
             "intermediate_size": feedforward_width(model),
             "hidden_activation": their_activation(model["feedforward"]["activation"]),
             "max_position_embeddings": model["max_length"],
-            "layer_types": [_CLASSES[described(model, path)] for path in paths],
+            "layer_types": kinds_of_layers(model, WINDOWS),
             "local_attention": 2 * next(iter(windows), 1),
             "rope_parameters": {
-                _EVERYTHING: {"rope_type": "default", "rope_theta": base},
-                _WINDOW: {"rope_type": "default", "rope_theta": base if local_base is None else local_base},
+                EVERYTHING: {"rope_type": "default", "rope_theta": base},
+                WINDOW: {"rope_type": "default", "rope_theta": base if local_base is None else local_base},
             },
             "global_rope_theta": base,
             "local_rope_theta": base if local_base is None else local_base,
@@ -187,8 +192,8 @@ def layer_kinds(hub: Hub) -> list[str]:
     """Return which layers see everything and which a window: as listed, or every third one everything."""
     if hub["layer_types"] is None:
         every = hub["global_attn_every_n_layers"]
-        return [_WINDOW if layer % every else _EVERYTHING for layer in range(hub["num_hidden_layers"])]
-    return listed_kinds(hub, _MIXERS)
+        return [WINDOW if layer % every else EVERYTHING for layer in range(hub["num_hidden_layers"])]
+    return listed_kinds(hub, WINDOWS)
 
 
 def _each_side(hub: Hub) -> int:
@@ -199,16 +204,12 @@ def _each_side(hub: Hub) -> int:
     return both // 2
 
 
-def _kinds(bias: bool) -> tuple[str, ...]:
-    return ("weight", "bias") if bias else ("weight",)
-
-
 def _words(model: Model, paths: Sequence[str]) -> Describable:
     """Return what this format can express."""
     mixers: dict[str, Sequence[object]] = {}
     for path in dict.fromkeys(paths):
         bias = bool(described(model, f"{path}.bias"))
-        mixers |= {**attention_fields(model, path, bias=bias), path: tuple(_CLASSES)}
+        mixers |= {**attention_fields(model, path, bias=bias), path: tuple(kind.made_by for kind in WINDOWS.values())}
     return {
         "": ("EncoderOnly",),
         **mixers,

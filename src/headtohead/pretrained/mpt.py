@@ -35,6 +35,7 @@ class MptFamily(ModelFamily):
     length_field = "max_seq_len"
     prefix = "transformer."
     heads = ("lm_head.", "score.", "classifier.", "qa_outputs.")
+    table = "transformer.wte.weight"
     defaults: ClassVar[Hub] = {
         "layer_norm_epsilon": 1e-5,
         "resid_pdrop": 0.0,
@@ -98,7 +99,7 @@ class MptFamily(ModelFamily):
             yield f"its alibi_bias_max={bias_max} is honoured here, and transformers takes it for 8"
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        yield Renamed("embedding.weight", "transformer.wte.weight")
+        yield Renamed("embedding.weight", self.table)
         for layer in range(hub["n_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"transformer.blocks.{layer}"
             yield Renamed(f"{ours}.wiring.norms.0.weight", f"{theirs}.norm_1.weight")
@@ -109,13 +110,6 @@ class MptFamily(ModelFamily):
             yield Renamed(f"{ours}.feedforward.up.weight", f"{theirs}.ffn.up_proj.weight")
             yield Renamed(f"{ours}.feedforward.down.weight", f"{theirs}.ffn.down_proj.weight")
         yield Renamed("stack.final_norm.weight", "transformer.norm_f.weight")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        if head == "language_model" and not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", "lm_head.weight")
-
-    def tied(self, hub: Hub) -> Mapping[str, str]:
-        return {"lm_head.weight": "transformer.wte.weight"} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)

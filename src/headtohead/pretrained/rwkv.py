@@ -28,6 +28,8 @@ class RwkvFamily(ModelFamily):
     length_field = "context_length"
     prefix = "rwkv."
     heads = ("head.",)
+    table = "rwkv.embeddings.weight"
+    head_matrix = "head.weight"
     defaults: ClassVar[Hub] = {
         "attention_hidden_size": None,
         "intermediate_size": None,
@@ -74,7 +76,7 @@ class RwkvFamily(ModelFamily):
         ]
 
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
-        yield Renamed("embedding.weight", "rwkv.embeddings.weight")
+        yield Renamed("embedding.weight", self.table)
         yield from renamed("stack.embedding_norm", "rwkv.blocks.0.pre_ln")
         for layer in range(hub["num_hidden_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"rwkv.blocks.{layer}"
@@ -85,13 +87,6 @@ class RwkvFamily(ModelFamily):
             for name in CHANNEL_MIXING:
                 yield Renamed(f"{ours}.feedforward.{name}", f"{theirs}.feed_forward.{name}")
         yield from renamed("stack.final_norm", "rwkv.ln_out")
-
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
-        if head == "language_model" and not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", "head.weight")
-
-    def tied(self, hub: Hub) -> Mapping[str, str]:
-        return {"head.weight": "rwkv.embeddings.weight"} if hub["tie_word_embeddings"] else {}
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)

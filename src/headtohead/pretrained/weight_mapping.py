@@ -97,6 +97,11 @@ def renamed(ours: str, theirs: str, kinds: Sequence[str] = ("weight", "bias")) -
         yield Renamed(f"{ours}.{kind}", f"{theirs}.{kind}")
 
 
+def weight_kinds(bias: bool) -> tuple[str, ...]:
+    """Return the kinds of weights of a linear map or a norm, for `renamed`."""
+    return ("weight", "bias") if bias else ("weight",)
+
+
 class Transposed(OneToOneMapping):
     """A matrix whose rows are inputs there and outputs here."""
 
@@ -215,6 +220,25 @@ class FusedWeights(WeightMapping):
     @property
     def theirs(self) -> tuple[str, ...]:
         return (self.their_name,)
+
+
+@dataclass(frozen=True)
+class StackedExperts(FusedWeights):
+    """Linear maps of all experts, one behind the other there, each with inputs as rows; the outputs of `parts` maps of
+    an expert alternate. Ours are expert by expert."""
+
+    parts: int = 1
+
+    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
+        stacked = theirs[self.their_name]
+        rows = stacked.mT if stacked.ndim > 2 else stacked
+        by_part: Tensor = rows.unflatten(1, (-1, self.parts))
+        return dict(zip(self.our_names, by_part.transpose(1, 2).flatten(0, 1), strict=True))
+
+    def give(self, ours: Mapping[str, Tensor]) -> Weights:
+        by_part: Tensor = torch.stack([ours[name] for name in self.our_names]).unflatten(0, (-1, self.parts))
+        rows = by_part.transpose(1, 2).flatten(1, 2)
+        return {self.their_name: rows.mT if rows.ndim > 2 else rows}
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ def _rows_of_table(folder: str, changed: int) -> int | None:
 
 _MAY_DIFFER = (
     "vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "pooling", "dropout", "drop_path",
-    "tie_weights", "head_bias", "logit_cap", "head_activation", "head_dense_bias", "pooler", "scale_logits",
-    "initialisation", "num_segments", "decoder_width", "decoder_layers", "decoder_heads",
+    "tie_weights", "head_bias", "logit_cap", "logit_scale", "head_activation", "head_dense_bias", "pooler",
+    "scale_logits", "initialisation", "num_segments", "decoder_width", "decoder_layers", "decoder_heads",
 )  # fmt: skip
 """The fields of a model that may differ: those of the head, those that weights do not tell, and those that their shapes
 tell anyway."""

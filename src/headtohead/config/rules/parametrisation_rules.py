@@ -20,6 +20,7 @@ _OWN_SCALES = {
     "scale_embedding": "multiplies embeddings by the square root of the width",
     "scale_logits": "divides logits by the square root of the width",
     "logit_cap": "bounds logits",
+    "logit_scale": "multiplies logits",
 }
 _OTHERWISE = "or parametrisation=standard"
 

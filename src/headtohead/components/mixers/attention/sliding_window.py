@@ -49,8 +49,19 @@ class SlidingWindow(SparseAttention):
         by_row = q.shape[0] > 1 and differ_by_row(context, causal=self.causal)
         queries, keys, values = (folded(t, by_row=by_row) for t in (blocks.queries(q), blocks.keys(k), blocks.keys(v)))
         bias = self.block_bias(queries, context, blocks, len(q) if by_row else 1)
-        y = attend_blocks(queries, keys, values, bias=bias, scale=self.scale, dropout=dropout, cap=self.score_cap)
+        y = self.read_blocks(queries, keys, values, bias, dropout)
         return unfolded(y, len(q), q.shape[2], by_row=by_row)
+
+    def read_blocks(
+        self,
+        q: Float[Tensor, "X Y C K"],
+        k: Float[Tensor, "X Z S K"],
+        v: Float[Tensor, "X Z S K"],
+        bias: Float[Tensor, "#X #Y C S"],
+        dropout: float,
+    ) -> Float[Tensor, "X Y C K"]:
+        """Return what the queries of each block read."""
+        return attend_blocks(q, k, v, bias=bias, scale=self.scale, dropout=dropout, cap=self.score_cap)
 
     def blocks(self, length: int) -> TokenBlocks:
         return TokenBlocks.around(length, self.window, back=self.back, ahead=0 if self.causal else self.window)

@@ -127,6 +127,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         causal: bool,
         dropout: float = 0.0,
         score_cap: Positive | None = None,
+        rotated: bool = True,  # whether a rotary position turns queries and keys
         heads: AttentionHeads = AttentionHeads(),
     ) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
         self.value_width = width
         self.scale = width**-0.5 if heads.scale is None else heads.scale
-        self.score_cap = score_cap
+        self.score_cap, self.rotated = score_cap, rotated
         output_bias = heads.bias if heads.output_bias is None else heads.output_bias
         self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=heads.bias)
@@ -190,7 +191,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
-        if context.encoding is not None and context.rotation is not None:
+        if self.rotated and context.encoding is not None and context.rotation is not None:
             q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
         return q, k, v
 
@@ -204,7 +205,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         if self.query_norm is not None and self.key_norm is not None:
             q, k = qk.split_with_sizes(scored, dim=1)
             qk = torch.cat((self.query_norm(q), self.key_norm(k)), dim=1)
-        if context.encoding is not None and context.rotation is not None:
+        if self.rotated and context.encoding is not None and context.rotation is not None:
             qk = context.encoding.rotate(qk, context.rotation)
         q, k = qk.split_with_sizes(scored, dim=1)
         return q, k, v

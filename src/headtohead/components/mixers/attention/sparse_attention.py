@@ -12,10 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, Position, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads
 from headtohead.components.mixers.attention.windowed_attention import WindowedCache, empty_state
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts, one_row_per_document, reordered
@@ -154,7 +152,7 @@ class SparseAttention(SoftmaxAttention):
         positions = positions_of(context, x)
         allowed = self.allowed(x, context, causal=self.causal if causal is None else causal)
         bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
-        return softmax_weights(q, k, bias=bias, scale=self.scale, cap=self.score_cap)
+        return self.weights(q, k, bias)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -191,7 +189,7 @@ class SparseAttention(SoftmaxAttention):
         allowed = (self.pattern(count[:, None], slots, count[:, None] + 1) & (slots[:, None] >= 0))[:, None]
         bias = score_bias(context.encoding, q, positions, known, allowed, self.scale)
         state.read(context, 1)
-        y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0, cap=self.score_cap)
+        y = self.read(q, keys, values, bias=bias, causal=False, dropout=0.0)
         output: Tensor = self.output(merge_heads(y))
         return output
 

@@ -18,7 +18,7 @@ from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer
 from headtohead.components.mixers.attention.low_rank import LowRank
 from headtohead.components.mixers.attention.moba import Moba
-from headtohead.components.mixers.attention.sink_attention import SinkAttention
+from headtohead.components.mixers.attention.sink_attention import SinkAttention, SinkWindow
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
@@ -155,9 +155,14 @@ class ReferenceSparseAttention(SparseAttention):
         allowed = self.allowed(x, context, causal=self.causal)
         bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
         bias = bias.expand(len(x), self.num_heads, -1, -1)
-        read = one_by_one(q, k[:, heads], v[:, heads], bias, allowed[:, 0], self.scale, self.score_cap)
+        k, v = k[:, heads], v[:, heads]
+        read = one_by_one(q, k, v, bias, allowed[:, 0], self.scale, cap=self.score_cap, sinks=self.sinks())
         y: Tensor = self.output(merge_heads(read))
         return y
+
+    def sinks(self) -> Float[Tensor, " H"] | None:
+        """Return the scores of keys without a value, where the heads have them."""
+        return None
 
 
 def one_by_one(
@@ -167,16 +172,21 @@ def one_by_one(
     bias: Float[Tensor, "B H L M"],
     allowed: Bool[Tensor, "#B L M"],
     scale: float,
+    *,
     cap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H L K"]:
-    """Return the softmax over the allowed keys; zero where none is."""
+    """Return the softmax over the allowed keys, and over a sink where there is one; zero where none is."""
     rows = []
     for row, pairs in enumerate(allowed.expand(len(q), -1, -1)):
         seen = []
         for position, keys in enumerate(pairs):
             scores = _capped(scale * (q[row, :, position, None] @ k[row][:, keys].mT), cap)
             scores = scores + bias[row, :, position, None][..., keys]
-            weights = scores.softmax(-1) if bool(keys.any()) else scores
+            if sinks is not None:
+                weights = torch.cat((scores, sinks[:, None, None]), dim=-1).softmax(-1)[..., :-1]
+            else:
+                weights = scores.softmax(-1) if bool(keys.any()) else scores
             seen.append(weights @ v[row][:, keys])
         rows.append(torch.cat(seen, dim=1))
     return torch.stack(rows)
@@ -190,6 +200,13 @@ class ReferenceBigBird(ReferenceSparseAttention, BigBird):
 
 class ReferenceSlidingWindow(ReferenceSparseAttention, SlidingWindow):
     """The same parameters; every query takes the keys within its window."""
+
+
+class ReferenceSinkWindow(ReferenceSparseAttention, SinkWindow):
+    """The same parameters; a sink is one more score of every query."""
+
+    def sinks(self) -> Float[Tensor, " H"]:
+        return self.sink
 
 
 class ReferenceStrided(ReferenceSparseAttention, Strided):
