@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from headtohead.components import linear_maps
-from headtohead.components.linear_maps import LinearMap, linear, prepare_decoding
+from headtohead.components.linear_maps import LinearMap, linear
 
 WIDTH = 32
 SHAPES = [(WIDTH,), (1, WIDTH), (2, WIDTH), (1, 1, WIDTH), (3, 1, WIDTH), (8, WIDTH), (9, WIDTH)]
@@ -15,8 +15,9 @@ SHAPES = [(WIDTH,), (1, WIDTH), (2, WIDTH), (1, 1, WIDTH), (3, 1, WIDTH), (8, WI
 
 @pytest.fixture
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the blocks on any processor."""
+    """Take the blocks on any processor, for matrices of any size."""
     monkeypatch.setattr(linear_maps, "reads_one_row_slowly", lambda: True)
+    monkeypatch.setattr(linear_maps, "_SMALL", 0)
 
 
 @pytest.mark.usefixtures("by_blocks")
@@ -30,28 +31,27 @@ def test_a_few_rows_are_those_of_the_product(size: int, shape: tuple[int, ...], 
     )
     expected = x @ weight.T + (bias if has_bias else 0)
     with torch.inference_mode():
-        torch.testing.assert_close(linear(x, weight, bias if has_bias else None, least_weights=0), expected)
+        torch.testing.assert_close(linear(x, weight, bias if has_bias else None), expected)
 
 
 @pytest.mark.usefixtures("by_blocks")
 def test_weights_that_are_no_plain_matrix_in_memory_take_the_plain_product() -> None:
     weight, x = torch.randn(WIDTH, 128).T, torch.randn(1, WIDTH)
     with torch.inference_mode():
-        torch.testing.assert_close(linear(x, weight, None, least_weights=0), x @ weight.T)
+        torch.testing.assert_close(linear(x, weight, None), x @ weight.T)
 
 
-@pytest.mark.parametrize("is_slow", [True, False])
-@pytest.mark.parametrize("cached", [True, False])
-def test_blocks_are_for_weights_from_memory_on_processors_that_read_a_row_slowly(
-    is_slow: bool, cached: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("is_slow", "width", "by_blocks"), [(True, 512, True), (True, 256, False), (False, 512, False)]
+)
+def test_blocks_are_for_many_weights_on_processors_that_read_a_row_slowly(
+    is_slow: bool, width: int, by_blocks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer, x = LinearMap(512, 512), torch.randn(1, 512)
-    monkeypatch.setattr(linear_maps, "cache_bytes", lambda: 2**30 if cached else 2**10)
+    layer, x = LinearMap(width, width), torch.randn(1, width)
     monkeypatch.setattr(linear_maps, "reads_one_row_slowly", lambda: is_slow)
-    prepare_decoding(layer)
     calls: list[str] = []
     monkeypatch.setattr(linear_maps, "_linear_by_blocks", lambda *parts: calls.append("blocks") or parts[0])
     assert torch.equal(layer(x), nn.functional.linear(x, layer.weight, layer.bias)), "autograd sees one product"
     with torch.inference_mode():
         layer(x)
-    assert calls == (["blocks"] if is_slow and not cached else [])
+    assert calls == ["blocks"] * by_blocks

@@ -23,7 +23,6 @@ from headtohead.components.component import (
     PositionFactory,
 )
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import prepare_decoding
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.ranges import Depth, Length
@@ -156,7 +155,6 @@ class EncoderDecoder(DecodingModel):
     def prefill(
         self, tokens: Int[Tensor, "B S"], valid: Bool[Tensor, "B S"] | None, *, room: int, bos_id: int
     ) -> tuple[Float[Tensor, "B V"], DecodingState]:
-        prepare_decoding(self)
         like = self.embedding.weight
         stack = self.decoder.initial_state(len(tokens), 1 + room, device=like.device, dtype=like.dtype)
         state = DecodingState(stack=stack, memory=self.encode(tokens, valid), memory_valid=valid)

@@ -27,7 +27,6 @@ from headtohead.architectures.pooling import PoolerName
 from headtohead.components.component import Context, Initialisation
 from headtohead.components.embeddings import SegmentEmbedding, TokenEmbedding
 from headtohead.components.feedforwards import Activation
-from headtohead.components.linear_maps import prepare_decoding
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.field_group import FieldGroup
@@ -115,7 +114,6 @@ class TokenStack(DecodingModel):
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
     ) -> tuple[Float[Tensor, "B V"], DecodingState]:
         del bos_id
-        prepare_decoding(self)
         like = self.embedding.weight
         stack = self.stack.initial_state(len(tokens), tokens.shape[1] + room, device=like.device, dtype=like.dtype)
         state = DecodingState(stack=stack, padding=left_padding(valid))

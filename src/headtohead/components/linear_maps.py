@@ -8,33 +8,29 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.processor import cache_bytes, reads_one_row_slowly
+from headtohead.components.processor import reads_one_row_slowly
 
 _BLOCK = 64
-_LARGE, _CACHED = 2**21, 2**17
 _FEW_ROWS, _MOST_ROWS = 3, 8
+_SMALL, _LARGE = 2**17, 2**21
 
 
 def linear(
-    x: Float[Tensor, "*batch D"],
-    weight: Float[Tensor, "E D"],
-    bias: Float[Tensor, " E"] | None,
-    *,
-    least_weights: int = _LARGE,
+    x: Float[Tensor, "*batch D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None
 ) -> Float[Tensor, "*batch E"]:
-    """Return x weight^T + bias. Where a CPU makes a few rows, as decoding does, nearly all time goes into reading the
-    weights; those of `least_weights` at least come from memory, which some processors read two to three times as fast
-    block by block."""
-    if torch.is_inference_mode_enabled() and weight.numel() >= least_weights and _reads_by_blocks(x, weight):
+    """Return x weight^T + bias. Where a CPU makes a few rows, as decoding does, most time goes into reading the
+    weights, and on some processors they are read from memory two to three times as fast block by block."""
+    if torch.is_inference_mode_enabled() and _reads_by_blocks(x, weight):
         return _linear_by_blocks(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
 def _reads_by_blocks(x: Float[Tensor, "*batch D"], weight: Float[Tensor, "E D"]) -> bool:
-    """Return whether rows are so few that blocks are faster (measured on AMD's Zen 5), and the matrix is plain."""
-    size, width = weight.shape
-    most = _MOST_ROWS if size > width and weight.numel() >= _LARGE else _FEW_ROWS
-    if x.numel() > most * width or x.device.type != "cpu" or weight.dtype.itemsize < 4:
+    """Return whether rows are so few, and weights so many, that blocks are faster (measured on AMD's Zen 5), and the
+    matrix is plain."""
+    (size, width), elements = weight.shape, weight.numel()
+    most = _MOST_ROWS if elements >= _LARGE and size > width else _FEW_ROWS
+    if elements < _SMALL or x.numel() > most * width or x.device.type != "cpu" or weight.dtype.itemsize < 4:
         return False
     return type(weight) in (Tensor, nn.Parameter) and weight.is_contiguous() and reads_one_row_slowly()
 
@@ -55,20 +51,8 @@ def _linear_by_blocks(
 class LinearMap(nn.Linear):
     """A linear map that is fast where a few rows are decoded."""
 
-    least_weights = _LARGE
-    """The size from which its weights are read by blocks."""
-
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch E"]:
-        return linear(x, self.weight, self.bias, least_weights=self.least_weights)
-
-
-def prepare_decoding(model: nn.Module) -> None:
-    """Let the maps of a model read their weights by blocks where all weights together do not stay in the cache from one
-    token to the next; a shared processor leaves half of it."""
-    num_bytes = sum(parameter.numel() * parameter.itemsize for parameter in model.parameters())
-    for part in model.modules():
-        if isinstance(part, LinearMap):
-            part.least_weights = _LARGE if 2 * num_bytes <= cache_bytes() else _CACHED
+        return linear(x, self.weight, self.bias)
 
 
 class ScoreLinear(LinearMap):

@@ -37,17 +37,3 @@ def reads_one_row_slowly() -> bool:
     """Return whether a matrix in memory times a single vector takes twice as long as block by block: MKL's product on
     AMD's processors, where on Intel's the blocks take twice as long (measured by benchmarks/generation.py)."""
     return cpu_name().startswith("AMD")
-
-
-_USUAL_CACHE = 2**25
-
-
-@cache
-def cache_bytes() -> int:
-    """Return the size of the cache that the cores share; 32 MiB where Linux does not say it."""
-    try:
-        size = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text(encoding="utf-8")
-    except OSError:
-        return _USUAL_CACHE
-    digits = size.strip().removesuffix("K")
-    return int(digits) * 2**10 if digits.isdigit() else _USUAL_CACHE

@@ -198,7 +198,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the same by one product, where queries and keys are rotated together."""
         scored = (self.num_heads, self.num_kv_heads)
-        heads = split_heads(linear(x, *fused, least_weights=self.query.least_weights), self.head_width)
+        heads = split_heads(linear(x, *fused), self.head_width)
         qk, v = heads.split_with_sizes((sum(scored), self.num_kv_heads), dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = qk.split_with_sizes(scored, dim=1)
