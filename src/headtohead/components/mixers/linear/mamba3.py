@@ -214,7 +214,8 @@ class Mamba3(Mixer, HasAttentionMaps):
         rows, chunks = padded_length(n, self.chunk_size)
         saved = n * (d + sum(self.parts) + 3 * e)
         exact = rows * (2 * heads * s + e + heads) + chunks * e * s
-        exact += n * (2 * heads * s + 10 * heads + (6 * heads + 2) * self.num_angles + 2)
+        queries = heads * s if rows > n else 0  # chunks that need padding have a copy
+        exact += n * (queries + heads * s + 10 * heads + (6 * heads + 2) * self.num_angles + 2)
         return Costs.of(
             self,
             forward_flops=2 * n * d * sum(self.parts) + 2 * n * e * d + 2 * (3 * n - 1) * e * s,
