@@ -65,6 +65,19 @@ def test_a_training_step_launches_and_allocates_no_more_than_it_did(vocab_size: 
     assert counter.allocated <= most_bytes
 
 
+WRITING = {"learned": 54, "rotary": 64}
+"""The kernels that one written token launches; rotations of all positions are made once."""
+
+
+@pytest.mark.parametrize("position", WRITING)
+def test_a_written_token_launches_no_more_kernels_than_it_did(position: str) -> None:
+    model = our_models.decoder(512, 64, position).eval()
+    token = torch.zeros(1, 1, dtype=torch.long)
+    with torch.inference_mode():
+        _, state = model.prefill(token.expand(1, 8), None, room=8, bos_id=0)
+        assert counted(lambda: model.decode_step(token, state)).kernels <= WRITING[position]
+
+
 def test_the_loss_of_a_large_vocabulary_holds_less_than_its_logits() -> None:
     rows, vocab_size = 2048, 20_000
     model = our_models.decoder(vocab_size, 1024)
@@ -84,7 +97,10 @@ def test_layers_launch_no_more_kernels_than_they_did() -> None:
     norm, gru = RmsNorm(8), Gru(8, num_heads=1, causal=True)
     of_norm = counted(lambda: norm(x, Context()).sum().backward()).kernels
     of_gru = counted(lambda: gru(x, Context(causal=True)).sum().backward()).kernels
-    assert of_norm <= 22
+    of_performer = counted(layer_peers.mixing(layer_peers.performer, 512).ours)
+    assert of_norm <= 18
+    assert of_performer.kernels <= 77
+    assert of_performer.allocated <= 81 * MB
     assert of_gru <= 210, "ten small kernels and two products a token"
 
 

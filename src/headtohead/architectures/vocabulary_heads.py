@@ -21,7 +21,7 @@ from headtohead.components.block_parts import Norm
 from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
-from headtohead.components.linear_maps import Readout, ReadoutLinear, linear_costs, logits_of
+from headtohead.components.linear_maps import Readout, ReadoutLinear, linear, linear_costs
 from headtohead.components.positions.absolute import waves
 from headtohead.components.soft_cap import soft_capped
 from headtohead.errors import UsageError
@@ -81,7 +81,7 @@ class VocabularyHead(Head, Readout):
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "... V"]:
         del valid, token_types
-        return soft_capped(logits_of(self.transform(features), self.weight, self.bias), self.cap)
+        return soft_capped(linear(self.transform(features), self.weight, self.bias), self.cap)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs; a tied weight is a parameter of the embedding."""

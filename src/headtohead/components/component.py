@@ -116,7 +116,8 @@ class Context:
     """Added to the scores: minus infinity where not allowed, else the encoding's bias. None exactly if `allowed` is."""
 
     def with_encoding(self, encoding: Position) -> Context:
-        return replace(self, encoding=encoding)
+        """Return the context with an encoding of a layer's own, of which no rotation is made yet."""
+        return replace(self, encoding=encoding, rotation=None)
 
 
 @dataclass

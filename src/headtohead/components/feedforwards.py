@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headtohead.components.block_parts import FeedForward
 from headtohead.components.component import Component, Context, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import InputLinear, ResidualLinear
+from headtohead.components.linear_maps import InputLinear, LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.errors import UsageError
@@ -84,8 +84,8 @@ class DenseFeedForward(FeedForward):
         inner = inner_width(d_model, multiple, two_thirds=two_thirds)
         self.d_model, self.inner, self.activation, self.dropout = d_model, inner, activation, dropout
         self.act = activation_of(activation)
-        self.gate = nn.Linear(d_model, inner, bias=bias) if gated else None
-        self.up = nn.Linear(d_model, inner, bias=bias)
+        self.gate = LinearMap(d_model, inner, bias=bias) if gated else None
+        self.up = LinearMap(d_model, inner, bias=bias)
         self.down = ResidualLinear(inner, d_model, bias=bias)
         self.gate_gain = nn.Parameter(torch.ones(inner)) if gains and gated else None
         self.up_gain = nn.Parameter(torch.ones(inner)) if gains else None
@@ -167,7 +167,7 @@ class DenseLayer(Component):
         self, num_inputs: int, num_outputs: int, *, activation: Activation, dropout: float, reads_images: bool = False
     ) -> None:
         super().__init__()
-        self.linear = (InputLinear if reads_images else nn.Linear)(num_inputs, num_outputs)
+        self.linear = (InputLinear if reads_images else LinearMap)(num_inputs, num_outputs)
         self.act = activation_of(activation)
         self.activation, self.dropout, self.reads_images = activation, dropout, reads_images
 
@@ -212,8 +212,8 @@ class RwkvChannelMix(FeedForward):
         self.d_model, self.inner, self.dropout = d_model, inner_width(d_model, multiple, two_thirds=False), dropout
         self.time_mix_key = nn.Parameter(torch.empty(1, 1, d_model))
         self.time_mix_receptance = nn.Parameter(torch.empty(1, 1, d_model))
-        self.key = nn.Linear(d_model, self.inner, bias=False)
-        self.receptance = nn.Linear(d_model, d_model, bias=False)
+        self.key = LinearMap(d_model, self.inner, bias=False)
+        self.receptance = LinearMap(d_model, d_model, bias=False)
         self.value = ResidualLinear(self.inner, d_model, bias=False)
         self.reset_parameters()
 

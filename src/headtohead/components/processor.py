@@ -34,6 +34,6 @@ def multiplies_bf16_slowly() -> bool:
 
 @cache
 def reads_one_row_slowly() -> bool:
-    """Return whether a matrix times a single vector takes twice as long as block by block: MKL's product on AMD's
-    processors, where on Intel's the blocks take twice as long (measured by benchmarks/generation.py)."""
+    """Return whether a matrix in memory times a single vector takes twice as long as block by block: MKL's product on
+    AMD's processors, where on Intel's the blocks take twice as long (measured by benchmarks/generation.py)."""
     return cpu_name().startswith("AMD")

@@ -67,6 +67,8 @@ class StackState(State):
     """The mask of tokens that were real, from the first step with padding."""
     positions: Int[Tensor, "B M"] | None = None
     """The positions of the tokens; stored where the position encoding biases scores."""
+    rotations: tuple[Float[Tensor, "2 1 1 M R"], ...] = ()
+    """The rotation of all tokens that there is room for, made once; rows of different positions make their own."""
 
 
 class Stack(Component):
@@ -197,6 +199,16 @@ class Stack(Component):
             positions = torch.arange(start, start + length, device=device)[None]
         return replace(context, positions=positions, causal=self.causal, encoding=position)
 
+    def _next_rotation(self, x: Float[Tensor, "B L D"], state: StackState) -> Float[Tensor, "2 1 1 L R"] | None:
+        """Return the rotation of the next tokens, cut from that of all; None where there is none, or no room."""
+        position, dtype, end = self.position, score_masks.compute_dtype(x), state.length + x.shape[1]
+        room = state.room if position.max_length is None else min(state.room, position.max_length)
+        if not (position.rotates and self.reads_positions) or end > room:
+            return None
+        if not state.rotations or state.rotations[0].dtype != dtype:
+            state.rotations = (cast(Tensor, position.rotation(torch.arange(room, device=x.device)[None], dtype)),)
+        return state.rotations[0].narrow(3, state.length, x.shape[1])
+
     def _embed(
         self, x: Float[Tensor, "B L D"], context: Context, state: StackState | None = None
     ) -> Float[Tensor, "B L D"]:
@@ -250,11 +262,13 @@ class Stack(Component):
         """Process the next tokens (a prompt, then one by one); `context` describes these tokens alone."""
         if context.segments is not None:
             raise UsageError("segments cannot be decoded step by step: give each document a row of its own")
+        if context.positions is None:
+            context = replace(context, rotation=self._next_rotation(x, state))
         context = self._placed(context, state.length, x.shape[1], x.device)
         x = self._embed(x, context, state)
         if self.shares_scores:
             context = self._scores_of_step(x, state, context)
-        elif self.reads_positions:
+        elif self.reads_positions and context.rotation is None:
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         if self.has_cross and not state.memories:
             state.memories = [block.read(context) for block in self.layers]
@@ -272,8 +286,7 @@ class Stack(Component):
 
     def _scores_of_step(self, x: Float[Tensor, "B L D"], state: StackState, context: Context) -> Context:
         """Return the context with masks and biases of the new tokens over all tokens; none where causality suffices."""
-        start, length = state.length, x.shape[1]
-        end = start + length
+        start, length, end = state.length, x.shape[1], state.length + x.shape[1]
         if context.valid is not None and state.valid is None:
             state.valid = torch.ones(len(x), state.room, dtype=torch.bool, device=x.device)
         if state.valid is not None and context.valid is not None:
@@ -286,7 +299,7 @@ class Stack(Component):
         allowed = None
         if state.valid is not None or keys is not None:
             allowed = score_masks.causal_mask(length, end, x.device)
-        elif not self.position.rotates:
+        elif context.rotation is not None or not self.position.rotates:
             return context
         if state.valid is not None and allowed is not None:
             allowed = allowed & state.valid[:, None, None, :end]

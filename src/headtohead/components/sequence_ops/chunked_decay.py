@@ -47,7 +47,10 @@ def decayed_sums(
         return _without_loop(q, k, v, None if log_decay is None else log_decay.to(exact), state, chunk_size)
     padded, num_chunks = padded_length(length, chunk_size)
     missing, width = padded - length, padded // num_chunks
-    q, k, v = (F.pad(t.to(exact), (0, 0, 0, missing)).contiguous() for t in (q, k, v))
+    q, k, v = (t.to(exact) for t in (q, k, v))
+    if missing:
+        q, k, v = (F.pad(t, (0, 0, 0, missing)) for t in (q, k, v))
+    q, k, v = (t.contiguous() for t in (q, k, v))
     if log_decay is not None:
         log_decay = log_decay.to(exact)
         if missing or log_decay.shape[2] == length:  # what is added at the end forgets nothing
@@ -252,28 +255,34 @@ def _carried(
     own: Float[Tensor, "B H C K P"], factors: _Factors | None, state: Float[Tensor, "B H K P"] | None
 ) -> tuple[Float[Tensor, "B H C K P"], Float[Tensor, "B H K P"]]:
     """Return the states before every chunk, and after the last."""
-    before = torch.empty_like(own)
-    last = torch.zeros_like(own[:, :, 0]) if state is None else state.to(own.dtype)
-    across = _by_chunk(factors, own.shape[2])
-    for chunk in range(own.shape[2]):
-        before[:, :, chunk] = last
-        decay = across[chunk]
-        last = own[:, :, chunk] + last if decay is None else torch.addcmul(own[:, :, chunk], last, decay)
-    return before, last
+    before, last = torch.empty_like(own), own.shape[2] - 1
+    across, added, states = _by_chunk(factors, own.shape[2]), own.unbind(2), before.unbind(2)
+    _ = states[0].zero_() if state is None else states[0].copy_(state)
+    for chunk in range(last):
+        _after(added[chunk], states[chunk], across[chunk], out=states[chunk + 1])
+    return before, _after(added[last], states[last], across[last])
 
 
 def _carried_back(
     d_states: Float[Tensor, "B H C K P"], factors: _Factors | None, d_last: Float[Tensor, "B H K P"]
 ) -> tuple[Float[Tensor, "B H C K P"], Float[Tensor, "B H K P"]]:
     """Return the gradients of the states after every chunk, and before the first."""
-    after = torch.empty_like(d_states)
-    first = d_last
-    across = _by_chunk(factors, d_states.shape[2])
-    for chunk in reversed(range(d_states.shape[2])):
-        after[:, :, chunk] = first
-        decay = across[chunk]
-        first = d_states[:, :, chunk] + first if decay is None else torch.addcmul(d_states[:, :, chunk], first, decay)
-    return after, first
+    after, last = torch.empty_like(d_states), d_states.shape[2] - 1
+    across, added, states = _by_chunk(factors, d_states.shape[2]), d_states.unbind(2), after.unbind(2)
+    states[last].copy_(d_last)
+    for chunk in range(last, 0, -1):
+        _after(added[chunk], states[chunk], across[chunk], out=states[chunk - 1])
+    return after, _after(added[0], states[0], across[0])
+
+
+def _after(
+    added: Float[Tensor, "B H K P"],
+    state: Float[Tensor, "B H K P"],
+    decay: Float[Tensor, "#B #H 1 1"] | None,
+    out: Float[Tensor, "B H K P"] | None = None,
+) -> Float[Tensor, "B H K P"]:
+    """Return added + decay * state, written into `out` where there is one."""
+    return torch.add(added, state, out=out) if decay is None else torch.addcmul(added, state, decay, out=out)
 
 
 def _by_chunk(factors: _Factors | None, num_chunks: int) -> list[Tensor] | list[None]:

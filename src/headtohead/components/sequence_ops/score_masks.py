@@ -65,12 +65,12 @@ def with_score_masks(context: Context, x: Float[Tensor, "B L D"], *, causal: boo
 
 
 def with_scores(context: Context, allowed: Bool[Tensor, "#B 1 #L M"] | None, dtype: torch.dtype) -> Context:
-    """Return the context with its rotation, and its bias where there is a mask."""
+    """Return the context with its rotation, unless it has one, and its bias where there is a mask."""
     encoding, queries = context.encoding, context.positions
     if encoding is None:
         return replace(context, allowed=allowed, bias=None if allowed is None else as_bias(allowed, dtype))
     assert queries is not None, "the stack fills positions first"
-    rotation = encoding.rotation(queries, dtype)
+    rotation = encoding.rotation(queries, dtype) if context.rotation is None else context.rotation
     bias = None
     if allowed is not None:
         bias = as_bias(allowed, dtype)

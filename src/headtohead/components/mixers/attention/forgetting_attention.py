@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.component import Context, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
     Fused,
@@ -57,7 +58,7 @@ class ForgettingAttention(SoftmaxAttention):
         heads: AttentionHeads = AttentionHeads(),
     ) -> None:
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
-        self.forget = nn.Linear(d_model, self.num_kv_heads)
+        self.forget = LinearMap(d_model, self.num_kv_heads)
 
     def log_forget(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B G L"]:
         """Return the logs of the forget gates, in float32 at least."""

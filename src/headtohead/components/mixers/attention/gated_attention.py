@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.component import TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 
 
@@ -28,7 +29,7 @@ class GatedAttention(SoftmaxAttention):
         heads: AttentionHeads = AttentionHeads(),
     ) -> None:
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
-        self.gate = nn.Linear(d_model, num_heads * self.head_width, bias=heads.bias)
+        self.gate = LinearMap(d_model, num_heads * self.head_width, bias=heads.bias)
 
     def emit(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         output: Tensor = self.output(y * self.gate(x).sigmoid())

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.component import Context, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
     Fused,
@@ -90,17 +90,17 @@ class LatentAttention(SoftmaxAttention):
             )
         self.scale = (self.content + width) ** -0.5 if scale is None else scale
         queries = num_heads * (self.content + width)
-        self.query_down: nn.Linear | None = None
+        self.query_down: LinearMap | None = None
         self.query_latent_norm: RmsScale | None = None
         if self.query_latent is not None:
-            self.query_down = nn.Linear(d_model, self.query_latent, bias=False)
+            self.query_down = LinearMap(d_model, self.query_latent, bias=False)
             self.query_latent_norm = RmsScale(self.query_latent, eps=eps)
         self.query = ScoreLinear(self.query_latent or d_model, queries, bias=False)
         self.key = ScoreLinear(d_model, width, bias=False)
-        self.value = nn.Linear(d_model, self.latent, bias=False)
+        self.value = LinearMap(d_model, self.latent, bias=False)
         self.latent_norm = RmsScale(self.latent, eps=eps)
         self.key_up = ScoreLinear(self.latent, num_heads * self.content, bias=False)
-        self.value_up = nn.Linear(self.latent, num_heads * self.value_width, bias=False)
+        self.value_up = LinearMap(self.latent, num_heads * self.value_width, bias=False)
         self.output = ResidualLinear(num_heads * self.value_width, d_model, bias=False)
 
     def project(

@@ -7,12 +7,12 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.sliding_window import (
     differ_by_row,
@@ -75,7 +75,7 @@ class Longformer(SparseAttention):
         self.back = window - 1 if causal else window
         self.global_query = None if causal else ScoreLinear(d_model, d_model, bias=bias)
         self.global_key = None if causal else ScoreLinear(d_model, d_model, bias=bias)
-        self.global_value = None if causal else nn.Linear(d_model, d_model, bias=bias)
+        self.global_value = None if causal else LinearMap(d_model, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         x, context, back = apart(x, context)

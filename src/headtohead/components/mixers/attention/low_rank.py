@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.component import TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import Fused, SoftmaxAttention
 from headtohead.errors import UsageError
 from headtohead.ranges import Width
 
 
-class ThinLinear(nn.Linear):
+class ThinLinear(LinearMap):
     """x A B + b, with a width of `rank` between A and B; `weight` is B."""
 
     def __init__(self, width: int, outer: int, *, rank: int, bias: bool) -> None:
         super().__init__(rank, outer, bias=bias)
-        self.down = nn.Linear(width, rank, bias=False)
+        self.down = LinearMap(width, rank, bias=False)
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L E"]:
         return super().forward(self.down(x))

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
 from headtohead.components.component import PLAIN, Context, Mixer, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear, linear
 from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
@@ -144,7 +143,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         output_bias = heads.bias if heads.output_bias is None else heads.output_bias
         self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=heads.bias)
-        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=heads.bias)
+        self.value = LinearMap(d_model, self.num_kv_heads * width, bias=heads.bias)
         self.output = ResidualLinear(num_heads * width, d_model, bias=output_bias)
         self.query_norm, self.key_norm = (heads.norm(number, width) for number in (num_heads, self.num_kv_heads))
 
@@ -200,7 +199,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the same by one product, where queries and keys are rotated together."""
         scored = (self.num_heads, self.num_kv_heads)
-        heads = split_heads(F.linear(x, *fused), self.head_width)
+        heads = split_heads(linear(x, *fused), self.head_width)
         qk, v = heads.split_with_sizes((sum(scored), self.num_kv_heads), dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = qk.split_with_sizes(scored, dim=1)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
 from headtohead.components.component import Context, CrossMixer, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.sequence_ops.score_masks import as_bias
@@ -53,7 +53,7 @@ class SoftmaxCrossAttention(CrossMixer, HasAttentionMaps):
         self.scale = width**-0.5 if scale is None else scale
         self.query = ScoreLinear(d_model, num_heads * width, bias=bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
-        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
+        self.value = LinearMap(d_model, self.num_kv_heads * width, bias=bias)
         self.output = ResidualLinear(num_heads * width, d_model, bias=bias)
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:

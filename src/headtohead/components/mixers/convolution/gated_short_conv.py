@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.component import Context, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import LatestState, ShortConvolution
 from headtohead.ranges import Width
 
@@ -28,7 +28,7 @@ class GatedShortConvolution(ShortConvolution):
         bias: bool = False,
     ) -> None:
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, kernel=kernel, bias=bias)
-        self.input = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.input = LinearMap(d_model, 3 * d_model, bias=bias)
         self.output = ResidualLinear(d_model, d_model, bias=bias)
 
     def gates(self, x: Float[Tensor, "B L D"]) -> tuple[Tensor, Tensor, Tensor]:

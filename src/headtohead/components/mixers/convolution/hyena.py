@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import HasAttentionMaps, weighted_values
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.hyena_filter import ImplicitFilter
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.precision import at_least_float32, without_autocast
@@ -72,7 +72,7 @@ class Hyena(Mixer, HasAttentionMaps):
         super().__init__()
         del num_heads, dropout
         self.causal, self.d_model = causal, d_model
-        self.projection = nn.Linear(d_model, 3 * d_model)
+        self.projection = LinearMap(d_model, 3 * d_model)
         self.conv = CausalConvolution(3 * d_model, taps=conv, bias=True)
         self.filter = ImplicitFilter(
             d_model,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import Offer
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, split_heads
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.mixers.linear.matrix_memory import (
@@ -106,8 +106,8 @@ class DeltaRule(MatrixMemory):
         self.widths = keys, self.num_writes * keys, self.num_writes * values
         self.query = ScoreLinear(d_model, keys, bias=False)
         self.key = ScoreLinear(d_model, self.num_writes * keys, bias=False)
-        self.value = nn.Linear(d_model, self.num_writes * values, bias=False)
-        self.rate = nn.Linear(d_model, self.num_heads * self.num_writes, bias=False)
+        self.value = LinearMap(d_model, self.num_writes * values, bias=False)
+        self.rate = LinearMap(d_model, self.num_heads * self.num_writes, bias=False)
         self.conv = CausalConvolution(sum(self.widths), taps=conv, bias=False) if conv else None
         self.norm = RmsScale(self.value_width, eps=shape.norm_eps)
         self.output = ResidualLinear(values, d_model, bias=False)

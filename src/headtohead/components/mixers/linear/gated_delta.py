@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery
 from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, through_fla
+from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs
@@ -45,11 +46,11 @@ class GatedDelta(DeltaRule):
             offer=GATED_DELTA if gate else DELTA,
         )
         del causal, dropout  # one way always; no weights to drop
-        self.decay = nn.Linear(d_model, self.num_heads, bias=False) if gate else None
+        self.decay = LinearMap(d_model, self.num_heads, bias=False) if gate else None
         self.log_strength = nn.Parameter(torch.empty(self.num_heads)) if gate else None
         self.decay_bias = nn.Parameter(torch.empty(self.num_heads)) if gate else None
         has_output_gate = gate if output_gate is None else output_gate
-        self.gate = nn.Linear(d_model, self.num_heads * self.value_width, bias=False) if has_output_gate else None
+        self.gate = LinearMap(d_model, self.num_heads * self.value_width, bias=False) if has_output_gate else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

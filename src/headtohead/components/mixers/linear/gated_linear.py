@@ -6,11 +6,11 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import (
     ChunkedForm,
@@ -50,10 +50,10 @@ class GatedLinearAttention(MatrixMemory):
         keys, values = num_heads * self.key_width, num_heads * self.value_width
         self.query = ScoreLinear(d_model, keys, bias=False)
         self.key = ScoreLinear(d_model, keys, bias=False)
-        self.value = nn.Linear(d_model, values, bias=False)
-        self.decay_down = nn.Linear(d_model, gate_rank, bias=False)
-        self.decay_up = nn.Linear(gate_rank, keys)
-        self.gate = nn.Linear(d_model, values, bias=False)
+        self.value = LinearMap(d_model, values, bias=False)
+        self.decay_down = LinearMap(d_model, gate_rank, bias=False)
+        self.decay_up = LinearMap(gate_rank, keys)
+        self.gate = LinearMap(d_model, values, bias=False)
         self.norm = RmsScale(self.value_width, eps=1e-5)
         self.output = ResidualLinear(values, d_model, bias=False)
 

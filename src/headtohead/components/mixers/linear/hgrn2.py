@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import (
     ChunkedForm,
@@ -44,8 +44,8 @@ class Hgrn2(MatrixMemory):
         self.key_width, self.value_width = shape.widths(equal_share(d_model, num_heads))
         keys, values = num_heads * self.key_width, num_heads * self.value_width
         self.query = ScoreLinear(d_model, keys, bias=False)
-        self.forget = nn.Linear(d_model, keys)
-        self.value = nn.Linear(d_model, values, bias=False)
+        self.forget = LinearMap(d_model, keys)
+        self.value = LinearMap(d_model, values, bias=False)
         self.floor = nn.Parameter(torch.empty(keys))
         self.norm = RmsScale(values, eps=1e-5)
         self.output = ResidualLinear(values, d_model, bias=False)

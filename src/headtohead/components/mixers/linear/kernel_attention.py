@@ -12,12 +12,12 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.chunked_decay import check_chunk_size, decayed_sums, padded_length
@@ -88,7 +88,7 @@ class KernelAttention(Mixer, HasAttentionMaps):
         self.head_width, self.num_features = equal_share(d_model, num_heads), num_features
         self.query = ScoreLinear(d_model, d_model, bias=bias)
         self.key = ScoreLinear(d_model, d_model, bias=bias)
-        self.value = nn.Linear(d_model, d_model, bias=bias)
+        self.value = LinearMap(d_model, d_model, bias=bias)
         self.output = ResidualLinear(d_model, d_model, bias=bias)
 
     @abstractmethod

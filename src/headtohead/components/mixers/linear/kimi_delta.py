@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery
 from headtohead.components.fast_kernels import KIMI_DELTA, FlaFunction, through_fla
+from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
@@ -46,10 +47,10 @@ class KimiDelta(DeltaRule):
         del causal, dropout  # one way always; no weights to drop
         self.rank = self.key_width if rank is None else rank
         keys, values = num_heads * self.key_width, num_heads * self.value_width
-        self.decay_down = nn.Linear(d_model, self.rank, bias=False)
-        self.decay_up = nn.Linear(self.rank, keys, bias=False)
-        self.gate_down = nn.Linear(d_model, self.rank, bias=False)
-        self.gate_up = nn.Linear(self.rank, values, bias=False)
+        self.decay_down = LinearMap(d_model, self.rank, bias=False)
+        self.decay_up = LinearMap(self.rank, keys, bias=False)
+        self.gate_down = LinearMap(d_model, self.rank, bias=False)
+        self.gate_up = LinearMap(self.rank, values, bias=False)
         self.log_strength = nn.Parameter(torch.empty(num_heads))
         self.decay_bias = nn.Parameter(torch.empty(keys))
         self.reset_parameters()

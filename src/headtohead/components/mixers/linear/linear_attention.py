@@ -147,13 +147,12 @@ class Performer(KernelAttention, ChangesWithSteps):
     def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         """Return the features without the factor common to all of them, so that the largest is 1."""
         exponents = self._along(q)
-        return (exponents - exponents.detach().amax(-1, keepdim=True)).exp()
+        return exponents.sub_(exponents.detach().amax(-1, keepdim=True)).exp_()
 
     def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         """Return the features; exponents are near 0 unless a key has a large norm."""
         lengths = k.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
-        y: Tensor = (self._along(k) - lengths).clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()
-        return y
+        return F.hardtanh(self._along(k).sub_(lengths), -LARGEST_EXPONENT, LARGEST_EXPONENT).exp_()
 
     def _along(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         y: Tensor = x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
@@ -163,8 +162,8 @@ class Performer(KernelAttention, ChangesWithSteps):
         return 4 * length * self.d_model * self.num_features
 
     def saved_by_features(self, length: int) -> int:
-        """Count the keys for their squares, exponents, the directions twice, and features of which the chunks have a
-        copy."""
+        """Count the keys for their squares, exponents, the directions twice, and features of which chunks that need
+        padding have a copy."""
         features = self.num_heads * self.num_features
-        copies = 3 if self.causal else 1
+        copies = 3 if self.causal and padded_length(length, self.chunk_size)[0] > length else 1
         return length * (self.d_model + copies * features) + 2 * self.directions.numel()

@@ -19,7 +19,7 @@ from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Component, Context, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import CHUNK_SCAN, Accelerated, FastKernel, MambaKernel
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import decay_strengths
 from headtohead.components.mixers.recurrent.mamba import InnerChannels, start_steps
@@ -107,7 +107,7 @@ class Mamba2(Accelerated, HasAttentionMaps):
         self.num_heads, self.num_groups, self.chunk_size = self.width // self.head_width, num_groups, chunk_size
         self._check(num_heads, head_width)
         mixed = self.width + 2 * num_groups * self.state
-        self.in_proj = nn.Linear(d_model, self.width + mixed + self.num_heads, bias=inner.bias)
+        self.in_proj = LinearMap(d_model, self.width + mixed + self.num_heads, bias=inner.bias)
         self.conv1d = inner.convolution(mixed)
         self.dt_bias = nn.Parameter(torch.empty(self.num_heads))
         self.A_log = nn.Parameter(torch.empty(self.num_heads))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.recurrent.mamba import start_steps
 from headtohead.components.norms import RmsScale
@@ -99,7 +99,7 @@ class Mamba3(Mixer, HasAttentionMaps):
         if self.num_angles < 1:
             raise UsageError(f"rotated={rotated:g} of state={state} holds not one pair of states: choose more of them")
         self.parts = [self.width, self.width, state, state, *3 * [self.num_heads], self.num_angles]
-        self.in_proj = nn.Linear(d_model, sum(self.parts), bias=False)
+        self.in_proj = LinearMap(d_model, sum(self.parts), bias=False)
         self.B_norm, self.C_norm = RmsScale(state, eps=eps), RmsScale(state, eps=eps)
         self.B_bias, self.C_bias = (nn.Parameter(torch.empty(self.num_heads, state)) for _ in range(2))
         self.dt_bias, self.D = (nn.Parameter(torch.empty(self.num_heads)) for _ in range(2))
@@ -214,7 +214,8 @@ class Mamba3(Mixer, HasAttentionMaps):
         rows, chunks = padded_length(n, self.chunk_size)
         saved = n * (d + sum(self.parts) + 3 * e)
         exact = rows * (2 * heads * s + e + heads) + chunks * e * s
-        exact += n * (2 * heads * s + 10 * heads + (6 * heads + 2) * self.num_angles + 2)
+        queries = heads * s if rows > n else 0  # chunks that need padding have a copy
+        exact += n * (queries + heads * s + 10 * heads + (6 * heads + 2) * self.num_angles + 2)
         return Costs.of(
             self,
             forward_flops=2 * n * d * sum(self.parts) + 2 * n * e * d + 2 * (3 * n - 1) * e * s,

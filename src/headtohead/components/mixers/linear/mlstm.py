@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.chunked_decay import (
@@ -82,11 +82,11 @@ class Mlstm(Mixer, HasAttentionMaps):
         self.head_width, self.eps, self.chunk_size = equal_share(d_model, num_heads), eps, chunk_size
         self.query = ScoreLinear(d_model, d_model, bias=bias)
         self.key = ScoreLinear(d_model, d_model, bias=bias)
-        self.value = nn.Linear(d_model, d_model, bias=bias)
+        self.value = LinearMap(d_model, d_model, bias=bias)
         self.gate_weight = nn.Parameter(torch.empty(2 * num_heads, d_model))
         self.input_bias = nn.Parameter(torch.empty(num_heads))
         self.forget_bias = nn.Parameter(torch.empty(num_heads))
-        self.output_gate = nn.Linear(d_model, d_model, bias=bias)
+        self.output_gate = LinearMap(d_model, d_model, bias=bias)
         self.norm_weight = nn.Parameter(torch.empty(d_model))
         self.output = ResidualLinear(d_model, d_model, bias=bias)
         self.reset_parameters()

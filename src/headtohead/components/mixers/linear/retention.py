@@ -10,13 +10,13 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import SIMPLE_GLA, Accelerated, FastKernel, FlaKernel, through_fla
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.chunked_decay import (
@@ -74,8 +74,8 @@ class Retention(Accelerated, HasAttentionMaps):
         inner = value_factor * d_model
         self.query = ScoreLinear(d_model, d_model, bias=False)
         self.key = ScoreLinear(d_model, d_model, bias=False)
-        self.value = nn.Linear(d_model, inner, bias=False)
-        self.gate = nn.Linear(d_model, inner, bias=False)
+        self.value = LinearMap(d_model, inner, bias=False)
+        self.gate = LinearMap(d_model, inner, bias=False)
         self.output = ResidualLinear(inner, d_model, bias=False)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
@@ -56,9 +56,9 @@ class Rwkv4(Mixer, HasAttentionMaps):
         self.time_mix_key = nn.Parameter(torch.empty(1, 1, d_model))
         self.time_mix_value = nn.Parameter(torch.empty(1, 1, d_model))
         self.time_mix_receptance = nn.Parameter(torch.empty(1, 1, d_model))
-        self.key = nn.Linear(d_model, self.width, bias=False)
-        self.value = nn.Linear(d_model, self.width, bias=False)
-        self.receptance = nn.Linear(d_model, self.width, bias=False)
+        self.key = LinearMap(d_model, self.width, bias=False)
+        self.value = LinearMap(d_model, self.width, bias=False)
+        self.receptance = LinearMap(d_model, self.width, bias=False)
         self.output = ResidualLinear(self.width, d_model, bias=False)
         self.reset_parameters()
 

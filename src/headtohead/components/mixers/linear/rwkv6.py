@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
 from headtohead.components.precision import at_least_float32
@@ -45,11 +45,11 @@ class Rwkv6(MatrixMemory):
         self.head_width = equal_share(d_model, num_heads)
         self.shift_rank, self.decay_rank = shift_rank, decay_rank
         self.receptance, self.key = (ScoreLinear(d_model, d_model, bias=False) for _ in range(2))
-        self.value, self.gate = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
-        self.shift_down = nn.Linear(d_model, len(SHIFTS) * shift_rank, bias=False)
-        self.shift_up = nn.ModuleList(nn.Linear(shift_rank, d_model, bias=False) for _ in SHIFTS)
-        self.decay_down = nn.Linear(d_model, decay_rank, bias=False)
-        self.decay_up = nn.Linear(decay_rank, d_model, bias=False)
+        self.value, self.gate = (LinearMap(d_model, d_model, bias=False) for _ in range(2))
+        self.shift_down = LinearMap(d_model, len(SHIFTS) * shift_rank, bias=False)
+        self.shift_up = nn.ModuleList(LinearMap(shift_rank, d_model, bias=False) for _ in SHIFTS)
+        self.decay_down = LinearMap(d_model, decay_rank, bias=False)
+        self.decay_up = LinearMap(decay_rank, d_model, bias=False)
         self.output = ResidualLinear(d_model, d_model, bias=False)
         self.shift = nn.Parameter(torch.empty(1 + len(SHIFTS), d_model))
         self.decay_base, self.bonus, self.norm_weight, self.norm_bias = (

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, FlaFunction, through_fla
-from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
 from headtohead.components.precision import at_least_float32
@@ -57,7 +57,7 @@ class Rwkv7(MatrixMemory):
         self.rate_rank = low_rank(d_model, 2.5) if rate_rank is None else rate_rank
         self.gate_rank = low_rank(d_model, 5.0) if gate_rank is None else gate_rank
         self.receptance, self.key = (ScoreLinear(d_model, d_model, bias=False) for _ in range(2))
-        self.value = nn.Linear(d_model, d_model, bias=False)
+        self.value = LinearMap(d_model, d_model, bias=False)
         self.decay_down, self.decay_up = _through(d_model, self.decay_rank)
         self.rate_down, self.rate_up = _through(d_model, self.rate_rank)
         self.gate_down, self.gate_up = _through(d_model, self.gate_rank)
@@ -168,5 +168,5 @@ class Rwkv7(MatrixMemory):
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 8 * n * heads
 
 
-def _through(d_model: int, rank: int) -> tuple[nn.Linear, nn.Linear]:
-    return nn.Linear(d_model, rank, bias=False), nn.Linear(rank, d_model, bias=False)
+def _through(d_model: int, rank: int) -> tuple[LinearMap, LinearMap]:
+    return LinearMap(d_model, rank, bias=False), LinearMap(rank, d_model, bias=False)

@@ -19,7 +19,7 @@ from headtohead.components.attention_maps import HasAttentionMaps, implicit_deca
 from headtohead.components.component import Component, Context, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.fast_kernels import SELECTIVE_SCAN, Accelerated, FastKernel, MambaKernel
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
@@ -130,9 +130,9 @@ class Mamba(Accelerated, HasAttentionMaps):
         self.causal, self.d_model, self.width, self.state = True, d_model, inner.width(d_model), inner.state
         self.rank = math.ceil(d_model / 16) if rank is None else rank
         self.fast = FastKernel(kernel, SELECTIVE_SCAN)
-        self.in_proj = nn.Linear(d_model, 2 * self.width, bias=inner.bias)
+        self.in_proj = LinearMap(d_model, 2 * self.width, bias=inner.bias)
         self.conv1d = inner.convolution(self.width)
-        self.x_proj = nn.Linear(self.width, self.rank + 2 * self.state, bias=False)
+        self.x_proj = LinearMap(self.width, self.rank + 2 * self.state, bias=False)
         self.dt_proj = StepProjection(self.rank, self.width)
         self.A_log = nn.Parameter(torch.empty(self.width, self.state))
         self.D = nn.Parameter(torch.empty(self.width))

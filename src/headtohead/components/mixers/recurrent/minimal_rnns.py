@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.recurrent.gated_recurrence import (
     GatedRecurrence,
     GatedRecurrentState,
@@ -49,8 +49,8 @@ class MinGru(GatedRecurrence):
         super().__init__()
         del num_heads, causal, dropout
         self.causal, self.d_model, self.width = True, d_model, int(expand * d_model)
-        self.update = nn.Linear(d_model, self.width, bias=bias)
-        self.candidate = nn.Linear(d_model, self.width, bias=bias)
+        self.update = LinearMap(d_model, self.width, bias=bias)
+        self.candidate = LinearMap(d_model, self.width, bias=bias)
         self.output = ResidualLinear(self.width, d_model, bias=bias)
 
     def gates(
@@ -101,9 +101,9 @@ class MinLstm(GatedRecurrence):
         super().__init__()
         del num_heads, causal, dropout
         self.causal, self.d_model, self.width = True, d_model, int(expand * d_model)
-        self.forget = nn.Linear(d_model, self.width, bias=bias)
-        self.input = nn.Linear(d_model, self.width, bias=bias)
-        self.candidate = nn.Linear(d_model, self.width, bias=bias)
+        self.forget = LinearMap(d_model, self.width, bias=bias)
+        self.input = LinearMap(d_model, self.width, bias=bias)
+        self.candidate = LinearMap(d_model, self.width, bias=bias)
         self.output = ResidualLinear(self.width, d_model, bias=bias)
 
     def gates(

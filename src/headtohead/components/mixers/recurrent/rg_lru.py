@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from headtohead.components.component import Component
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.mixers.recurrent.gated_recurrence import (
     GatedRecurrence,
@@ -77,8 +77,8 @@ class RgLru(GatedRecurrence):
         super().__init__()
         del causal, dropout
         self.causal, self.d_model, self.width = True, d_model, int(expand * d_model)
-        self.gate = nn.Linear(d_model, self.width)
-        self.value = nn.Linear(d_model, self.width)
+        self.gate = LinearMap(d_model, self.width)
+        self.value = LinearMap(d_model, self.width)
         self.conv = CausalConvolution(self.width, taps=conv, bias=True)
         self.recurrence_gate = BlockDiagonal(self.width, num_heads)
         self.input_gate = BlockDiagonal(self.width, num_heads)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
 from headtohead.components.component import Context, Mixer, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import ResidualLinear
+from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.cell_sequences import CellStates, next_states, slstm_sequence
@@ -46,7 +46,7 @@ class Slstm(Mixer, HasAttentionMaps):
         del causal, dropout  # it reads from left to right, and has no weights to drop
         self.causal, self.d_model, self.num_heads, self.eps = True, d_model, num_heads, eps
         self.head_width = equal_share(d_model, num_heads)
-        self.input = nn.Linear(d_model, 4 * d_model, bias=False)
+        self.input = LinearMap(d_model, 4 * d_model, bias=False)
         self.recurrent = nn.Parameter(torch.empty(num_heads, 4 * self.head_width, self.head_width))
         self.gate_bias = nn.Parameter(torch.empty(4, d_model))
         self.norm_weight = nn.Parameter(torch.empty(d_model))

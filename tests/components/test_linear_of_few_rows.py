@@ -1,0 +1,57 @@
+"""A few rows are multiplied block by block where that is faster, and the result is that of the plain product."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from headtohead.components import linear_maps
+from headtohead.components.linear_maps import LinearMap, linear
+
+WIDTH = 32
+SHAPES = [(WIDTH,), (1, WIDTH), (2, WIDTH), (1, 1, WIDTH), (3, 1, WIDTH), (8, WIDTH), (9, WIDTH)]
+
+
+@pytest.fixture
+def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the blocks on any processor, for matrices of any size."""
+    monkeypatch.setattr(linear_maps, "reads_one_row_slowly", lambda: True)
+    monkeypatch.setattr(linear_maps, "_SMALL", 0)
+
+
+@pytest.mark.usefixtures("by_blocks")
+@pytest.mark.parametrize("size", [10, 64, 1000, 2**21 // WIDTH + 100])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_few_rows_are_those_of_the_product(size: int, shape: tuple[int, ...], has_bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, weight, bias = (
+        torch.randn(*one, generator=generator, dtype=torch.float64) for one in (shape, (size, WIDTH), (size,))
+    )
+    expected = x @ weight.T + (bias if has_bias else 0)
+    with torch.inference_mode():
+        torch.testing.assert_close(linear(x, weight, bias if has_bias else None), expected)
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_weights_that_are_no_plain_matrix_in_memory_take_the_plain_product() -> None:
+    weight, x = torch.randn(WIDTH, 128).T, torch.randn(1, WIDTH)
+    with torch.inference_mode():
+        torch.testing.assert_close(linear(x, weight, None), x @ weight.T)
+
+
+@pytest.mark.parametrize(
+    ("is_slow", "width", "by_blocks"), [(True, 512, True), (True, 256, False), (False, 512, False)]
+)
+def test_blocks_are_for_many_weights_on_processors_that_read_a_row_slowly(
+    is_slow: bool, width: int, by_blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, x = LinearMap(width, width), torch.randn(1, width)
+    monkeypatch.setattr(linear_maps, "reads_one_row_slowly", lambda: is_slow)
+    calls: list[str] = []
+    monkeypatch.setattr(linear_maps, "_linear_by_blocks", lambda *parts: calls.append("blocks") or parts[0])
+    assert torch.equal(layer(x), nn.functional.linear(x, layer.weight, layer.bias)), "autograd sees one product"
+    with torch.inference_mode():
+        layer(x)
+    assert calls == ["blocks"] * by_blocks
