@@ -113,7 +113,7 @@ class TensorMeter(TorchDispatchMode):
 
     def __enter__(self) -> Self:
         self._resize = torch.UntypedStorage.resize_
-        torch.UntypedStorage.resize_ = self._resized()  # type: ignore[method-assign]
+        torch.UntypedStorage.resize_ = self._resized()  # type: ignore[assignment, method-assign]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 

@@ -8,6 +8,7 @@ of seconds. Whatever the command computes afterwards, no worker inherits.
 from __future__ import annotations
 
 import gc
+import math
 import multiprocessing
 import os
 import signal
@@ -90,7 +91,7 @@ class ForkedWorker:
                 self._code = -signal.SIGKILL  # with the process that it was forked from, and ends with
         return self._code
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = math.inf) -> int:
         """Raises TimeoutExpired where it still runs after so many seconds."""
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
