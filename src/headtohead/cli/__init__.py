@@ -49,6 +49,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "list groups and choices in one line each; runs, filtered and sorted: h2h list runs",
     ),
 }
+is_own_process = False
+"""Whether this process was started for a command, and does nothing else."""
 INTERRUPTED = 130
 FAILED = 1
 REFUSED = 2
@@ -63,7 +65,9 @@ _PACKAGE = Path(__file__).parents[1]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0: done; 1: the run failed; 2: refused; 130: interrupted."""
+    global is_own_process
     if arguments is None:
+        is_own_process = True
         _collect_garbage_rarely()
         _let_waiting_threads_sleep()
         keep_priority()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headtohead import cli
 from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
 from headtohead.cli.plan import add_devices, show_study
 from headtohead.cli.terminal import error_line, note, out, show_table
@@ -66,17 +67,25 @@ def run(arguments: Sequence[str]) -> int:
     if (options.on or options.price) and not (options.plan and options.on):
         raise ConfigurationError("--on and --price belong to a plan: h2h study NAME --plan --on h100x8 --price 2.5")
     workers = take_workers(options)
+    from headtohead.execution.launchers.launcher import environment
+
     study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
+    if cli.is_own_process:
+        os.environ |= environment(workers.threads)  # before libraries read it, of which workers are forked
     from headtohead.api.studies import StudyRequest
+    from headtohead.execution.launchers.worker_forks import threads_here
 
     request = StudyRequest(study, workers, ("study", options.name, *options.overrides), options.shard, tell=note)
     if options.worker:
         return _work(options, request)
+    threads = threads_here()
     plan, _ = request.planned()
     if options.on:
         return show_study(plan, options)
+    if cli.is_own_process and not options.plan and threads is not None and threads_here() == threads:
+        _fork_workers(request)
     if not _planned(options, plan):
         return 0
     return _conducted(options, request)
@@ -116,6 +125,30 @@ def _work(options: argparse.Namespace, request: StudyRequest) -> int:
     import_all(runs)
     ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=request.planned).work()
     return 0 if ended else INTERRUPTED
+
+
+def _fork_workers(request: StudyRequest) -> None:
+    """Fork what local workers are forked from, before this process computes anything: a matching has started threads
+    by now, and timings come later."""
+    from headtohead.execution.launchers.launcher import LocalProcesses
+    from headtohead.execution.launchers.worker_forks import WorkerForks
+    from headtohead.execution.single_run import is_done
+    from headtohead.execution.worker import Worker, import_all
+    from headtohead.studies.planning.registration import register
+
+    plan, runs = request.planned()
+    launcher = request.workers.launcher
+    is_done_already = not plan.is_open and all(is_done(plan.run_folder(run)) for run in runs)
+    if not isinstance(launcher, LocalProcesses) or is_done_already:
+        return
+
+    def work(threads: int | None, parent: int) -> int:
+        known, own = request.planned()
+        register(known)
+        return 0 if Worker(known, own, threads=threads, parent=parent, again=request.planned).work() else INTERRUPTED
+
+    import_all(runs)
+    launcher.forks = WorkerForks(work)
 
 
 def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:

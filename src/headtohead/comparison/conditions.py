@@ -75,9 +75,16 @@ class _Conditions:
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, int], tuple[Any, dict[str, str]]] = {}
+        self._runs: dict[int, tuple[RunRecord, dict[str, dict[str, str]]]] = {}
 
     def of(self, record: RunRecord) -> dict[str, dict[str, str]]:
         """Return all conditions of a run by part: config.model, environment."""
+        known = self._runs.get(id(record))
+        if known is None:
+            known = self._runs[id(record)] = record, self._written_parts(record)
+        return known[1]
+
+    def _written_parts(self, record: RunRecord) -> dict[str, dict[str, str]]:
         parts = {
             f"config.{key}": value for key, value in record.config.items() if key not in (*NAMES_AND_PATHS, "seed")
         }
@@ -86,8 +93,6 @@ class _Conditions:
         return {name: values for name, values in written.items() if values}
 
     def _part(self, name: str, value: Any) -> dict[str, str]:
-        if not isinstance(value, Mapping | Comparability | Environment):
-            return {name: str(value)}
         # The object is held, so that its number stays its own.
         known = self._written.get((name, id(value)))
         if known is None:
@@ -96,6 +101,8 @@ class _Conditions:
 
 
 def _written_out(name: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping | Comparability | Environment):
+        return {name: str(value)}
     if isinstance(value, Comparability | Environment):
         return {} if value == type(value)() else flat({name: asdict(value)})
     if name == "data":

@@ -4,15 +4,15 @@ moved of each part."""
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.architectures.operation_counter import product_flops
@@ -96,15 +96,30 @@ ASKS_ONLY = frozenset({"device", "is_pinned"})
 
 
 class TensorMeter(TorchDispatchMode):
-    """Sees the storages that operations inside make; their bytes count as long as they live, each storage once."""
+    """Sees the storages that operations inside make; their bytes count as long as they live, each storage once.
+
+    An operation costs the same however many live: a storage is added when it is made, and taken off when it dies."""
 
     def __init__(self, tensors: Iterable[Tensor] = (), *, ignored: Iterable[Tensor] = ()) -> None:
         """`tensors` are there already; those ignored count nothing."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
-        self._ignored = {_key(tensor) for tensor in ignored}
-        self._storages: dict[int, StorageWeakRef] = {}
+        self._bytes = 0
+        self._sizes: dict[int, int] = {}
+        self._living: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        for tensor in ignored:
+            self._watch(_key(tensor), tensor.untyped_storage())
         self.add(tensors)
+
+    def __enter__(self) -> Self:
+        self._resize = torch.UntypedStorage.resize_
+        torch.UntypedStorage.resize_ = self._resized()  # type: ignore[assignment, method-assign]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -114,7 +129,7 @@ class TensorMeter(TorchDispatchMode):
         made = self.called(func, args, kwargs or {})
         if func.overloadpacket.__name__ not in ASKS_ONLY:
             self.add(tensors_in(made))
-            self.peak = max(self.peak, self.bytes())
+            self.peak = max(self.peak, self._bytes)
         return made
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -124,19 +139,41 @@ class TensorMeter(TorchDispatchMode):
     def add(self, tensors: Iterable[Tensor]) -> None:
         """Count these tensors, too."""
         for tensor in tensors:
-            if _has_storage(tensor) and (key := _key(tensor)) not in self._ignored:
-                self._storages[key] = StorageWeakRef(tensor.untyped_storage())
+            if _has_storage(tensor):
+                storage, key = tensor.untyped_storage(), _key(tensor)
+                if key not in self._living:
+                    self._watch(key, storage)
+                    self._sizes[key] = 0
+                self._measure(key, storage)
 
     def bytes(self) -> int:
-        """Return the bytes that live now; a storage may have been emptied and filled since it was made."""
-        total = 0
-        for key, reference in list(self._storages.items()):
-            storage: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
-            if storage is None:
-                del self._storages[key]
-            else:
-                total += storage.nbytes()
-        return total
+        """Return the bytes that live now."""
+        return self._bytes
+
+    def _watch(self, key: int, storage: torch.UntypedStorage) -> None:
+        """Python's object of a storage lives as long as the storage itself, whoever else holds it."""
+        self._living[key] = weakref.ref(storage, lambda _: self._died(key))
+
+    def _measure(self, key: int, storage: torch.UntypedStorage) -> None:
+        """Count a storage as large as it is now, unless it is one that is ignored."""
+        if key in self._sizes:
+            self._bytes += storage.nbytes() - self._sizes[key]
+            self._sizes[key] = storage.nbytes()
+
+    def _died(self, key: int) -> None:
+        """Another storage may get its number."""
+        del self._living[key]
+        self._bytes -= self._sizes.pop(key, 0)
+
+    def _resized(self) -> Callable[[torch.UntypedStorage, int], torch.UntypedStorage]:
+        """Return the resizing of storages, which is no operation and which FSDP empties and fills weights by."""
+
+        def resize(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+            self._resize(storage, size)
+            self._measure(storage._cdata, storage)
+            return storage
+
+        return resize
 
 
 def living_tensors() -> list[Tensor]:

@@ -29,6 +29,7 @@ from headtohead.execution.single_run import DISK_FULL_BEFORE_START, train_run
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import Leases
 from headtohead.records.early_end import end_early
+from headtohead.records.environment import read_unchanging
 from headtohead.records.run_folder import log_file
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
@@ -189,11 +190,13 @@ def import_all(runs: Iterable[RunSpec]) -> None:
     """Import, once, what every run needs, and the modules of ours that the configurations of these runs name; pyarrow
     starts a thread as it is imported, and is left to the runs."""
     import torch._dynamo
+    import torch.utils.serialization
 
     import headtohead.config.build
     import headtohead.training.run  # noqa: F401
     from headtohead.config.instantiate import locate_own
 
     lazy_packages.run(torch._dynamo)  # every optimizer of torch runs it at its first step: a second in each run
+    read_unchanging()
     for run in runs:
         locate_own(run.config)

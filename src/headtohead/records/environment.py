@@ -55,6 +55,12 @@ def collect_environment(device: Mapping[str, Any], config: Mapping[str, Any] | N
     )
 
 
+def read_unchanging() -> None:
+    """Read, once for all runs of this process and those forked from it, what none of them can change."""
+    package_versions()
+    _state_at_first(Path(__file__).parent)
+
+
 def own_modules(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the state of every imported module that a `_target_` names and that is neither ours nor installed."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]

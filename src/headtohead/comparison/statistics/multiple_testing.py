@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headtohead.comparison.statistics.distributions import above_normal, above_t, normal_exceeded_by, t_exceeded_by
 from headtohead.errors import UsageError
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
@@ -34,9 +35,10 @@ def _holm(family: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _benjamini_hochberg(family: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy import stats
-
-    return np.asarray(stats.false_discovery_control(family))
+    order = family.argsort()[::-1]
+    raised = np.empty_like(family)
+    raised[order] = np.minimum.accumulate(family[order] * (len(family) / np.arange(len(family), 0, -1))).clip(max=1.0)
+    return raised
 
 
 # Interim analyses spend alpha in O'Brien and Fleming's manner (Lan and DeMets, https://doi.org/10.1093/biomet/70.3.659):
@@ -56,9 +58,7 @@ _LEAST = 1e-15
 
 def alpha_spent(share: float, alpha: float = 0.05) -> float:
     """The two-sided error that may be used up once this share of the seeds is in."""
-    from scipy import stats
-
-    return float(4 * stats.norm.sf(stats.norm.isf(alpha / 4) / np.sqrt(share)))
+    return float(4 * above_normal(normal_exceeded_by(alpha / 4) / np.sqrt(share)))
 
 
 def interim_levels(interim_analyses: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
@@ -75,19 +75,17 @@ def interim_levels(interim_analyses: Sequence[int], *, alpha: float = 0.05, num_
 @lru_cache(maxsize=256)
 def _levels(interim_analyses: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     """Each boundary lets through what was newly earned, among the paths that crossed none before it."""
-    from scipy import stats
-
     budget = [0.0, *(alpha_spent(n / interim_analyses[-1], alpha) for n in interim_analyses)]
     levels, inside = [max(budget[1], _LEAST)], np.ones(_PATHS, dtype=bool)
     for index, num_seeds in enumerate(interim_analyses[:-1]):
         paths, after = _paths(interim_analyses), interim_analyses[index + 1]
-        inside &= paths[index] <= stats.t.isf(levels[-1] / 2, num_seeds - 1)
+        inside &= paths[index] <= t_exceeded_by(levels[-1] / 2, num_seeds - 1)
         earned = budget[index + 2] - budget[index + 1]
         crossing, level = round(earned * _PATHS), max(earned, _LEAST)
         if crossing >= _FEWEST:
             left = paths[index + 1][inside]
             bound = np.partition(left, len(left) - crossing)[len(left) - crossing]
-            level = max(level, float(2 * stats.t.sf(bound, after - 1)))
+            level = max(level, float(2 * above_t(bound, after - 1)))
         levels.append(level)
     return tuple(levels)
 

@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtohead.comparison.statistics import value_shapes
+from headtohead.comparison.statistics.distributions import (
+    above_normal,
+    chi_squared_quantile,
+    t_exceeded_by,
+)
 from headtohead.comparison.statistics.exact_tests import ExactTestGuard, rearrangements
+from headtohead.comparison.statistics.means import paired as paired_difference
+from headtohead.comparison.statistics.means import welch
 
 _Studies = tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float32]]
 POWER = 0.8
@@ -48,13 +55,11 @@ def power(
 def power_of_t(effect: float, num_seeds: int, *, alpha: float = 0.05, paired: bool = True) -> float:
     """Return the power of a t-test alone: the noncentral t, integrated over the estimated deviation, since scipy's own
     gives NaN at two seeds."""
-    from scipy import stats
-
     degrees, scale = (num_seeds - 1, num_seeds) if paired else (2 * num_seeds - 2, num_seeds / 2)
     deviations, weights = _deviations(degrees)
-    limit = stats.t.isf(alpha / 2, degrees) * deviations
+    limit = t_exceeded_by(alpha / 2, degrees) * deviations
     shift = abs(effect) * math.sqrt(scale)
-    return float(weights @ (stats.norm.sf(limit - shift) + stats.norm.cdf(-limit - shift)))
+    return float(weights @ (above_normal(limit - shift) + above_normal(limit + shift)))
 
 
 @lru_cache(maxsize=1024)
@@ -105,9 +110,7 @@ def range_of_seeds(
 ) -> tuple[int | None, int | None]:
     """Return the fewest and the most seeds that a difference of this size may need, since the spread of a pilot with so
     many degrees of freedom is known no better: it lies between them in 80 % of pilots. None above MOST_SEEDS."""
-    from scipy import stats
-
-    ends = [stats.chi2.ppf((1 + side * SURE) / 2, degrees) / degrees for side in (1, -1)]
+    ends = [chi_squared_quantile((1 + side * SURE) / 2, degrees) / degrees for side in (1, -1)]
     least, most = (
         seeds_needed(difference * math.sqrt(end) / sd, alpha=alpha, level=level, paired=paired) for end in ends
     )
@@ -122,17 +125,12 @@ def _root(missing: Callable[[float], float], above: float) -> float:
 
 def _guarded_power(effect: float, num_seeds: int, guard: ExactTestGuard) -> float:
     """Return the share of simulated studies in which both tests find the effect: the same draws for every effect."""
-    from scipy import stats
-
     values, sums, shifts = _simulated(num_seeds, paired=guard.paired)
     first, second = values[:, :num_seeds] + abs(effect), values[:, num_seeds:]
-    if guard.paired:
-        p = stats.ttest_1samp(first, 0.0, axis=1).pvalue
-    else:
-        p = stats.ttest_ind(first, second, axis=1, equal_var=False).pvalue
+    difference = paired_difference(first, np.zeros_like(first)) if guard.paired else welch(first, second)
     sizes = np.abs(sums + np.float32(abs(effect)) * shifts)
     exact = (sizes >= sizes[:, :1] * (1 - 1e-5)).mean(axis=1)
-    return float(np.mean((p < guard.level) & guard.agrees(exact)))
+    return float(np.mean((difference.p() < guard.level) & guard.agrees(exact)))
 
 
 @lru_cache(maxsize=4)
@@ -150,10 +148,8 @@ def _simulated(num_seeds: int, *, paired: bool) -> _Studies:
 def _deviations(degrees: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return possible estimates of the deviation, in units of the true one, with the weights of an integral over their
     distribution."""
-    from scipy import stats
-
     nodes, weights = _quadrature()
-    return np.sqrt(stats.chi2.ppf((nodes + 1) / 2, degrees) / degrees), weights / 2
+    return np.sqrt(chi_squared_quantile((nodes + 1) / 2, degrees) / degrees), weights / 2
 
 
 @lru_cache(maxsize=1)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from headtohead.comparison.statistics.distributions import Floats, normal_exceeded_by, t_exceeded_by
 from headtohead.errors import UsageError
 
 HUBER = 2.0
@@ -73,7 +74,6 @@ class SumOfPowers:
         return np.vstack([np.full((1, powers.shape[1]), free[0]), powers])
 
 
-Floats = NDArray[np.float64]
 _EXPONENTS = (0.1, 0.3, 0.7)
 _FLOORS = (0.05, 0.5, 0.9)
 """The exponents, and the shares of the smallest loss that no scale removes, at which fits start."""
@@ -189,9 +189,7 @@ class _Redrawn:
 
     def losses(self, predicted: Floats, residuals: Floats, degrees: int) -> Floats:
         """Return losses with resampled residuals, which are scaled for these degrees of freedom."""
-        from scipy import stats
-
-        wider = float(stats.t.isf(self.alpha / 2, degrees) / stats.norm.isf(self.alpha / 2))
+        wider = float(t_exceeded_by(self.alpha / 2, degrees) / normal_exceeded_by(self.alpha / 2))
         larger = residuals * np.sqrt(len(residuals) / degrees) * wider
         return predicted + np.random.default_rng(self.seed).choice(larger, (self.samples, len(larger)))
 

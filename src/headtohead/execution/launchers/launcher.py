@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from headtohead.execution.gpus import gpus
+from headtohead.execution.launchers.worker_forks import ForkedWorker, WorkerForks
 from headtohead.ranges import Count
 
 _PATIENCE_SECONDS = 60.0
@@ -100,8 +101,10 @@ class LocalProcesses(Launcher):
         self._at_once, self.runs_per_device, self.claims = at_once, runs_per_device, claims
         self._gpus = gpus()
         self._waiting: list[Command] = []
-        self._running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}
+        self._running: dict[int, tuple[Command, subprocess.Popen[bytes] | ForkedWorker]] = {}
         """The running commands by slot, as many as run at once."""
+        self.forks: WorkerForks | None = None
+        """The process that commands are forked from; None starts a program for each."""
 
     @property
     def devices(self) -> int:
@@ -136,6 +139,8 @@ class LocalProcesses(Launcher):
                 process.kill()
                 process.wait()
         self._running.clear()
+        if self.forks is not None:
+            self.forks.close()
 
     def _fill(self) -> None:
         while self._waiting and (self._at_once is None or len(self._running) < self._at_once):
@@ -145,16 +150,21 @@ class LocalProcesses(Launcher):
             own = {"CUDA_VISIBLE_DEVICES": self._gpus[slot % len(self._gpus)]} if is_divided else {}
             command.log.parent.mkdir(parents=True, exist_ok=True)
             command.log.unlink(missing_ok=True)  # an older one has the last words of another process
-            with command.log.open("ab") as log:
-                process = subprocess.Popen(
-                    command.arguments,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env={**environment(command.threads), **own},
-                    start_new_session=True,  # Ctrl-C is for whoever started them
-                )
-            self._running[slot] = command, process
+            variables = {**environment(command.threads), **own}
+            forked = None if self.forks is None else self.forks.start(command.log, variables, command.threads)
+            self._running[slot] = command, forked or _program(command, variables)
+
+
+def _program(command: Command, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with command.log.open("ab") as log:
+        return subprocess.Popen(
+            command.arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(variables),
+            start_new_session=True,  # Ctrl-C is for whoever started them
+        )
 
 
 def processors() -> int:

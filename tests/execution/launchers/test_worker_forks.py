@@ -1,0 +1,153 @@
+"""Workers forked from a process beside their command: answers like a program's, and an end with whoever is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.process
+
+PRELUDE = """
+import os, pathlib, signal, subprocess, sys, time
+from headtohead.execution.launchers.launcher import Command, LocalProcesses
+from headtohead.execution.launchers.worker_forks import WorkerForks, threads_here
+
+folder = pathlib.Path(sys.argv[1])
+log = folder / "worker.log"
+
+def ended(launcher):
+    over = []
+    while launcher.is_busy:
+        over += launcher.ended()
+        time.sleep(0.02)
+    return over
+
+def started(work):
+    launcher = LocalProcesses()
+    launcher.forks = WorkerForks(work)
+    launcher.submit([Command((sys.executable, "-c", "raise SystemExit(9)"), log, threads=3)])
+    return launcher
+"""
+
+
+def run(folder: Path, program: str) -> str:
+    """Return what a program prints."""
+    done = subprocess.run(command(folder, program), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def command(folder: Path, program: str) -> list[str]:
+    return [sys.executable, "-c", PRELUDE + textwrap.dedent(program), str(folder)]
+
+
+def test_a_worker_has_a_log_a_session_its_threads_and_an_exit_code(tmp_path: Path) -> None:
+    program = """
+    def work(threads, parent):
+        alone = os.getsid(0) == os.getpid() and os.getppid() == parent
+        print(threads, os.environ["OMP_NUM_THREADS"], alone)
+        return 7
+    print([(one.code, one.last_words) for one in ended(started(work))])
+    """
+    assert run(tmp_path, program) == "[(7, '3 3 True')]"
+
+
+def test_what_the_command_does_after_the_fork_no_worker_inherits(tmp_path: Path) -> None:
+    program = """
+    values = []
+    forks = WorkerForks(lambda *_: len(values))
+    values.append("computed since")
+    worker = forks.start(log, os.environ, 1)
+    print(worker.wait(30))
+    forks.close()
+    forks.close()
+    """
+    assert run(tmp_path, program) == "0"
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("raise ValueError('wrong')", 1), ("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", -9)],
+)
+def test_a_worker_that_fails_takes_no_other_with_it(tmp_path: Path, end: str, code: int) -> None:
+    program = f"""
+    def work(*_):
+        if (folder / "first").exists():
+            return 0
+        (folder / "first").touch()
+        {end}
+    launcher = started(work)
+    codes = [one.code for one in ended(launcher)]
+    launcher.submit([Command((), log)])
+    print(codes + [one.code for one in ended(launcher)])
+    """
+    assert run(tmp_path, program) == f"[{code}, 0]"
+
+
+def test_stopping_asks_workers_to_end_and_leaves_no_process(tmp_path: Path) -> None:
+    program = """
+    def work(*_):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        (folder / "there").touch()
+        time.sleep(60)
+    launcher = started(work)
+    while not (folder / "there").exists():
+        time.sleep(0.02)
+    launcher.stop()
+    print(launcher.is_busy, subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True).stdout.split())
+    """
+    assert run(tmp_path, program) == "False []"
+
+
+def test_workers_end_when_their_command_is_killed(tmp_path: Path) -> None:
+    program = """
+    def work(threads, parent):
+        (folder / "there").write_text(str(os.getpid()))
+        while os.getppid() == parent:
+            time.sleep(0.02)
+        (folder / "ended").touch()
+        return 0
+    launcher = started(work)
+    time.sleep(60)
+    """
+    with subprocess.Popen(command(tmp_path, program)) as started:
+        wait_for(tmp_path / "there")
+        os.kill(started.pid, signal.SIGKILL)
+    wait_for(tmp_path / "ended")
+
+
+def test_where_the_forking_process_was_killed_a_program_is_started(tmp_path: Path) -> None:
+    program = """
+    launcher = LocalProcesses()
+    launcher.forks = WorkerForks(lambda *_: 0)
+    os.kill(launcher.forks._pid, signal.SIGKILL)
+    launcher.submit([Command((sys.executable, "-c", "raise SystemExit(9)"), log)])
+    print([one.code for one in ended(launcher)])
+    launcher.stop()
+    """
+    assert run(tmp_path, program) == "[9]"
+
+
+def test_threads_are_counted_of_libraries_too(tmp_path: Path) -> None:
+    program = """
+    before = threads_here()
+    import threading
+    threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
+    print(threads_here() - before)
+    """
+    assert run(tmp_path, program) == "1"
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline, [process.name() for process in psutil.process_iter()]
+        time.sleep(0.02)
