@@ -68,6 +68,8 @@ def test_yaml_with_the_aliases_of_a_usual_file_is_read_as_it_is(tmp_path: Path) 
         (b"9" * 5000, "holds a value that cannot be read"),
         (b"\xff\xfe{}", r"is not UTF-8 text \(byte 0\)"),
         (b"[]", "is list, where an object is expected"),
+        (rb'{"name": ["a \ud800"]}', r"holds half a character \(\\ud800\)"),
+        (rb'{"a \uDFFF": 1}', r"holds half a character \(\\udfff\)"),
     ],
 )
 def test_json_that_cannot_be_is_refused(content: bytes, expected: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ MOST_LEVELS = 100
 """The deepest nesting of lists and mappings; a configuration has about ten levels."""
 MOST_VALUES = 10**6
 """The most values of a YAML file with its aliases expanded."""
+
+
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""The way in which JSON writes one of the two codes of which rare characters are made."""
 
 
 class DamagedFile(UsageError):  # noqa: N818 - says what a file is, like the errors that other rooms raise of it
@@ -89,7 +94,18 @@ def parse_json(text: str, where: Path | str, *, way_out: str = "") -> Any:
         raise _unreadable_value(where, error, way_out) from None
     if _is_deep(content):
         raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out)
+    if _HALF_CHARACTER.search(text) and (half := _half_character_in(content)):
+        raise DamagedFile(where, f"holds half a character ({half}), which cannot be written as text", way_out)
     return content
+
+
+def _half_character_in(content: Any) -> str | None:
+    """Return the first half of a pair of codes that stands alone: Python reads it, and nothing can write it."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return ascii(error.object[error.start])[1:-1]
+    return None
 
 
 def read_yaml(path: Path, *, way_out: str = "") -> Any:
