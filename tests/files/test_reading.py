@@ -141,3 +141,11 @@ def test_a_damaged_file_of_arrays_is_named(tmp_path: Path, damage: str) -> None:
         file.write_bytes(contents[damage])
     with pytest.raises(DamagedFile, match=r"x\.npz"), open_archive(file) as archive:
         archive["weights"][0]
+
+
+def test_digits_are_those_that_numbers_are_read_from() -> None:
+    """The sign of a square is a digit for `str.isdigit`, and no number for `int`; `str.isdecimal` is True of numbers
+    alone."""
+    package = Path(headtohead.__file__).parent
+    files = {str(path.relative_to(package)): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert [name for name, text in files.items() if ".isdigit(" in text] == []

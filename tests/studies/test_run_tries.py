@@ -17,8 +17,8 @@ from headtohead.studies.planning.study_plan import StudyPlan
 from studies.small_studies import plan_without_models
 
 KILLED, LOST, STOPPED, FURTHER = "signal 9", "lost", "stopped", "further"
-"""The ends of a try: its process is killed, its worker too, both are asked to stop, or it gets further first and is then
-lost."""
+"""The ends of a try: its process is killed, its worker too, both are asked to stop, or it gets further first and
+is then lost."""
 PLAIN = [KILLED] * TRIES
 
 

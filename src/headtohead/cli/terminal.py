@@ -118,7 +118,7 @@ def drop_output() -> None:
 def width(stream: TextIO) -> int | None:
     """COLUMNS where it is set, else the terminal's width; None for a file or a pipe."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns):
+    if columns.isdecimal() and int(columns):
         return max(int(columns), _NARROWEST)
     return max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
 
