@@ -66,6 +66,20 @@ def test_no_command_hands_on_what_a_terminal_obeys(words: tuple[str, ...], capsy
     assert shown and not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown), ascii(shown)
 
 
+@pytest.mark.parametrize("words", [("list", "runs", "outputs"), ("compare", "outputs"), ("runs", "verify", "outputs")])
+def test_a_text_that_somebody_made_long_hides_no_other_run(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("x" * 100_000, "short"):
+        run = RunFolder.create_at(Path("outputs/default") / name[:5])
+        text = name if name != "short" else None
+        run.write_record(RunRecord(id=run.id, name=name, notes=text, tags=[name], status="failed", reason=text))
+        run.release()
+    assert main(list(words)) in (0, 1)
+    assert len(capsys.readouterr().out) < 10_000
+
+
 def test_one_file_alone_writes_to_the_terminal() -> None:
     files = Path(headtohead.cli.__file__).parent.glob("*.py")
     writes = {file.name for file in files if re.search(r"sys\.std(out|err)\.write\(", file.read_text(encoding="utf-8"))}

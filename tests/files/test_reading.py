@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import headtohead
+from headtohead.files import safe_read
 from headtohead.files.safe_read import (
     DamagedFile,
     open_archive,
@@ -149,3 +150,15 @@ def test_digits_are_those_that_numbers_are_read_from() -> None:
     package = Path(headtohead.__file__).parent
     files = {str(path.relative_to(package)): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     assert [name for name, text in files.items() if ".isdigit(" in text] == []
+
+
+def test_arrays_that_would_fill_the_memory_are_refused_before_they_are_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.npz"
+    np.savez_compressed(file, loss=np.zeros(10**5))
+    with open_archive(file) as arrays:
+        assert len(arrays["loss"]) == 10**5
+    monkeypatch.setattr(safe_read, "MOST_UNPACKED", 10**5)
+    with pytest.raises(DamagedFile, match="would take more than"), open_archive(file):
+        pass

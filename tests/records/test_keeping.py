@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -20,7 +21,7 @@ import pytest
 
 from headtohead.cli import main
 from headtohead.errors import UsageError
-from headtohead.files import leases
+from headtohead.files import disk_operations, leases
 from headtohead.files.atomic_write import remove_unfinished
 from headtohead.files.safe_read import DamagedFile
 from headtohead.records.index.run_index import RunIndex
@@ -390,3 +391,24 @@ def test_a_run_that_cannot_be_changed_stops_no_other(
         assert not run.path.exists() or contents(run.path) != before
         assert action[0] == "delete" or load_run(run.path).status == "finished"
     trained.release()
+
+
+def test_a_full_disk_is_emptied_by_deleting_and_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease is a file, which a full disk does not take: what frees space goes without, and what needs some does
+    not."""
+    first, second = finished(tmp_path, "a"), finished(tmp_path, "b")
+    (second.checkpoints / "last.ckpt").write_bytes(b"x")
+
+    class FullDisk(type(disk_operations.system)):  # type: ignore[misc]
+        def write(self, handle: int, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(disk_operations, "system", FullDisk())
+    before = contents(tmp_path)
+    for change in ("tag", "note", "archive"):
+        with pytest.raises(UsageError, match="the disk is full"):
+            CHANGES[change](first.path)
+    assert contents(tmp_path) == before
+    assert main(["runs", "delete", str(first.path), "--yes"]) == 0 and not first.path.exists()
+    assert main(["runs", "prune", str(second.path), "--keep", "none", "--yes"]) == 0
+    assert not list(second.checkpoints.glob("*.ckpt")) and load_run(second.path).status == "finished"

@@ -56,10 +56,13 @@ def visible(text: str, stream: TextIO) -> str:
 
 def _encodable(text: str, stream: TextIO) -> str:
     """Return the text with what the stream's encoding lacks written out, as standard error does by itself."""
+    encoding: str | None = stream.encoding  # one in memory has none
+    if encoding is None:
+        return text
     try:
-        text.encode(stream.encoding, stream.errors or "strict")
+        text.encode(encoding, stream.errors or "strict")
     except UnicodeEncodeError:
-        return text.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
+        return text.encode(encoding, "backslashreplace").decode(encoding)
     return text
 
 

@@ -28,6 +28,8 @@ MOST_VALUES = 10**6
 """The most values of a YAML file with its aliases expanded."""
 
 
+MOST_UNPACKED = 2**33
+"""The most bytes that the arrays of a file take in memory: a thousandth of them may be enough to write zeros down."""
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """The way in which JSON writes one of the two codes of which rare characters are made."""
 
@@ -198,6 +200,9 @@ def open_archive(path: Path) -> Iterator[NpzFile]:
 
     try:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            packed = archive.zip
+            if packed is not None and sum(part.file_size for part in packed.infolist()) > MOST_UNPACKED:
+                raise DamagedFile(path, f"would take more than {MOST_UNPACKED // 2**30} GiB of memory, and is not read")
             yield archive
     except (FileNotFoundError, UsageError):
         raise

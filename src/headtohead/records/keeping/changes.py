@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import move_away
+from headtohead.files.disk_operations import OutOfDisk
 from headtohead.records.run_folder import RunFolder
 from headtohead.records.run_query import ordered
 from headtohead.records.run_summary import RunSummary
@@ -26,13 +27,21 @@ _LONGEST_NAME = 200
 
 
 @contextmanager
-def held(path: Path | str) -> Iterator[RunFolder]:
-    """Hold a run that is over; one that a process writes is refused at once."""
+def held(path: Path | str, *, frees_space: bool = False) -> Iterator[RunFolder]:
+    """Hold a run that is over; one that a process writes is refused at once. What frees space is done on a full disk
+    too, where nobody can take the run, since a lease is a file."""
     run = RunFolder.open(path)
     if run.is_live():
         raise UsageError(f"{run.path} is being trained: wait for its end, or stop it first")
-    with run.claimed():
+    try:
+        run.claim()
+    except OutOfDisk:
+        if not frees_space:
+            raise
+    try:
         yield run
+    finally:
+        run.release()
 
 
 def tag(path: Path | str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> list[str]:
@@ -56,7 +65,7 @@ def delete(path: Path | str) -> None:
     if run.path.is_symlink():
         raise UsageError(f"{run.path} is a link to {run.path.resolve()}: name that folder to delete the run")
     leaving = _free_name(run.path)
-    with suppress(FileNotFoundError), held(path):  # the lease leaves with the folder
+    with suppress(FileNotFoundError), held(path, frees_space=True):  # the lease leaves with the folder
         move_away(run.path, leaving)
     shutil.rmtree(leaving)
 
@@ -112,7 +121,7 @@ def unneeded(runs: Iterable[RunSummary], policy: PrunePolicy) -> Iterator[Path]:
 
 def remove(file: Path) -> int:
     """Remove a checkpoint while holding its run, and return how many bytes it took."""
-    with held(file.parent.parent):
+    with held(file.parent.parent, frees_space=True):
         size = _size(file)
         file.unlink(missing_ok=True)
     return size
