@@ -188,7 +188,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 _DAMAGE = (
     OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError, MemoryError, BadZipFile,
-    zlib.error,
+    zlib.error, OverflowError,
 )  # fmt: skip
 """The errors that NumPy and zipfile raise for bytes that are not an archive, and those of arrays of another shape."""
 

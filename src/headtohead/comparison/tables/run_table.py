@@ -184,7 +184,9 @@ def _figures(line: TableLine) -> dict[str, str | Text]:
 
 def _status(line: TableLine) -> Text:
     text = line.status.replace("_", " ")
-    return Text(cut_to_cell(f"{text}: {line.reason}" if line.reason else text, most=_LONGEST_REASON), style=_STYLES[line.status])
+    return Text(
+        cut_to_cell(f"{text}: {line.reason}" if line.reason else text, most=_LONGEST_REASON), style=_STYLES[line.status]
+    )
 
 
 def _wandb(record: RunRecord) -> str | None:
