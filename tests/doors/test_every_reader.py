@@ -100,7 +100,7 @@ OBJECTS: dict[str, tuple[object, Read]] = {
     "execution/runs_per_device.py": ({"run": "a", "bytes": 10, "available": 100}, lambda file: at_once(file)),
     "files/leases.py": (OWNER, lambda file: alive(file)),
     "studies/matching/matching.py": ({"arm": ARM, "baseline": ARM}, matching._read),
-    "wandb_client/registered_sweeps.py": ({"lr": {"value": 1}}, lambda file: registered_sweeps.sweep_values()),
+    "wandb_client/registered_sweeps.py": ({"lr": {"value": 1}}, lambda _: registered_sweeps.sweep_values()),
     "data/sources/hub/hub_memory.py": ({"train": ["a.csv"]}, lambda file: fetched(file)),
     "data/sources/hub/hub_memory.py, listings": (LISTING, lambda file: listed(file)),
 }  # fmt: skip
@@ -111,9 +111,9 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], Read]] = {
 }
 ODD_VALUES = (None, True, -1, 0, 0.5, 10**400, 1e308, float("nan"), "", "../..", "/etc", "x" * 3000, [], [[]], {}, "²")
 ODD_ARRAYS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
-    lambda held: held[:0], lambda held: held[:1], lambda held: held.reshape(1, -1), lambda held: np.array(3.0),
+    lambda held: held[:0], lambda held: held[:1], lambda held: held.reshape(1, -1), lambda _: np.array(3.0),
     lambda held: held.astype("U9"), lambda held: np.full(held.shape, np.nan), lambda held: np.full(held.shape, -1),
-    lambda held: np.full(held.shape, np.inf), lambda held: np.zeros((2, 2, 2)), lambda held: np.array([]),
+    lambda held: np.full(held.shape, np.inf), lambda _: np.zeros((2, 2, 2)), lambda _: np.array([]),
     lambda held: np.zeros(held.shape, dtype=[("a", "i4")]), lambda held: np.zeros(held.shape, dtype="M8[s]"),
     lambda held: np.full(held.shape, 2**63, dtype=np.uint64),
 )  # fmt: skip
