@@ -155,12 +155,12 @@ def listed(file: Path) -> object:
 
 def reading_files() -> set[str]:
     """Return the files of the package that read files of others."""
-    found = set()
+    reading = set()
     for path in PACKAGE.rglob("*.py"):
         calls = {node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)}
         if any(isinstance(called, ast.Name) and called.id in READS for called in calls):
-            found.add(str(path.relative_to(PACKAGE)))
-    return found - {"files/safe_read.py"}
+            reading.add(str(path.relative_to(PACKAGE)))
+    return reading - {"files/safe_read.py"}
 
 
 def test_every_reader_is_fuzzed() -> None:

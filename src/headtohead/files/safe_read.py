@@ -101,7 +101,7 @@ def parse_json(text: str, where: Path | str, *, way_out: str = "") -> Any:
     return content
 
 
-def _half_character_in(content: Any) -> str | None:
+def _half_character_in(content: object) -> str | None:
     """Return the first half of a pair of codes that stands alone: Python reads it, and nothing can write it."""
     try:
         json.dumps(content, ensure_ascii=False).encode()

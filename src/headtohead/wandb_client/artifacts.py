@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.files.atomic_write import replace_text
+from headtohead.files.safe_read import DamagedFile
 from headtohead.records.run_folder import RECORD, TOKENIZER, RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 
@@ -33,7 +34,10 @@ def tracking_settings_of(run: RunFolder) -> TrackingSettings:
     """Return the tracking settings of the run."""
     settings = run.read_record_as_written().config.get("tracking") or {}
     known = TrackingSettings.__dataclass_fields__
-    return TrackingSettings(**{name: value for name, value in settings.items() if name in known})
+    try:
+        return TrackingSettings(**{name: value for name, value in settings.items() if name in known})
+    except TypeError:
+        raise DamagedFile(run.path / RECORD, "has a value of another type under config.tracking") from None
 
 
 def has_pending_artifacts(run: RunFolder) -> bool:

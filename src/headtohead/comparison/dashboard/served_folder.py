@@ -37,7 +37,7 @@ def folders_in(root: Path, folder: Path) -> list[Path]:
 
 FILE = "dashboard_marks.json"
 LONGEST_NOTE = 4000
-_WAY_OUT = "correct it, or move it away to begin anew"
+_WAY_OUT = "correct it, or move it away"
 
 
 class Mark(NamedTuple):
