@@ -53,6 +53,15 @@ def test_flipped_bytes_in_any_part_are_refused_by_the_name_of_the_file(
         reads(copy)
 
 
+def test_a_compressed_checkpoint_is_refused_before_it_fills_the_memory(checkpoint: Path, tmp_path: Path) -> None:
+    copy = tmp_path / LAST
+    with zipfile.ZipFile(checkpoint) as parts, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as packed:
+        for part in parts.namelist():
+            packed.writestr(part, parts.read(part))
+    with pytest.raises(UsageError, match=f"{copy} is compressed"):
+        load(copy)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = h2h.train(h2h.compose("train", [*SHORT, f"output_dir={tmp_path_factory.mktemp('outputs')}"])).path

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import headtohead
+from headtohead.files import safe_read
 from headtohead.files.safe_read import (
     DamagedFile,
     open_archive,
@@ -68,6 +69,8 @@ def test_yaml_with_the_aliases_of_a_usual_file_is_read_as_it_is(tmp_path: Path) 
         (b"9" * 5000, "holds a value that cannot be read"),
         (b"\xff\xfe{}", r"is not UTF-8 text \(byte 0\)"),
         (b"[]", "is list, where an object is expected"),
+        (rb'{"name": ["a \ud800"]}', r"holds half a character \(\\ud800\)"),
+        (rb'{"a \uDFFF": 1}', r"holds half a character \(\\udfff\)"),
     ],
 )
 def test_json_that_cannot_be_is_refused(content: bytes, expected: str, tmp_path: Path) -> None:
@@ -139,3 +142,23 @@ def test_a_damaged_file_of_arrays_is_named(tmp_path: Path, damage: str) -> None:
         file.write_bytes(contents[damage])
     with pytest.raises(DamagedFile, match=r"x\.npz"), open_archive(file) as archive:
         archive["weights"][0]
+
+
+def test_digits_are_those_that_numbers_are_read_from() -> None:
+    """The sign of a square is a digit for `str.isdigit`, and no number for `int`; `str.isdecimal` is True of numbers
+    alone."""
+    package = Path(headtohead.__file__).parent
+    files = {str(path.relative_to(package)): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert [name for name, text in files.items() if ".isdigit(" in text] == []
+
+
+def test_arrays_that_would_fill_the_memory_are_refused_before_they_are_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.npz"
+    np.savez_compressed(file, loss=np.zeros(10**5))
+    with open_archive(file) as arrays:
+        assert len(arrays["loss"]) == 10**5
+    monkeypatch.setattr(safe_read, "MOST_UNPACKED", 10**5)
+    with pytest.raises(DamagedFile, match="would take more than"), open_archive(file):
+        pass

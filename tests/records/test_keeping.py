@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
+import json
 import os
+import re
+import shutil
+import tarfile
 import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +21,8 @@ import pytest
 
 from headtohead.cli import main
 from headtohead.errors import UsageError
+from headtohead.files import disk_operations, leases
+from headtohead.files.atomic_write import remove_unfinished
 from headtohead.files.safe_read import DamagedFile
 from headtohead.records.index.run_index import RunIndex
 from headtohead.records.keeping.archive import ARCHIVE, archive, restore
@@ -209,3 +220,195 @@ def test_restoring_writes_nothing_where_a_link_of_the_run_leads(tmp_path: Path) 
     with pytest.raises(UsageError, match="leads out of the run by a link"):
         restore(run.path)
     assert not list(elsewhere.rglob("*")) and (run.path / ARCHIVE).is_file()
+
+
+def bundle(run: RunFolder, members: Sequence[tuple[tarfile.TarInfo, bytes]]) -> Path:
+    """Write an archive such as a stranger can make, with the checksums that belong to it."""
+    sums = {facts.name: hashlib.sha256(content).hexdigest() for facts, content in members}
+    text, file = json.dumps(sums).encode(), run.path / ARCHIVE
+    with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as archived:
+        for facts, content in [(tarfile.TarInfo("checksums.json"), text), *members]:
+            facts.size = len(content)
+            archived.addfile(facts, io.BytesIO(content))
+    return file
+
+
+def with_holes(name: str) -> tarfile.TarInfo:
+    facts = tarfile.TarInfo(name)
+    facts.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(10**15)}
+    return facts
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["record.json"], ["config.yaml"], ["metrics.csv"], ["tokenizer.json"], ["signatures.json"],
+        ["leases/writer.9"], ["rows/test.npz"], [ARCHIVE], [".room.part"], [".hidden/a"],
+        ["../a"], ["/tmp/a"], ["tables/../../a"], ["."], ["a", "a/b"], ["a/b/c", "a"],
+        ["tables"], ["tables/test/samples.csv"], ["x" * 300], ["linked/a"],
+    ],
+    ids=lambda names: names[0][:20],
+)  # fmt: skip
+def test_a_stranger_s_archive_replaces_nothing(names: list[str], tmp_path: Path) -> None:
+    run = finished(tmp_path / "outputs")
+    (tmp_path / "outside").mkdir()
+    (run.path / "linked").symlink_to(tmp_path / "outside")
+    before = contents(tmp_path)
+    file = bundle(run, [(tarfile.TarInfo(name), b"another") for name in names])
+    with pytest.raises(UsageError, match=re.escape(str(run.path))):
+        restore(run.path)
+    assert {name: content for name, content in contents(tmp_path).items() if not name.endswith(ARCHIVE)} == before
+    assert file.is_file()
+
+
+def test_a_file_that_says_it_is_larger_than_all_disks_is_not_read(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    bundle(run, [(with_holes("big.bin"), b"")])
+    with pytest.raises(DamagedFile, match="a file with holes"):
+        restore(run.path)
+
+
+class Killed(BaseException):
+    """The end of a process in the middle of what it does."""
+
+
+def killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process end before the disk operation of this number: what makes, moves and removes files."""
+    left = iter(range(number))
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*arguments: Any, **named: Any) -> Any:
+            if next(left, None) is None:
+                raise Killed
+            return original(*arguments, **named)
+
+        return operation
+
+    for owner, name in ((os, "unlink"), (os, "rmdir"), (os, "rename"), (os, "replace"), (os, "mkdir"), (os, "fsync")):
+        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_a_kill_at_any_moment_of_archiving_and_restoring_loses_nothing(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was done by then, the same call goes on, and the run comes back as it was."""
+    run = finished(tmp_path)
+    before = contents(run.path)
+    for change in (archive, restore):
+        with monkeypatch.context() as patch:
+            killed_at(number, patch)
+            with suppress(Killed):
+                change(run.path)
+        forget_leases(tmp_path)
+        assert load_run(run.path).status == "finished"
+        with suppress(UsageError):  # it was over before the kill
+            change(run.path)
+    remove_unfinished(run.path)
+    assert contents(run.path) == before
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_kill_at_any_moment_of_deleting_leaves_the_run_or_nothing_of_its_name(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, other = finished(tmp_path), finished(tmp_path, "other")
+    before, others = contents(run.path), contents(other.path)
+    with monkeypatch.context() as patch:
+        killed_at(number, patch)
+        with suppress(Killed):
+            delete(run.path)
+    forget_leases(tmp_path)
+    assert not run.path.exists() or contents(run.path) == before
+    if run.path.exists():
+        delete(run.path)
+    long_ago = time.time() - 7200
+    for path in tmp_path.rglob(f"{DELETED}*"):
+        os.utime(path, (long_ago, long_ago))
+    for fault in list(faults_below(tmp_path)):
+        repair(fault)
+    assert not run.path.exists() and not list(tmp_path.rglob(f"{DELETED}*")) and contents(other.path) == others
+
+
+def forget_leases(root: Path) -> None:
+    """Let what the killed process held be free, as it is once a process is gone."""
+    leases._HELD.clear()
+    for file in root.rglob("writer.*"):
+        file.write_text("given back")
+
+
+def test_what_was_written_after_an_archive_is_not_replaced(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    archive(run.path)
+    run.checkpoints.mkdir()
+    (run.checkpoints / "weights.npz").write_bytes(b"newer")
+    for change in (archive, restore):
+        with pytest.raises(UsageError, match="was changed after"):
+            change(run.path)
+    assert (run.checkpoints / "weights.npz").read_bytes() == b"newer"
+
+
+def test_a_copied_run_is_tagged_archived_and_deleted_as_itself(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    before, copied = contents(run.path), run.path.with_name("copied")
+    shutil.copytree(run.path, copied)
+    (tmp_path / "link").symlink_to(run.path)
+    for words in (
+        ["tag", "--add", "x"], ["note", "--text", "x"], ["archive"], ["restore"],
+        ["prune", "--keep", "none"], ["delete"],
+    ):  # fmt: skip
+        assert main(["runs", words[0], str(copied), *words[1:], "--yes"]) == 0, words
+        assert load_run(run.path).id == run.id and contents(run.path) == before
+    assert not copied.exists()
+    with pytest.raises(UsageError, match="is a link to"):
+        delete(tmp_path / "link")
+    assert contents(run.path) == before
+
+
+def test_a_run_whose_name_was_deleted_before_is_deleted_too(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    (run.path.with_name(f"{DELETED}{run.id}") / "tables").mkdir(parents=True)
+    delete(run.path)
+    assert [path.name for path in run.path.parent.iterdir()] == [f"{DELETED}{run.id}"]
+
+
+@pytest.mark.parametrize("action", [["tag", "--add", "x"], ["note", "--text", "x"], ["archive"], ["delete"], ["prune"]])
+def test_a_run_that_cannot_be_changed_stops_no_other(
+    action: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, trained, last = finished(tmp_path, "a"), finished(tmp_path, "b"), finished(tmp_path, "c")
+    for run in (first, trained, last):
+        (run.checkpoints / "last.ckpt").write_bytes(b"x")
+    trained.claim()  # it is resumed, or evaluated
+    before = contents(trained.path)
+    damaged = RunFolder.create(tmp_path, name="damaged")
+    (damaged.path / "record.json").write_text("[")
+    damaged.release()
+    assert main(["runs", action[0], str(tmp_path), *action[1:], "--yes"]) == 1
+    assert f"{trained.path} is being trained" in capsys.readouterr().err
+    assert contents(trained.path) == before
+    for run in (first, last):
+        assert not run.path.exists() or contents(run.path) != before
+        assert action[0] == "delete" or load_run(run.path).status == "finished"
+    trained.release()
+
+
+def test_a_full_disk_is_emptied_by_deleting_and_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease is a file, which a full disk does not take: what frees space goes without, and what needs some does
+    not."""
+    first, second = finished(tmp_path, "a"), finished(tmp_path, "b")
+    (second.checkpoints / "last.ckpt").write_bytes(b"x")
+
+    class FullDisk(type(disk_operations.system)):  # type: ignore[misc]
+        def write(self, handle: int, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(disk_operations, "system", FullDisk())
+    before = contents(tmp_path)
+    for change in ("tag", "note", "archive"):
+        with pytest.raises(UsageError, match="the disk is full"):
+            CHANGES[change](first.path)
+    assert contents(tmp_path) == before
+    assert main(["runs", "delete", str(first.path), "--yes"]) == 0 and not first.path.exists()
+    assert main(["runs", "prune", str(second.path), "--keep", "none", "--yes"]) == 0
+    assert not list(second.checkpoints.glob("*.ckpt")) and load_run(second.path).status == "finished"

@@ -161,7 +161,7 @@ class SimulatedStudy:
                 continue
             yield from self._train(job, process)
             if job.claim.is_held():
-                queue.end(job, is_stopped=process.is_stopping)
+                queue.end(job, death=None if process.is_stopping else "exit code 1")
 
     def _train(self, job: Job, process: Process) -> Program:
         """Pretend to train: the real record, written under the real lease, from the step of the last one on."""

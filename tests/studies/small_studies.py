@@ -38,7 +38,13 @@ def plan_without_models(folder: Path, **changes: Any) -> StudyPlan:
     """Its configurations hold no more than workers and reports ask for."""
     study = small_study(**changes)
     runs = [
-        RunSpec(arm, seed, (), {"trainer": {"max_steps": 4, "devices": 1}, "seed": seed, "arm": arm}, f"{arm}{seed}")
+        RunSpec(
+            arm,
+            seed,
+            (),
+            {"trainer": {"max_steps": 4, "devices": 1}, "seed": seed, "group": "small", "arm": arm},
+            f"{arm}{seed}",
+        )
         for seed in study.seeds
         for arm in study.arms
     ]

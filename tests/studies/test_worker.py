@@ -13,8 +13,8 @@ import pytest
 
 from headtohead.execution.claims import postgres_claims
 from headtohead.execution.claims.choice import choose_claims, claims_of
-from headtohead.execution.run_queue import TRIES
 from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.run_tries import TRIES
 from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import Train, Worker
 from headtohead.records.run_folder import RunFolder
@@ -120,7 +120,9 @@ def test_a_process_that_dies_is_tried_again_and_stops_no_other(claimed_plan: Cal
 
     assert worked(plan, deadly) == 0
     assert calls(plan) == ["a0"] * TRIES + ["a1", "b0", "b1"]
-    assert status(plan, plan.runs[0]) == "missing"
+    record = record_of(plan.run_folder(plan.runs[0]))
+    assert record is not None and record.status == "failed" and record.reason is not None
+    assert "died 2 times at step 0" in record.reason and "signal 9" in record.reason and "--retry" in record.reason
 
 
 @pytest.mark.process

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from headtohead.errors import UsageError
 from headtohead.records.run_folder import RunFolder
+from headtohead.wandb_client.artifacts import artifacts_of, has_pending_artifacts
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.missing_rows import uploads_needed
 from headtohead.wandb_client.pending_uploads import runs_with_files
@@ -124,3 +126,33 @@ def test_server_that_fails_at_the_artifacts_delays_the_end_by_its_time_and_no_mo
 def test_artifacts_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrackingSettings(**settings)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "record.json", "best.ckpt", "checkpoints"])
+def test_a_link_in_a_run_has_nothing_uploaded_that_lies_elsewhere(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger's run names the project that it is uploaded to."""
+    record, folder = new_run(tmp_path / "outputs", config={"tracking": REQUESTED})
+    folder.write_record(record)
+    folder.write_config("seed: 1\n")
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "best.ckpt").write_bytes(b"own")
+    linked = folder.checkpoints / name if name == "best.ckpt" else folder.path / name
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    before = (len(artifacts_of(folder, tmp_path / "copies")), message(caplog))
+    files = {file for bundle in artifacts_of(folder, tmp_path / "copies") for file in bundle.files}
+    assert files == {"config.yaml", "record.json", "best.ckpt"} - {"best.ckpt" if name == "checkpoints" else name}
+    assert before[0] == (1 if name in ("best.ckpt", "checkpoints") else 2)
+    assert any("leads out of the run by a link" in line for line in before[1])
+
+
+@pytest.mark.parametrize(
+    "odd", [{"artifacts": 3}, {"artifact_megabytes": "x"}, {"artifact_days": []}, {"artifacts": [3]}]
+)
+def test_a_record_with_odd_settings_is_refused_by_its_name(odd: dict[str, Any], tmp_path: Path) -> None:
+    record, folder = new_run(tmp_path, config={"tracking": {**REQUESTED, **odd}})
+    folder.write_record(record)
+    with pytest.raises(UsageError, match="tracking"):
+        has_pending_artifacts(folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from headtohead.cli.options import Parser, add_trust, parse, parser, within
-from headtohead.cli.terminal import note, out, paint
+from headtohead.cli.terminal import flush, note, out, paint
 from headtohead.config.errors import ConfigurationError
 from headtohead.files.safe_read import DamagedFile, read_text
 from headtohead.ranges import Beams, Length, Positive, Range, Real, Samples, Seed, Share, Temperature, Vocabulary
@@ -170,12 +170,12 @@ def _unescaped(text: str) -> str:
 def _live(prompt: Prompt, reads_source: bool) -> Show:
     """Writes to the terminal what is added; text to be continued stands before it."""
     if isinstance(prompt, str) and not reads_source:
-        sys.stdout.write(paint(prompt, "2"))
+        out(paint(prompt, "2"), end="")
 
     def show(number: int, text: str) -> None:
         del number
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        out(text, end="")
+        flush()
 
     return show
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from headtohead.cli.options import parser, within
 from headtohead.cli.terminal import note, out, paint
 from headtohead.ranges import Range
-from headtohead.records.run_query import as_text, named_value, runs
+from headtohead.records.run_query import as_text, cut_to_cell, named_value, runs
 from headtohead.records.run_summary import RunSummary
 
 _COLUMNS = ("name", "seed", "status", "result", "step", "parameters", "started", "path")
@@ -115,7 +115,7 @@ def _cell(one: RunSummary, name: str) -> str:
     value = _value(one, name)
     if value is None:
         return "-"
-    return f"{value:.5g}" if isinstance(value, float) else " ".join(as_text(value).split())
+    return f"{value:.5g}" if isinstance(value, float) else cut_to_cell(" ".join(as_text(value).split()))
 
 
 def _value(one: RunSummary, name: str) -> Any:

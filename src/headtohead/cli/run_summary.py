@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.cli.options import INTERRUPTED
-from headtohead.cli.terminal import folded, note, show_table
+from headtohead.cli.terminal import folded, note, show_table, visible
 from headtohead.comparison.tables.results_table import results_table
 from headtohead.comparison.tables.run_table import as_table, line_of
 from headtohead.records.record import RunRecord
@@ -52,7 +52,7 @@ class _Folding(logging.Formatter):
     """Lines that fit the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return folded(super().format(record), sys.stderr)
+        return folded(visible(super().format(record), sys.stderr), sys.stderr)
 
 
 def _source_location(record: RunRecord, folder: Path) -> list[str]:

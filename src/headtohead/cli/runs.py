@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headtohead.cli.options import Parser, parser, within
-from headtohead.cli.terminal import error_line, note, out
+from headtohead.cli.terminal import answer, error_line, note, out
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, Positive
@@ -96,9 +96,7 @@ def _agreed(action: str, chosen: Sequence[Path]) -> bool:
     question = f"{action} {len(chosen)} run{'' if len(chosen) == 1 else 's'}{size} ({names})"
     if not sys.stdin.isatty():
         raise ConfigurationError(f"{question}: --yes confirms it, where nobody can be asked")
-    sys.stderr.write(f"{question}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return answer(f"{question}? [y/N] ").lower() in ("y", "yes")
 
 
 def _each(chosen: Sequence[Path], options: Namespace) -> int:
@@ -110,18 +108,24 @@ def _each(chosen: Sequence[Path], options: Namespace) -> int:
         "restore": restore,
         "delete": delete,
     }
-    left_alone = saved = 0
-    for path in chosen:
-        try:
-            done = actions[options.action](path)
-            saved += done if isinstance(done, int) and options.action == "archive" else 0
-        except UsageError as error:
-            left_alone += 1
-            error_line(str(error))
+    saved, left_alone = _for_each(chosen, actions[options.action])
     num_done = len(chosen) - left_alone
     room = f", {saved / 1e6:,.1f} MB saved" if options.action == "archive" else ""
     out(f"{options.action}: {num_done} run{'' if num_done == 1 else 's'}{room}")
     return 1 if left_alone else 0
+
+
+def _for_each(paths: Sequence[Path], action: Callable[[Path], object]) -> tuple[int, int]:
+    """Do something with each, and return the sum of what it came to and how many were left alone, with a line each."""
+    total = left_alone = 0
+    for path in paths:
+        try:
+            result = action(path)
+            total += result if isinstance(result, int) else 0
+        except (UsageError, OSError) as error:
+            left_alone += 1
+            error_line(str(error) if isinstance(error, UsageError) else f"{path}: {error.strerror or error}")
+    return total, left_alone
 
 
 def _prune(matching: Sequence[RunSummary], options: Namespace) -> int:
@@ -133,8 +137,10 @@ def _prune(matching: Sequence[RunSummary], options: Namespace) -> int:
     if not options.yes and not _agreed("prune", list(dict.fromkeys(file.parent.parent for file in files))):
         note("nothing was done")
         return 2
-    out(f"prune: {len(files)} checkpoint{'' if len(files) == 1 else 's'}, {remove(files) / 1e6:,.1f} MB saved")
-    return 0
+    saved, left_alone = _for_each(files, remove)
+    num_done = len(files) - left_alone
+    out(f"prune: {num_done} checkpoint{'' if num_done == 1 else 's'}, {saved / 1e6:,.1f} MB saved")
+    return 1 if left_alone else 0
 
 
 def _verify(paths: Sequence[Path], *, is_repaired: bool) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headtohead.cli.options import parse, parser, within
-from headtohead.cli.terminal import note, say
+from headtohead.cli.terminal import error_line, note, say
 from headtohead.errors import UsageError
 from headtohead.ranges import Seconds
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.missing_rows import uploads_needed
 from headtohead.wandb_client.pending_uploads import Pending, runs_with_files
 from headtohead.wandb_client.run_metadata import original_of
@@ -43,10 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     )
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
-    waiting, num_complete = _runs_to_upload([Path(path) for path in options.paths or ["outputs"]])
+    waiting, num_complete, failed = _runs_to_upload([Path(path) for path in options.paths or ["outputs"]])
     if waiting and not options.dry_run:
         check_server()
-    failed = 0
     for what in waiting:
         if options.dry_run:
             say(f"would upload {_path(what)}")
@@ -58,26 +58,36 @@ def run(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
-    """Return the runs to upload, each once, and how many runs the server has already."""
+def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int, int]:
+    """Return the runs to upload, each once, how many the server has already, and how many cannot be read."""
     waiting: dict[Path, Pending] = {}
-    num_complete = 0
+    num_complete = num_unreadable = 0
     for root in roots:
         if not root.is_dir():
             raise UsageError(
                 f"{root} {'is not a folder' if root.exists() else 'does not exist'}: name a folder of runs"
             )
         for folder, files in runs_with_files(root):
-            if folder.is_live():
-                note(f"left out {os.path.relpath(folder.path)}: it is still running")
+            try:
+                pending_runs = _pending(folder, files)
+            except (UsageError, OSError) as error:
+                error_line(str(error))
+                num_unreadable += 1
                 continue
-            if original := original_of(folder.path, folder.read_record_as_written().wandb):
-                note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
-                continue
-            pending_runs = uploads_needed(folder, files)
-            num_complete += not pending_runs
-            waiting |= {what.file: what for what in pending_runs}
-    return list(waiting.values()), num_complete
+            num_complete += pending_runs == []
+            waiting |= {what.file: what for what in pending_runs or ()}
+    return list(waiting.values()), num_complete, num_unreadable
+
+
+def _pending(folder: RunFolder, files: Sequence[Path]) -> list[Pending] | None:
+    """Return what of a run is to be uploaded, or None where it is left out, and a line says why."""
+    if folder.is_live():
+        note(f"left out {os.path.relpath(folder.path)}: it is still running")
+        return None
+    if original := original_of(folder.path, folder.read_record_as_written().wandb):
+        note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
+        return None
+    return uploads_needed(folder, files)
 
 
 def _path(what: Pending) -> str:

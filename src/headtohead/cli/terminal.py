@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -22,6 +22,8 @@ _NARROWEST = 20
 _COMMAND = re.compile(r"`[^`]+`|\bh2h [a-z]+(?: [^\s,;]*[=/<>.-][^\s,;]*)*")
 """A command, which a reader copies: it stays on one line."""
 _GLUE = "\0"
+_UNSEEN = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Colours, and the characters by which a text clears the screen, writes over other lines or turns what follows."""
 
 
 class LostOutputError(Exception):
@@ -40,32 +42,57 @@ def _writing() -> Iterator[None]:
         raise LostOutputError(error) from error
 
 
-def out(text: str) -> None:
-    """Write data as it is."""
+def out(text: str, end: str = "\n") -> None:
+    """Write data as it is; on a terminal, which obeys what it reads, with control characters written out."""
     with _writing():
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(_encodable((visible(text, sys.stdout) if sys.stdout.isatty() else text) + end, sys.stdout))
+
+
+def visible(text: str, stream: TextIO) -> str:
+    """Return the text with control characters written out: names, notes and errors may quote a stranger's file."""
+    colours = stream.isatty()
+    return _UNSEEN.sub(lambda match: match[1] if match[1] and colours else ascii(match[0])[1:-1], text)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """Return the text with what the stream's encoding lacks written out, as standard error does by itself."""
+    encoding: str | None = stream.encoding  # one in memory has none
+    if encoding is None:
+        return text
+    try:
+        text.encode(encoding, stream.errors or "strict")
+    except UnicodeEncodeError:
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def say(text: str) -> None:
     """Write sentences of the result, in lines that fit the terminal."""
-    out(folded(text, sys.stdout))
+    out(folded(visible(text, sys.stdout), sys.stdout))
 
 
 def note(text: str) -> None:
     """Write a remark, which is not worth ending a command for where it cannot be written."""
     try:
-        sys.stderr.write(folded(text, sys.stderr) + "\n")
+        sys.stderr.write(folded(visible(text, sys.stderr), sys.stderr) + "\n")
     except OSError:
         return
 
 
 def error_line(text: str) -> None:
     """Write one sentence, its first word in red on a terminal."""
-    first, *rest = folded(f"error: {text}", sys.stderr).split(" ", 1)
+    first, *rest = folded(visible(f"error: {text}", sys.stderr), sys.stderr).split(" ", 1)
     try:
         sys.stderr.write(" ".join([paint(first, "31", sys.stderr), *rest]) + "\n")
     except OSError:
         return
+
+
+def answer(question: str) -> str:
+    """Return what is typed in answer to a question."""
+    sys.stderr.write(visible(question, sys.stderr))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
 
 
 def flush() -> None:
@@ -94,7 +121,7 @@ def drop_output() -> None:
 def width(stream: TextIO) -> int | None:
     """COLUMNS where it is set, else the terminal's width; None for a file or a pipe."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns):
+    if columns.isdecimal() and int(columns):
         return max(int(columns), _NARROWEST)
     return max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
 
@@ -122,6 +149,23 @@ def show_table(table: RenderableType) -> None:
         _console(width(sys.stdout) or WIDTH_WHERE_UNKNOWN).print(table)
 
 
+class _VisibleStream:
+    """Standard output for tables, whose cells may quote a stranger's file."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_encodable(visible(text, self._stream), self._stream))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+
 def _console(columns: int) -> Console:
     from rich.console import Console, RenderResult
     from rich.table import Table
@@ -137,7 +181,7 @@ def _console(columns: int) -> Console:
             for part in _parts(renderable, self, chosen):
                 yield from super().render(part, chosen)
 
-    return Whole(width=columns)
+    return Whole(width=columns, file=cast(TextIO, _VisibleStream(sys.stdout)))
 
 
 def _parts(table: Table, console: Console, options: ConsoleOptions) -> list[Table]:

@@ -247,8 +247,12 @@ def _registered_arms(run: Path) -> Mapping[str, Sequence[str]]:
     for file in sorted((run.parent.parent / "registrations").glob("*.json")):
         study = read_object(file).get("study")
         if isinstance(study, Mapping) and isinstance(arms := study.get("arms"), Mapping) and arms:
-            return dict(arms)
+            return {name: overrides for name, overrides in arms.items() if _are_texts(overrides)}
     return {}
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _made(overrides: Iterable[str]) -> Iterator[str]:

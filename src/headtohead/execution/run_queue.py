@@ -1,8 +1,7 @@
-"""The runs that one worker may still do: what is next, what was tried often enough, and what others have done."""
+"""The runs that one worker may still do: what is next, and what others have done."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,11 @@ from pathlib import Path
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.run_claims import Claim, RunClaims
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
+from headtohead.execution.run_tries import RunTries
 from headtohead.execution.single_run import give_up, is_done
 from headtohead.files import leases
 from headtohead.records.run_folder import RunFolder
 
-TRIES = 2
-"""A process that is killed without a word may have been unlucky once."""
 _WAIT_SECONDS, _MOST_WAIT_SECONDS = 1.0, 30.0
 _IDLE_SHARE = 8
 """A worker that has been idle for long looks again after an eighth of that time."""
@@ -44,7 +42,7 @@ class RunQueue:
     ) -> None:
         self.plan, self._claims, self._again, self._is_done = plan, claims, again, is_done
         self._runs = {run.id: run for run in runs}
-        self._tries: Counter[str] = Counter()
+        self._tries: dict[str, RunTries] = {}
         self._ended: set[str] = set()
         """Runs that this worker knows to be done."""
         self._offer_removed(self._claims.look())
@@ -57,9 +55,8 @@ class RunQueue:
 
     @property
     def awaits_more(self) -> bool:
-        """Return whether runs may follow although none is known: what has ended may not be seen here yet. Where a run
-        was tried in vain, others may wait for it for ever."""
-        return self._again is not None and self.plan.is_open and max(self._tries.values(), default=0) < TRIES
+        """Return whether runs may follow although none is known: what has ended may not be seen here yet."""
+        return self._again is not None and self.plan.is_open
 
     def by_devices(self) -> list[list[RunSpec]]:
         """Return what is left in groups of runs that take as many devices, in the order of the plan."""
@@ -82,31 +79,43 @@ class RunQueue:
         return None
 
     def begin(self, job: Job) -> bool:
-        """Make the run free to be written, and return whether it is."""
+        """Make the run free to be written, and return whether it is, and is to be tried."""
         folder = RunFolder(job.folder)
         if folder.written_here():  # a dead worker's run ends by itself, and soon
             job.claim.release()
             return False
         folder.mark_abandoned()
-        self._tries[job.run.id] += 1
+        tries = RunTries(job.folder)
+        if (reason := tries.why_given_up()) is not None:
+            self._give_up(job, reason)
+            return False
+        tries.begin()
+        self._tries[job.run.id] = tries
         return True
 
-    def end(self, job: Job, *, is_stopped: bool = False) -> None:
-        """Give the claim back after the run's process has ended."""
-        tried_out = self._tries[job.run.id] >= TRIES
-        if tried_out and job.run.trial is not None and not is_stopped:
-            give_up(job.run, job.folder, f"its process was killed {TRIES} times")
-        ended = self._is_done(job.folder)
+    def end(self, job: Job, *, death: str | None = None) -> None:
+        """Give the claim back after the run's process has ended; `death` is how, unless it was asked to."""
+        ended, tries = self._is_done(job.folder), self._tries.pop(job.run.id)
+        tries.end(None if ended else death)
+        if not ended and (reason := tries.why_given_up()) is not None:
+            self._give_up(job, reason)
+            return
         job.claim.release(is_done=ended)
-        if ended or tried_out:
+        if ended:
             self._drop({job.run.id})
+
+    def _give_up(self, job: Job, reason: str) -> None:
+        """Say in the run's record why nobody tries it again."""
+        give_up(job.run, job.folder, reason)
+        job.claim.release(is_done=self._is_done(job.folder))
+        self._drop({job.run.id})
 
     def plan_more(self) -> bool:
         """Return whether what has ended has led to more runs."""
         if self._again is None or not self.plan.is_open:
             return False
         self.plan, runs = self._again()
-        self._runs = {run.id: run for run in runs if run.id not in self._ended and self._tries[run.id] < TRIES}
+        self._runs = {run.id: run for run in runs if run.id not in self._ended}
         self._drop(self._claims.look())
         return self.has_work
 

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from headtohead.config.run_config import RunConfig
 from headtohead.errors import UsageError
 from headtohead.execution.run_spec import RunSpec, WorkPlan
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import parse_json, read_object
+from headtohead.records.strict_json import decode
 
 FILE = "run_memory.json"
 _CUDA_CONTEXT = 2**30
@@ -40,12 +42,21 @@ def run_memory(plan: WorkPlan, runs: Sequence[RunSpec], *, threads: int = 1, tru
     """Return what the largest of the runs takes, as measured now or for an earlier call on the same plan."""
     largest = _largest(runs)
     file = plan.folder / FILE
-    if file.is_file() and (known := RunMemory(**read_object(file))).run == largest.id:
+    if (known := _known(file)) is not None and known.run == largest.id:
         return known
     measured = RunMemory(largest.id, **_measured(largest.config, threads, trust))
     plan.folder.mkdir(parents=True, exist_ok=True)
     replace_text(file, json.dumps(asdict(measured)))
     return measured
+
+
+def _known(file: Path) -> RunMemory | None:
+    """Return what was measured before, None where the file does not say."""
+    try:
+        known: RunMemory = decode(RunMemory, read_object(file), str(file))
+    except (UsageError, OSError):
+        return None
+    return known if known.bytes > 0 and known.available > 0 else None
 
 
 def _largest(runs: Sequence[RunSpec]) -> RunSpec:

@@ -112,12 +112,12 @@ class Worker:
             time.sleep(_POLL_SECONDS)
             return
         try:
-            still_held = self._watch(job, share)
+            code = self._watch(job, share)
         except OutOfDisk:
-            job.claim.release()
+            self._queue.end(job)
             raise
-        if still_held:
-            self._queue.end(job, is_stopped=self._stopped)
+        if job.claim.is_held():
+            self._queue.end(job, death=None if self._stopped else _death(code))
 
     def _started(self, run: RunSpec, folder: Path, share: GpuShare) -> tuple[BaseProcess, Connection]:
         fork = sys.platform == "linux"  # elsewhere system libraries do not bear it
@@ -133,8 +133,8 @@ class Worker:
         theirs.close()
         return process, ours
 
-    def _watch(self, job: Job, share: GpuShare) -> bool:
-        """Watch the process, and return whether the claim is still ours when it has ended."""
+    def _watch(self, job: Job, share: GpuShare) -> int | None:
+        """Watch the process to its end, and return its exit code."""
         run, folder = job.run, job.folder
         process, line = self._started(run, folder, share)
         stop_sent, still_held, next_check = False, True, 0.0
@@ -151,7 +151,7 @@ class Worker:
         process.close()
         if code == DISK_FULL_BEFORE_START:
             raise OutOfDisk(folder, ", after part of its run")
-        return job.claim.is_held()
+        return code
 
     def _ended_early(self, run: RunSpec, folder: Path) -> bool:
         """The process is asked to end like any other, and keeps a checkpoint."""
@@ -159,6 +159,11 @@ class Worker:
         if reason is not None:
             end_early(folder, reason)
         return reason is not None
+
+
+def _death(code: int | None) -> str:
+    """Return how a process ended that left no result."""
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
 def _run_process(

@@ -167,7 +167,7 @@ class Leases:
             name, _, suffix = file.rpartition(".")
             if suffix == _MARK:
                 self._done.add(name)
-            elif suffix.isdigit():
+            elif suffix.isdecimal():
                 self._numbers[name] = max(int(suffix), self._numbers.get(name, 0))
         self._names = names
         return self._numbers, self._done

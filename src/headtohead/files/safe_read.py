@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ MOST_LEVELS = 100
 """The deepest nesting of lists and mappings; a configuration has about ten levels."""
 MOST_VALUES = 10**6
 """The most values of a YAML file with its aliases expanded."""
+
+
+MOST_UNPACKED = 2**33
+"""The most bytes that the arrays of a file take in memory: a thousandth of them may be enough to write zeros down."""
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""The way in which JSON writes one of the two codes of which rare characters are made."""
 
 
 class DamagedFile(UsageError):  # noqa: N818 - says what a file is, like the errors that other rooms raise of it
@@ -89,7 +96,18 @@ def parse_json(text: str, where: Path | str, *, way_out: str = "") -> Any:
         raise _unreadable_value(where, error, way_out) from None
     if _is_deep(content):
         raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out)
+    if _HALF_CHARACTER.search(text) and (half := _half_character_in(content)):
+        raise DamagedFile(where, f"holds half a character ({half}), which cannot be written as text", way_out)
     return content
+
+
+def _half_character_in(content: object) -> str | None:
+    """Return the first half of a pair of codes that stands alone: Python reads it, and nothing can write it."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return ascii(error.object[error.start])[1:-1]
+    return None
 
 
 def read_yaml(path: Path, *, way_out: str = "") -> Any:
@@ -170,7 +188,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 _DAMAGE = (
     OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError, MemoryError, BadZipFile,
-    zlib.error,
+    zlib.error, OverflowError,
 )  # fmt: skip
 """The errors that NumPy and zipfile raise for bytes that are not an archive, and those of arrays of another shape."""
 
@@ -182,6 +200,9 @@ def open_archive(path: Path) -> Iterator[NpzFile]:
 
     try:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            packed = archive.zip
+            if packed is not None and sum(part.file_size for part in packed.infolist()) > MOST_UNPACKED:
+                raise DamagedFile(path, f"would take more than {MOST_UNPACKED // 2**30} GiB of memory, and is not read")
             yield archive
     except (FileNotFoundError, UsageError):
         raise

@@ -10,7 +10,7 @@ def layer_words(name: str) -> str:
     """Return the words for a mixer's path: decoder.1.cross is "decoder layer 2, cross-attention"."""
     side, _, rest = name.partition(".")
     number, _, suffix = rest.partition(".")
-    if not number.isdigit():
+    if not number.isdecimal():
         return name.replace(".", " ").replace("_", " ")
     layer = f"{'' if side in _PLAIN else f'{side} '}layer {int(number) + 1}"
     parts = [_SUFFIXES.get(part, part.replace("_", " ")) for part in suffix.split(".") if part and part not in _PLAIN]

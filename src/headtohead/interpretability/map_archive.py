@@ -60,21 +60,21 @@ def read_maps(path: Path | str) -> Archive:
         if missing := {"name", "kind", "causal", "inputs", "weights"} - set(file.files):
             raise UsageError(f"{path} holds no attention maps: {', '.join(sorted(missing))} is missing")
         content = {name: file[name] for name in file.files}
-    queries, keys = content["inputs"].tolist()
-    maps = AttentionMaps(
-        name=str(content["name"]),
-        kind="cross" if content["kind"] == "cross" else "self",
-        weights=torch.from_numpy(content["weights"].astype(np.float32)),
-        causal=bool(content["causal"]),
-        measure=content["measure"].item() if "measure" in content else "attention",
-        channels=int(content["channels"]) if "channels" in content else 1,
-        queries=queries,
-        keys=keys,
-        grid=tuple(content["grid"].tolist()) if "grid" in content else None,
-        **{name: torch.from_numpy(content[name]) if name in content else None for name in _MASKS},
-    )
-    labels = [content[name].tolist() if name in content else None for name in ("query_labels", "key_labels")]
-    return Archive(maps, *labels)
+        queries, keys = content["inputs"].tolist()
+        maps = AttentionMaps(
+            name=str(content["name"]),
+            kind="cross" if content["kind"] == "cross" else "self",
+            weights=torch.from_numpy(content["weights"].astype(np.float32)),
+            causal=bool(content["causal"]),
+            measure=content["measure"].item() if "measure" in content else "attention",
+            channels=int(content["channels"]) if "channels" in content else 1,
+            queries=queries,
+            keys=keys,
+            grid=tuple(content["grid"].tolist()) if "grid" in content else None,
+            **{name: torch.from_numpy(content[name]) if name in content else None for name in _MASKS},
+        )
+        labels = [content[name].tolist() if name in content else None for name in ("query_labels", "key_labels")]
+        return Archive(maps, *labels)
 
 
 def write_statistics(path: Path, statistics: Mapping[str, Statistics]) -> None:

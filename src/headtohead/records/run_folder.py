@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ MULTIRUN = ".multirun"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
 _LEASE = "writer"
+TRY = "try"
+"""The name, before their number, of the files in which workers count how often they tried a run."""
 _POLL_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 PARTS = ("task", "data", "model", "trainer")
@@ -199,7 +202,10 @@ class RunFolder:
             lease.release()
 
     def write_record(self, record: RunRecord) -> None:
-        assert record.id == self.id, f"record {record.id} does not belong to {self.path}"
+        is_own = (
+            record.id == self.id or record.path == self.path
+        )  # a copied or renamed run has the id of its first name
+        assert is_own, f"record {record.id} does not belong to {self.path}"
         replace_text(self.path / RECORD, to_json(record))
         record.path = self.path
 
@@ -246,7 +252,8 @@ class RunFolder:
         if os.path.lexists(self.path / RECORD):
             return
         remove_unfinished(self.path)
-        for file in (self.path / CONFIG, *self._leases.folder.glob(f"{_LEASE}.*")):
+        leases_and_tries = (self._leases.folder.glob(f"{name}.*") for name in (_LEASE, TRY))
+        for file in (self.path / CONFIG, *chain.from_iterable(leases_and_tries)):
             file.unlink(missing_ok=True)
         for folder in (self._leases.folder, self.path):
             with suppress(OSError):

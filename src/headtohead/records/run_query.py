@@ -142,6 +142,11 @@ def as_text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+def cut_to_cell(text: str, *, most: int = 300) -> str:
+    """Return a text as a table shows it: one that somebody made long hides no other line."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def _exact(run: RunSummary, name: str) -> Any:
     if name in OWN:
         value = getattr(run, name)

@@ -105,6 +105,8 @@ def _unpickled(path: Path, *, lazily: bool) -> Any:
 def _verify(path: Path) -> None:
     """torch.save computes a checksum (CRC-32) of each tensor while it writes, and torch.load never looks at them."""
     with zipfile.ZipFile(path) as parts:
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts.infolist()):
+            raise DamagedFile(path, "is compressed, which no checkpoint is: it may take any amount of memory")
         if (damaged := parts.testzip()) is not None:
             part = damaged.partition("/")[2]
             raise DamagedFile(path, f"is damaged: the bytes of {part} differ from those that were written")

@@ -90,7 +90,7 @@ def _number(file: Path) -> int | None:
         text = file.read_text().strip()
     except OSError:
         return None
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 _RESET_PEAK = "5"

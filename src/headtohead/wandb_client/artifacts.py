@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.files.atomic_write import replace_text
+from headtohead.files.safe_read import DamagedFile
 from headtohead.records.run_folder import RECORD, TOKENIZER, RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 
@@ -33,7 +34,10 @@ def tracking_settings_of(run: RunFolder) -> TrackingSettings:
     """Return the tracking settings of the run."""
     settings = run.read_record_as_written().config.get("tracking") or {}
     known = TrackingSettings.__dataclass_fields__
-    return TrackingSettings(**{name: value for name, value in settings.items() if name in known})
+    try:
+        return TrackingSettings(**{name: value for name, value in settings.items() if name in known})
+    except TypeError:
+        raise DamagedFile(run.path / RECORD, "has a value of another type under config.tracking") from None
 
 
 def has_pending_artifacts(run: RunFolder) -> bool:
@@ -54,12 +58,12 @@ def artifacts_of(run: RunFolder, path: Path) -> list[ArtifactFiles]:
     """Return the requested artifacts; `path` receives copies of texts, without the path of the home folder."""
     settings = tracking_settings_of(run)
     collected = {
-        "record": lambda: {name: _cleaned(run.path / name, path) for name in _TEXTS if (run.path / name).exists()},
+        "record": lambda: {name: _cleaned(run.path / name, path) for name in _TEXTS if _is_there(run, name)},
         "checkpoint": lambda: {file.name: file for file in sorted(run.checkpoints.glob("*.ckpt"))},
     }
     artifacts = []
     for kind in settings.artifacts:
-        files = collected[kind]()
+        files = {name: file for name, file in collected[kind]().items() if _is_own(file, run.path, path)}
         size = sum(file.stat().st_size for file in files.values()) / _MEGABYTE
         if size > settings.artifact_megabytes:
             _log.warning(
@@ -69,6 +73,18 @@ def artifacts_of(run: RunFolder, path: Path) -> list[ArtifactFiles]:
         elif files:
             artifacts.append(ArtifactFiles(kind, files, settings.artifact_days))
     return artifacts
+
+
+def _is_there(run: RunFolder, name: str) -> bool:
+    return (run.path / name).exists() and _is_own(run.path / name, run.path)
+
+
+def _is_own(file: Path, *folders: Path) -> bool:
+    """Return whether a file lies in one of the folders: by a link, a stranger's run would have any file uploaded."""
+    is_own = any(file.resolve().is_relative_to(folder.resolve()) for folder in folders)
+    if not is_own:
+        _log.warning("%s is not uploaded: it leads out of the run by a link", file)
+    return is_own
 
 
 def log_artifact(bundle: ArtifactFiles, run: Any) -> None:

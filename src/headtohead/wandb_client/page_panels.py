@@ -65,7 +65,7 @@ def keys_in_project(api: Any, path: str, filters: Mapping[str, str]) -> LoggedKe
 
 def _by_layer(name: str) -> tuple[str, ...]:
     """Layer 10 after layer 9."""
-    return tuple(f"{int(part):06d}" if part.isdigit() else part for part in name.replace("/", ".").split("."))
+    return tuple(f"{int(part):06d}" if part.isdecimal() else part for part in name.replace("/", ".").split("."))
 
 
 STEP = "trainer/global_step"

@@ -98,7 +98,9 @@ def sweep_values() -> dict[str, Any]:
     file = os.environ.get(_VALUES)
     if not file or not Path(file).is_file():
         return {}
-    content = read_yaml(Path(file)) or {}
+    content = read_yaml(Path(file))
+    if not isinstance(content, Mapping):
+        return {}
     return {name: entry["value"] for name, entry in content.items() if isinstance(entry, dict) and "value" in entry}
 
 

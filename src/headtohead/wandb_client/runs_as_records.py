@@ -106,7 +106,7 @@ def reason_of(error: Exception) -> str:
 
 def _mentions(text: str, *signs: str) -> bool:
     """A number counts where it stands alone: a port such as 40321 says nothing."""
-    return any(re.search(rf"\b{sign}\b", text) if sign.isdigit() else sign in text for sign in signs)
+    return any(re.search(rf"\b{sign}\b", text) if sign.isdecimal() else sign in text for sign in signs)
 
 
 def _is_ours(run: Any) -> bool:
@@ -250,7 +250,7 @@ def seed_of(config: Mapping[str, Any], name: str) -> int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     tail = name.rpartition("seed")[2].strip("-_= ")
-    return int(tail) if "seed" in name and tail.isdigit() else 0
+    return int(tail) if "seed" in name and tail.isdecimal() else 0
 
 
 def flattened(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

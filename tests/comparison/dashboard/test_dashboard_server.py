@@ -10,9 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from headtohead.comparison.dashboard import routes
+from headtohead.comparison.dashboard.served_folder import FILE
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.run_folder import MULTIRUN, log_file
 from served_runs import message, requested, served, train, written_run
@@ -316,3 +319,44 @@ def test_what_a_run_of_workers_printed_is_one_click_away(dashboard: Dashboard, r
     file.symlink_to(root.parent / "secret.png")
     assert message(dashboard, "/api/run", run=key)["output"] is False
     assert requested(dashboard, f"/output?run={key}")[0].status == 404
+
+
+def test_two_dashboards_keep_each_other_s_marks(tmp_path: Path) -> None:
+    first, second = written_run(tmp_path), written_run(tmp_path)
+    with served(tmp_path) as one, served(tmp_path) as other:
+        assert marked(one, {"run": f"some/{first.id}", "note": "of one"}) == 200
+        assert marked(other, {"run": f"some/{second.id}", "star": True}) == 200
+        assert marked(one, {"run": f"some/{first.id}", "note": "of one again"}) == 200
+    marks = json.loads((tmp_path / FILE).read_text())
+    assert marks[f"some/{first.id}"]["note"] == "of one again" and marks[f"some/{second.id}"]["star"] is True
+
+
+@pytest.mark.parametrize("content", ["{", '["a"]', '{"some/run": {"note": "mine"}, }', ""])
+def test_marks_that_cannot_be_read_are_not_replaced(content: str, tmp_path: Path) -> None:
+    run = written_run(tmp_path)
+    (tmp_path / FILE).write_text(content)
+    with served(tmp_path) as dashboard:
+        assert marked(dashboard, {"run": f"some/{run.id}", "star": True}) == 400
+        assert (tmp_path / FILE).read_text() == content
+        (tmp_path / FILE).unlink()
+        assert marked(dashboard, {"run": f"some/{run.id}", "star": True, "note": "\ud800"}) == 400
+        assert marked(dashboard, {"run": f"some/{run.id}", "star": True}) == 200
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "\u0663", "9" * 5000, "-1", "1e9", "", "\u2460"])
+def test_an_address_with_odd_numbers_is_answered(number: str, tmp_path: Path) -> None:
+    run = written_run(tmp_path)
+    odd = quote(number)
+    with served(tmp_path) as dashboard:
+        for address in (
+            f"/api/runs?shown={odd}", f"/api/curves?metric=train/loss&run=some/{run.id}&file={odd}&offset={odd}",
+            f"/api/curves?metric=train/loss&run=some/{run.id}&file=1&offset={odd}",
+        ):  # fmt: skip
+            assert requested(dashboard, address)[0].status == 200, address
+
+
+def test_a_table_is_read_as_far_as_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_MOST_READ", 100)
+    (tmp_path / "a.csv").write_text("text,label\n" + "a" * 50 + ",b\n" + "c" * 10**6 + ",d\n")
+    table = routes.read_table(tmp_path / "a.csv")
+    assert table["more"] and table["rows"][0] == ["a" * 50, "b"] and len(table["rows"][1][0]) < 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,8 @@ from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RECORD, RunFolder
 
 _MOST_ROWS = 200
-_LONGEST = 4000
-"""Letters of one cell."""
+_LONGEST, _MOST_READ = 4000, 2**24
+"""Letters of one cell, and of a table that is read: one cell may be as long as a disk holds."""
 
 
 def details(root: Path, folder: Path, record: RunRecord | None) -> dict[str, Any]:
@@ -71,11 +72,12 @@ def read_table(path: Path) -> dict[str, Any]:
     """Return its first rows; long texts cut."""
     csv.field_size_limit(sys.maxsize)
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        rows = [
-            [cell[:_LONGEST] for cell in row] for _, row in zip(range(_MOST_ROWS + 2), csv.reader(file), strict=False)
-        ]
+        text = file.read(_MOST_READ + 1)
+    lines = csv.reader(io.StringIO(text[:_MOST_READ], newline=""))
+    rows = [[cell[:_LONGEST] for cell in row] for _, row in zip(range(_MOST_ROWS + 2), lines, strict=False)]
     columns, *others = rows or [[]]
-    return {"columns": columns, "rows": others[:_MOST_ROWS], "more": len(others) > _MOST_ROWS}
+    has_more = len(others) > _MOST_ROWS or len(text) > _MOST_READ
+    return {"columns": columns, "rows": others[:_MOST_ROWS], "more": has_more}
 
 
 def _files(root: Path, above: Path, suffix: str) -> dict[tuple[str, str], Path]:
@@ -100,6 +102,7 @@ _SHOWN, _MOST_SHOWN = 60, 20_000
 """Lines of the list where the page does not say how many it shows, and at most."""
 _MOST_OUTPUT = 2**18
 """Bytes from the end of what a run printed."""
+_MOST_DIGITS = 20
 _MOST = 400
 """Runs in one question."""
 
@@ -168,8 +171,8 @@ class DashboardRoutes:
 
     def _runs(self, query: Query) -> HttpResponse:
         """The list as far as the page shows it, and the runs that are selected; nothing where the page has it."""
-        shown = _one(query, "shown", "")
-        number = min(int(shown), _MOST_SHOWN) if shown.isascii() and shown.isdigit() else _SHOWN
+        shown = _whole(_one(query, "shown", ""))
+        number = _SHOWN if shown is None else min(shown, _MOST_SHOWN)
         selection = Selection(query.get("selected", ()))
         return as_json(self.runs.page(_view_of(query), number, selection, _one(query, "known", "")))
 
@@ -258,11 +261,13 @@ def _one(query: Query, name: str, otherwise: str | None = None) -> str:
 
 
 def _read_position(file: str, offset: str) -> ReadPosition:
-    return (
-        ReadPosition(int(file), int(offset))
-        if file.isascii() and file.isdigit() and offset.isdigit()
-        else ReadPosition()
-    )
+    number, position = _whole(file), _whole(offset)
+    return ReadPosition() if number is None or position is None else ReadPosition(number, position)
+
+
+def _whole(text: str) -> int | None:
+    """Return the whole number that an address gives, None where it gives none that a file could have."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 # Styles inline: Plotly sets them on its own elements. Scripts come from this server's files alone.

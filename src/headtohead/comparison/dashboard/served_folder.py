@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
-from headtohead.files.safe_read import read_object
+from headtohead.files.safe_read import parse_json, read_object
 
 
 def is_inside(root: Path, path: Path) -> bool:
@@ -37,6 +37,7 @@ def folders_in(root: Path, folder: Path) -> list[Path]:
 
 FILE = "dashboard_marks.json"
 LONGEST_NOTE = 4000
+_WAY_OUT = "correct it, or move it away"
 
 
 class Mark(NamedTuple):
@@ -52,21 +53,30 @@ class Marks:
     def __init__(self, root: Path) -> None:
         self._file = root / FILE
         self._marks: dict[str, Mark] = {}
+        self.starred: set[str] = set()
         with suppress(OSError, UsageError):  # a damaged file is no reason to show no runs
-            self._marks = {key: _mark_of(value) for key, value in read_object(self._file).items()}
-        self.starred = {key for key, mark in self._marks.items() if mark.star}
+            self._read()
 
     def __getitem__(self, key: str) -> Mark:
         return self._marks.get(key, Mark())
 
     def put(self, key: str, mark: Mark) -> None:
-        """Set the mark of a run and write all marks."""
+        """Set the mark of a run and write all marks, those that another dashboard wrote meanwhile among them; a file
+        that cannot be read is not replaced."""
+        with suppress(FileNotFoundError):
+            self._read()
         self._marks[key] = mark
         if mark == Mark():
             del self._marks[key]
         (self.starred.add if mark.star else self.starred.discard)(key)
         content = {key: mark._asdict() for key, mark in sorted(self._marks.items())}
         replace_text(self._file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def _read(self) -> None:
+        """Read what the file holds, in place of what was known."""
+        self._marks = {key: _mark_of(value) for key, value in read_object(self._file, way_out=_WAY_OUT).items()}
+        self.starred.clear()
+        self.starred |= {key for key, mark in self._marks.items() if mark.star}
 
 
 def _mark_of(value: object) -> Mark:
@@ -79,7 +89,7 @@ def _mark_of(value: object) -> Mark:
 def mark_in(body: bytes) -> tuple[str, Mark]:
     """Return the run and the mark that a page sends."""
     try:
-        value = json.loads(body)
+        value = parse_json(body.decode(), "the mark")
     except ValueError:
         raise UsageError("a mark is JSON: {run, star, note}") from None
     if not isinstance(value, dict) or not isinstance(value.get("run"), str):

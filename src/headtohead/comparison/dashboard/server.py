@@ -61,7 +61,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Take a mark from the page itself: another site's page has another origin, or cannot send JSON."""
         size = self.headers.get("Content-Length", "")
-        body = self.rfile.read(int(size)) if size.isdigit() and int(size) <= _MOST_SENT else None
+        body = (
+            self.rfile.read(int(size))
+            if size.isdecimal() and len(size) <= len(str(_MOST_SENT)) and int(size) <= _MOST_SENT
+            else None
+        )
         self.close_connection = self.close_connection or body is None
         if (refused := self._refused()) is not None:
             return self._send(refused)
@@ -90,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refused(self) -> HttpResponse | None:
         """Return the refusal of a request that calls this server by a name that is not this machine's."""
         name, _, port = self.headers.get("Host", "").partition(":")
-        if name not in _NAMES or not (port == "" or port.isdigit()):
+        if name not in _NAMES or not (port == "" or port.isdecimal()):
             return refusal(403, f"this page is only for this machine: open it as {self.server.address}")
         return None
 

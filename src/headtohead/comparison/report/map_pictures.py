@@ -62,15 +62,15 @@ def read_maps(file: Path, most: int) -> Sequence[HeatMap]:
             weights = np.where(later, np.nan, weights)
         valid = [archive[name][0, :LONGEST] if name in archive else None for name in ("query_valid", "key_valid")]
         names = [archive[name][0, :LONGEST] if name in archive else None for name in ("query_labels", "key_labels")]
-    queries, keys = (
-        np.arange(length) if one is None else np.flatnonzero(one)
-        for one, length in zip(valid, weights.shape[1:], strict=True)
-    )
-    rows, columns = (
-        () if names_of is None else tuple(str(names_of[index]) for index in indices)
-        for names_of, indices in zip(names, (queries, keys), strict=True)
-    )
-    return [HeatMap(head, measure, one[queries][:, keys], rows, columns) for head, one in enumerate(weights)]
+        queries, keys = (
+            np.arange(length) if one is None else np.flatnonzero(one)
+            for one, length in zip(valid, weights.shape[1:], strict=True)
+        )
+        rows, columns = (
+            () if names_of is None else tuple(str(names_of[index]) for index in indices)
+            for names_of, indices in zip(names, (queries, keys), strict=True)
+        )
+        return [HeatMap(head, measure, one[queries][:, keys], rows, columns) for head, one in enumerate(weights)]
 
 
 def shared_scale(maps: Iterable[HeatMap]) -> MapScale:

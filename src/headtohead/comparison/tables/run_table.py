@@ -17,6 +17,7 @@ from rich.text import Text
 
 from headtohead.comparison.comparability import seed_of
 from headtohead.records.record import RunRecord, Status
+from headtohead.records.run_query import cut_to_cell
 from headtohead.records.run_summary import headline_of
 
 TASKS = "tasks"
@@ -34,6 +35,7 @@ _RESULTS, _COSTS = ("result", "baseline"), ("parameters", "FLOPs/token", "speed"
 _ENERGY = ("energy", "J/token")
 """Costs that are shown where they were measured."""
 _NAME = 8
+_LONGEST_REASON = 1000
 _UNKNOWN = "-"
 _SMALL, _TINY = 0.01, 1e-6
 
@@ -149,7 +151,7 @@ def _lines_table(lines: Sequence[TableLine], columns: Sequence[str], title: str 
         seed = [str(line.seed)] if with_seed else []
         figures = _figures(line)
         # names are the user's own: plain text, never rich's markup
-        table.add_row(Text(line.name), *seed, *(figures[name] for name in columns))
+        table.add_row(Text(cut_to_cell(line.name)), *seed, *(figures[name] for name in columns))
     return table
 
 
@@ -182,7 +184,9 @@ def _figures(line: TableLine) -> dict[str, str | Text]:
 
 def _status(line: TableLine) -> Text:
     text = line.status.replace("_", " ")
-    return Text(f"{text}: {line.reason}" if line.reason else text, style=_STYLES[line.status])
+    return Text(
+        cut_to_cell(f"{text}: {line.reason}" if line.reason else text, most=_LONGEST_REASON), style=_STYLES[line.status]
+    )
 
 
 def _wandb(record: RunRecord) -> str | None:

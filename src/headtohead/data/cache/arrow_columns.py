@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from headtohead.files.safe_read import open_regular
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -95,6 +97,7 @@ def read_table(path: Path) -> dict[str, Column]:
     """
     import pyarrow as pa
 
+    open_regular(path).close()  # a pipe would be waited for
     content = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
     return {name: _from_arrow(content.column(name).chunk(0)) for name in content.column_names}
 

@@ -114,7 +114,7 @@ def num_processes() -> int:
     chosen = os.environ.get(PROCESSES)
     if chosen is None:
         return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    if not chosen.isdigit() or int(chosen) < 1:
+    if not chosen.isdecimal() or int(chosen) < 1:
         raise DataError(f"{PROCESSES}={chosen} is not a number of processes: give 1 or more, or unset it.")
     return int(chosen)
 

@@ -76,7 +76,7 @@ def _like(launcher: str) -> str:
 
 def _number(override: str, value: str) -> int:
     """joblib counts all processors as -1."""
-    if value.lstrip("-").isdigit() and int(value) != 0:
+    if value.lstrip("-").isdecimal() and int(value) != 0:
         return int(value) if int(value) > 0 else max(1, processors() + 1 + int(value))
     raise ConfigurationError(f"{override} is refused: give a number of runs at once, as --workers does")
 

@@ -63,7 +63,7 @@ def kind_name(maps: AttentionMaps) -> str:
 
 def layer_name(maps: AttentionMaps) -> str:
     """Return its number, from 1 on, and what is shown of it where that is not plain attention."""
-    number = next((str(int(part) + 1) for part in maps.name.split(".") if part.isdigit()), "all")
+    number = next((str(int(part) + 1) for part in maps.name.split(".") if part.isdecimal()), "all")
     return f"{number}{_SHOWN[maps.measure]}"
 
 

@@ -7,15 +7,16 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from headtohead.errors import UsageError
-from headtohead.files.atomic_write import replace_file
+from headtohead.files.atomic_write import remove_unfinished, replace_file, require_space
 from headtohead.files.safe_read import MOST_BYTES, DamagedFile, open_regular, parse_json
 from headtohead.records.keeping.changes import held
 from headtohead.records.row_sums import FOLDER as ROWS
@@ -32,42 +33,65 @@ _BLOCK = 2**20
 def archive(path: Path | str) -> int:
     """Compress all of a run that comparisons do not read, and return how many bytes that saves.
 
-    The archive is whole, on the disk and read back before anything is removed.
+    The archive is whole, on the disk and read back before anything is removed. The same call continues one that was
+    interrupted.
     """
     with held(path) as run:
-        if (run.path / ARCHIVE).exists():
-            raise UsageError(f"{run.path} is archived already: h2h runs restore brings its files back")
-        files = sorted(_to_archive(run.path))
-        if not files:
-            return 0
-        before = sum((run.path / name).stat().st_size for name in files)
-        replace_file(run.path / ARCHIVE, lambda file: _write(file, run.path, files))
-        check_archive(run.path)
+        remove_unfinished(run.path)
+        files, file = sorted(_to_archive(run.path)), run.path / ARCHIVE
+        if os.path.lexists(file):
+            _refuse_changed(run.path, check_archive(run.path))
+            if not files:
+                raise UsageError(f"{run.path} is archived already: h2h runs restore brings its files back")
+        elif files:
+            replace_file(file, lambda opened: _write(opened, run.path, files))
+        sums = check_archive(run.path) if files else {}
+        if added := sorted(set(files) - sums.keys()):
+            raise UsageError(f"{run.path} was archived without {added[0]}: restore the run, then archive it again")
+        saved = sum((run.path / name).stat().st_size for name in files) - (file.stat().st_size if files else 0)
         for name in {Path(name).parts[0] for name in files}:
             _remove(run.path / name)
-        return before - (run.path / ARCHIVE).stat().st_size
+        return saved
 
 
 def restore(path: Path | str) -> int:
-    """Bring the files of an archived run back, and return how many."""
+    """Bring the files of an archived run back, and return how many; nothing that was written since is replaced."""
     with held(path) as run:
-        if not (run.path / ARCHIVE).is_file():
+        file = run.path / ARCHIVE
+        if not file.is_file():
             raise UsageError(f"{run.path} is not archived: nothing is to be restored")
-        check_archive(run.path)
-        number = 0
-        for name, content in _contents(run.path / ARCHIVE):
-            target = run.path / name
-            if not target.parent.resolve().is_relative_to(run.path.resolve()):
-                raise UsageError(f"{target.parent} leads out of the run by a link: remove it, then restore the run")
+        sums = check_archive(run.path)
+        _refuse_changed(run.path, sums)
+        remove_unfinished(run.path)
+        require_space(file, sum(member.size for member, _ in _contents(file)))
+        for member, content in _contents(file):
+            target = run.path / member.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(target, lambda file, content=content: shutil.copyfileobj(content, file, _BLOCK))  # type: ignore[misc]
-            number += 1
-        (run.path / ARCHIVE).unlink()
-        return number
+            replace_file(target, lambda opened, content=content: shutil.copyfileobj(content, opened, _BLOCK))  # type: ignore[misc]
+        file.unlink()
+        return len(sums)
 
 
-def check_archive(run: Path) -> None:
-    """Raise DamagedFile where a file of the archive is not what was put in."""
+def _refuse_changed(run: Path, sums: Mapping[str, str]) -> None:
+    """Raise UsageError where a file of the archive has no place in the run, or has another content there."""
+    for name, expected in sums.items():
+        target = run / name
+        if not target.parent.resolve().is_relative_to(run.resolve()):
+            raise UsageError(f"{target.parent} leads out of the run by a link: remove it first")
+        try:
+            with open_regular(target) as content:
+                is_other = _sum(content) != expected
+        except FileNotFoundError:
+            continue
+        except (OSError, DamagedFile) as error:
+            why = error.strerror if isinstance(error, OSError) else error.what
+            raise UsageError(f"{run / ARCHIVE} holds {name[:60]}, which cannot be written there ({why})") from None
+        if is_other:
+            raise UsageError(f"{target} was changed after {ARCHIVE} was written: move one of them away first")
+
+
+def check_archive(run: Path) -> dict[str, str]:
+    """Return the checksum of each file in a run's archive; DamagedFile where one is not what was put in."""
     file = run / ARCHIVE
     try:
         with open_regular(file) as packed, gzip.open(packed) as stream:  # to the end, where its checksum is
@@ -77,7 +101,7 @@ def check_archive(run: Path) -> None:
             first = bundle.next()
             content = bundle.extractfile(first) if first is not None and first.name == _SUMS else None
             expected = _read_sums(file, content) if content is not None else {}
-        actual = {name: _sum(content) for name, content in _contents(file)}
+        actual = {member.name: _sum(content) for member, content in _contents(file)}
     except DamagedFile:
         raise
     except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
@@ -85,6 +109,9 @@ def check_archive(run: Path) -> None:
     if actual != expected:
         wrong = sorted(name for name in {*actual, *expected} if actual.get(name) != expected.get(name))
         raise DamagedFile(file, f"does not hold what was put in: {', '.join(wrong[:5])}")
+    if inside := next((name for name in actual for above in Path(name).parents if str(above) in actual), None):
+        raise DamagedFile(file, f"holds {inside}, and a file in the place of its folder")
+    return actual
 
 
 def _read_sums(file: Path, content: IO[bytes]) -> dict[str, str]:
@@ -100,12 +127,17 @@ def _read_sums(file: Path, content: IO[bytes]) -> dict[str, str]:
 
 def _to_archive(run: Path) -> Iterator[str]:
     for entry in run.iterdir():
-        if entry.name in _STAY or entry.name.startswith(".") or entry.is_symlink():
+        if _stays(entry.name) or entry.is_symlink():
             continue
         inside = [entry] if entry.is_file() else entry.rglob("*")
         if entry.is_dir() and any(one.is_symlink() for one in entry.rglob("*")):
             continue  # links lead to what is not the run's own
         yield from (one.relative_to(run).as_posix() for one in inside if one.is_file())
+
+
+def _stays(name: str) -> bool:
+    """Return whether what has this name in a run's folder is never archived."""
+    return name in _STAY or name.startswith(".")
 
 
 def _write(file: BinaryIO, run: Path, names: list[str]) -> None:
@@ -122,16 +154,21 @@ def _write(file: BinaryIO, run: Path, names: list[str]) -> None:
             bundle.add(run / name, arcname=name, recursive=False)
 
 
-def _contents(file: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Yield the files of an archive one after the other; a name that leads out of the run is an error."""
+def _contents(file: Path) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
+    """Yield the files of an archive one after the other; one that no run would put there is an error."""
     with tarfile.open(file, "r:gz") as bundle:
         for member in bundle:
             content = bundle.extractfile(member) if member.isfile() else None
             if member.name == _SUMS or content is None:
                 continue
-            if Path(member.name).is_absolute() or ".." in Path(member.name).parts:
+            parts = Path(member.name).parts
+            if not parts or Path(member.name).is_absolute() or ".." in parts:
                 raise DamagedFile(file, f"holds a file that leads out of the run ({member.name[:60]})")
-            yield member.name, content  # type: ignore[misc]
+            if _stays(parts[0]):
+                raise DamagedFile(file, f"holds {member.name[:60]}, which no archive of a run does")
+            if member.issparse():  # it may say that it is larger than all disks
+                raise DamagedFile(file, f"holds a file with holes ({member.name[:60]}), which no archive of a run does")
+            yield member, content  # type: ignore[misc]
 
 
 def _sum(content: BinaryIO | io.BufferedIOBase) -> str:

@@ -4,31 +4,44 @@ is touched, here or on another machine."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Literal, get_args
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import move_away
+from headtohead.files.disk_operations import OutOfDisk
 from headtohead.records.run_folder import RunFolder
 from headtohead.records.run_query import ordered
 from headtohead.records.run_summary import RunSummary
 
 DELETED = ".deleted-"
 """Begins the name of a run folder that is on its way out."""
+_LONGEST_NAME = 200
+"""The letters of a run's name that are left in that of what is deleted: a file system allows 255 bytes."""
 
 
 @contextmanager
-def held(path: Path | str) -> Iterator[RunFolder]:
-    """Hold a run that is over; one that a process writes is refused at once."""
+def held(path: Path | str, *, frees_space: bool = False) -> Iterator[RunFolder]:
+    """Hold a run that is over; one that a process writes is refused at once. What frees space is done on a full disk
+    too, where nobody can take the run, since a lease is a file."""
     run = RunFolder.open(path)
     if run.is_live():
         raise UsageError(f"{run.path} is being trained: wait for its end, or stop it first")
-    with run.claimed():
+    try:
+        run.claim()
+    except OutOfDisk:
+        if not frees_space:
+            raise
+    try:
         yield run
+    finally:
+        run.release()
 
 
 def tag(path: Path | str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> list[str]:
@@ -49,15 +62,31 @@ def note(path: Path | str, text: str) -> None:
 def delete(path: Path | str) -> None:
     """Delete a run: its folder vanishes at once, so that nobody ever sees half of one."""
     run = RunFolder.open(path)
-    leaving = run.path.with_name(f"{DELETED}{run.path.name}")
-    with suppress(FileNotFoundError), held(path):  # the lease leaves with the folder
+    if run.path.is_symlink():
+        raise UsageError(f"{run.path} is a link to {run.path.resolve()}: name that folder to delete the run")
+    leaving = _free_name(run.path)
+    with suppress(FileNotFoundError), held(path, frees_space=True):  # the lease leaves with the folder
         move_away(run.path, leaving)
     shutil.rmtree(leaving)
 
 
+def _free_name(run: Path) -> Path:
+    """Return a name by which nobody looks for a run; one that was deleted before may not be gone yet."""
+    names = (f"{DELETED}{run.name[:_LONGEST_NAME]}{f'.{number}' if number else ''}" for number in count())
+    return next(path for path in map(run.with_name, names) if not os.path.lexists(path))
+
+
 def size_of(path: Path) -> int:
     """Return how many bytes the files of a run take."""
-    return sum(file.lstat().st_size for file in path.rglob("*"))
+    return sum(map(_size, path.rglob("*")))
+
+
+def _size(file: Path) -> int:
+    """Return how many bytes a file takes, none where it is gone by now."""
+    try:
+        return file.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 CheckpointKind = Literal["all", "best", "last", "none"]
@@ -83,21 +112,19 @@ def unneeded(runs: Iterable[RunSummary], policy: PrunePolicy) -> Iterator[Path]:
     for rank, run in enumerate(finished):
         is_kept = policy.top is None or rank < policy.top
         for file in _checkpoints(Path(run.path)):
-            size = file.stat().st_size
+            size = _size(file)
             if is_kept and policy.keep in ("all", file.stem) and size <= left:
                 left -= size
             else:
                 yield file
 
 
-def remove(files: Sequence[Path]) -> int:
-    """Remove checkpoints, each while holding its run, and return how many bytes they took."""
-    saved = 0
-    for file in files:
-        with held(file.parent.parent):
-            saved += file.stat().st_size
-            file.unlink()
-    return saved
+def remove(file: Path) -> int:
+    """Remove a checkpoint while holding its run, and return how many bytes it took."""
+    with held(file.parent.parent, frees_space=True):
+        size = _size(file)
+        file.unlink(missing_ok=True)
+    return size
 
 
 def _checkpoints(run: Path) -> list[Path]:

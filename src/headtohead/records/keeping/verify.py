@@ -68,20 +68,23 @@ def _faults_of(run: RunFolder) -> Iterator[Fault]:
     try:
         run.read_record_as_written()
     except (UsageError, OSError) as error:
-        yield Fault(run.path / RECORD, str(error))
+        yield Fault(run.path / RECORD, _why_unreadable(error))
     for name, read in ((CONFIG, read_yaml), (TOKENIZER, read_json)):
-        if (run.path / name).exists():
+        if os.path.lexists(run.path / name):
             try:
                 read(run.path / name)
             except (DamagedFile, OSError) as error:
-                yield Fault(run.path / name, str(error))
-    if num_damaged := run.metrics_file.num_damaged():
-        yield Fault(run.metrics_file.path, f"has {num_damaged} damaged line(s)", can_repair=True)
-    if (run.path / ARCHIVE).exists():
+                yield Fault(run.path / name, _why_unreadable(error))
+    try:
+        if num_damaged := run.metrics_file.num_damaged():
+            yield Fault(run.metrics_file.path, f"has {num_damaged} damaged line(s)", can_repair=True)
+    except (DamagedFile, OSError) as error:
+        yield Fault(run.metrics_file.path, _why_unreadable(error))
+    if os.path.lexists(run.path / ARCHIVE):
         try:
             check_archive(run.path)
-        except DamagedFile as damage:
-            yield Fault(run.path / ARCHIVE, damage.what)
+        except (DamagedFile, OSError) as error:
+            yield Fault(run.path / ARCHIVE, _why_unreadable(error))
     for folder, _, names in os.walk(run.path):
         for file in (Path(folder) / name for name in sorted(names)):
             if file.suffix == SUFFIX and file.name.startswith(".") and file.name != ".room.part":
@@ -89,6 +92,13 @@ def _faults_of(run: RunFolder) -> Iterator[Fault]:
                     yield Fault(file, "was never finished", can_repair=True)
             elif file.suffix in _ZIPPED and (why := _damage_of_zip(file)):
                 yield Fault(file, why)
+
+
+def _why_unreadable(error: Exception) -> str:
+    """Return what is wrong with a file, without its path where the error has it apart."""
+    if isinstance(error, DamagedFile):
+        return error.what
+    return f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
 
 
 def _damage_of_zip(file: Path) -> str | None:

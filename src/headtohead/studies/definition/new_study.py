@@ -152,7 +152,7 @@ def _rows_of_a_batch(data: Sequence[str]) -> int:
     """Return as many rows as a batch usually has; where rows are long, fewer, so that it has as many tokens."""
     fields = {key_of(word): word.partition("=")[2] for word in data}
     length = fields.get("data.context_length", "")
-    if "data.batch_size" in fields or "trainer.batch_tokens" in fields or not length.isdigit():
+    if "data.batch_size" in fields or "trainer.batch_tokens" in fields or not length.isdecimal():
         return _BATCH
     return max(1, min(_BATCH, _BATCH_TOKENS // max(1, int(length))))
 

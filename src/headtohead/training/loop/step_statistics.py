@@ -15,7 +15,7 @@ def layer_of(name: str) -> str:
     """The layer that a parameter's name lies in: up to its first number, else all but the parameter's own word."""
     words = name.split(".")
     for index, word in enumerate(words[:-1]):
-        if word.isdigit():
+        if word.isdecimal():
             return ".".join(words[: index + 1])
     return ".".join(words[:-1]) or name
 

@@ -86,7 +86,7 @@ def _layers(displayed: Mapping[str, Path]) -> list[str]:
     """Names of the layers that any arm has a map of, stack.2 before stack.10."""
     names = {file.stem.removesuffix(_BY_GRADIENTS) for folder in displayed.values() for file in folder.glob("*.npz")}
     return sorted(
-        names, key=lambda name: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"\.", name)]
+        names, key=lambda name: [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"\.", name)]
     )
 
 

@@ -32,7 +32,7 @@ def remember(name: str, key: str, known: Any) -> None:
 def remember_fetched(name: str, subset: str | None, revision: str, split: str, paths: Sequence[Path]) -> None:
     """Remember that these files of a split are here; raise OSError."""
     key = _fetched(subset, revision)
-    known: Mapping[str, list[str]] = recall(name, key) or {}
+    known = _fetched_files(name, key)
     updated = {**known, split: [str(path) for path in paths]}
     if updated != known:
         remember(name, key, updated)
@@ -42,8 +42,16 @@ def is_fetched(name: str, subset: str | None, revision: str | None) -> bool:
     """Return whether all files that were once fetched for a set are still here; without a revision, those of the
     remembered one."""
     revision = revision or recall(name, SAVED)
-    known: dict[str, list[str]] = (recall(name, _fetched(subset, revision)) if revision else None) or {}
+    known = _fetched_files(name, _fetched(subset, revision)) if isinstance(revision, str) else {}
     return bool(known) and all(Path(path).exists() for paths in known.values() for path in paths)
+
+
+def _fetched_files(name: str, key: str) -> Mapping[str, list[str]]:
+    """Return the files of each split that were fetched, none where the memory does not say."""
+    known = recall(name, key)
+    lists = known.values() if isinstance(known, dict) else [None]
+    is_whole = all(isinstance(paths, list) and all(isinstance(path, str) for path in paths) for paths in lists)
+    return known if is_whole else {}
 
 
 SAVED = "kept"

@@ -109,10 +109,11 @@ def _card_of(file: Path) -> Mapping[str, Any]:
 
 def _remembered(published: DatasetReference, revision: str) -> Listing | None:
     known = recall(str(published.name), listing_of(revision))
-    if not isinstance(known, dict):
+    try:
+        files = tuple(RepositoryFile(str(path), size, sha256) for path, size, sha256 in known["files"])
+        return Listing(str(known["revision"]), files, dict(known["card"]))
+    except (TypeError, KeyError, ValueError):
         return None
-    files = tuple(RepositoryFile(path, size, sha256) for path, size, sha256 in known["files"])
-    return Listing(known["revision"], files, known["card"])
 
 
 def _as_json(listing: Listing) -> dict[str, Any]:
