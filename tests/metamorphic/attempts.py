@@ -23,6 +23,7 @@ from metamorphic.relations import (
     evaluated,
     on_two_devices,
     stopped_and_resumed,
+    timed,
     trained,
     whole,
 )
@@ -32,6 +33,7 @@ WAYS: Mapping[str, Holds] = {
     **{each.name: each.holds for each in (*DIVISIONS, *CHECKPOINTING, *PROBES)},
     "stopped and resumed": stopped_and_resumed,
     "evaluate": evaluated,
+    "timed": timed,
     **{each.name: each.holds for each in WALKS},
 }
 """Those that start no process and take a second or less."""

@@ -13,7 +13,6 @@ from pytorch_lightning import Trainer
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.components.fast_kernels import kernels_in_use
-from headtohead.components.stack import Stack
 from headtohead.files.atomic_write import write_each
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import LeaseLostError
@@ -31,7 +30,7 @@ from headtohead.training.checks import check_model, check_settings, check_start
 from headtohead.training.energy.counter_of_device import counter_of
 from headtohead.training.energy.energy_counter import EnergyCounter, NoCounter
 from headtohead.training.initial_weights import start_from
-from headtohead.training.loop.compiled_model import CompilingReport, compile_features
+from headtohead.training.loop.compiled_model import CompilingReport
 from headtohead.training.loop.data_module import RunData, training_rows, validation_rows
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.run_state import RunState
@@ -226,11 +225,6 @@ class Run:
                 _log.info("init_from=%s: %s", run, start)
         if (frozen := _num_frozen(model)) and is_main_process():
             _log.info("finetuning.freeze=%s: %d weights are frozen", parts.finetuning.freeze, frozen)
-        for module in model.modules():
-            if isinstance(module, Stack):
-                module.checkpointing = parts.checkpointing
-        if parts.settings.compile:
-            compile_features(model)
         return TrainingModule(parts, model, dropout_seed=seeds.dropout)
 
     def _checkpoint_to_resume(self) -> Path | None:

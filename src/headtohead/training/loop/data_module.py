@@ -59,6 +59,16 @@ class StepBatch:
         return self
 
 
+def on_device(
+    batch: StepBatch, device: torch.device, dtype: torch.dtype, augmentation: Augmentations, seed: int
+) -> StepBatch:
+    """Return the batch as the model receives it: on its device, a batch of training with what is augmented there."""
+    moved = batch.to(device, dtype)
+    if moved.training:
+        moved.parts = [augmentation.on_device(part, seed=seed, epoch=moved.drawn_in) for part in moved.parts]
+    return moved
+
+
 def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
     """Scores keep their own number format: rounded ones would tie."""
     moved = part.to(device, non_blocking=True)
@@ -221,12 +231,8 @@ class RunData(LightningDataModule):
     def transfer_batch_to_device(self, batch: StepBatch, device: torch.device, dataloader_idx: int) -> StepBatch:
         del dataloader_idx
         assert self.trainer is not None
-        moved = batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
-        if moved.training:
-            moved.parts = [
-                self._augmentation.on_device(part, seed=self._seed, epoch=moved.drawn_in) for part in moved.parts
-            ]
-        return moved
+        dtype: torch.dtype = self.trainer.lightning_module.dtype  # type: ignore[assignment]
+        return on_device(batch, device, dtype, self._augmentation, self._seed)
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
         replicas = self._replicas
