@@ -33,7 +33,8 @@ class StepBatch:
     def __init__(
         self, parts: Sequence[Batch], *, epoch: int, drawn_in: int | None = None, training: bool = False
     ) -> None:
-        """`drawn_in` is what random choices about its rows take for the epoch, where that is another."""
+        """`epoch` counts the passes over the rows that are complete after it; `drawn_in` is what random choices about
+        its rows take for the epoch, where that is another."""
         self.parts = list(parts)
         self.epoch, self.training = epoch, training
         self.drawn_in = epoch if drawn_in is None else drawn_in
@@ -117,7 +118,7 @@ class TrainingBatches(Dataset[StepBatch]):
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
         drawn_in = self._order.drawn_in(epoch)
         parts = [self._seen(piece, drawn_in) for piece in pieces]
-        return StepBatch(parts, epoch=epoch, drawn_in=drawn_in, training=True)
+        return StepBatch(parts, epoch=self._order.passes_after(step, epoch), drawn_in=drawn_in, training=True)
 
     def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
         batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)
