@@ -22,6 +22,7 @@ from metamorphic.relations import (
     Trained,
     evaluated,
     on_two_devices,
+    planned,
     stopped_and_resumed,
     timed,
     trained,
@@ -33,6 +34,7 @@ WAYS: Mapping[str, Holds] = {
     **{each.name: each.holds for each in (*DIVISIONS, *CHECKPOINTING, *PROBES)},
     "stopped and resumed": stopped_and_resumed,
     "evaluate": evaluated,
+    "planned": planned,
     "timed": timed,
     **{each.name: each.holds for each in WALKS},
 }

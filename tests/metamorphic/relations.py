@@ -22,6 +22,7 @@ from headtohead import api
 from headtohead.cli import main
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
+from headtohead.estimates.run_cost import RunCosts
 from headtohead.estimates.step_times import TimedModel
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder, find_runs
@@ -185,6 +186,16 @@ def evaluated(base: Trained, folder: Path) -> None:
     recorded = base.record.metrics["test"]
     for name in recorded.keys() & result.keys():
         assert result[name] == _near(recorded[name], ROUNDING[base.precision]), f"{name}: {result[name]}"
+
+
+def planned(base: Trained, folder: Path) -> None:
+    """Plan the run: as many weights, tokens and FLOPs as it was trained with."""
+    del folder
+    figures = RunCosts().of(compose_checked("train", [*base.command, *FIXED])).figures()
+    record = base.record
+    assert figures["parameters"] == record.costs["totals"]["parameters"]
+    assert figures["training_flops"] == _near(record.progress.flops, 1e-9)
+    assert figures["tokens"] == record.progress.tokens
 
 
 def timed(base: Trained, folder: Path) -> None:
