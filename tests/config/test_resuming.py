@@ -61,6 +61,13 @@ def test_what_is_trained_cannot_change_half_way(run: str, override: str) -> None
         resumed(run, override)
 
 
+def test_batches_of_so_many_tokens_are_those_that_the_run_has_or_refused(run: str) -> None:
+    """The run has batches of 8 rows of 128 tokens."""
+    assert resumed(run, "trainer.batch_tokens=1024") == resumed(run)
+    with pytest.raises(ConfigurationError, match=r"batch_tokens=2048 makes batches of 16 rows, and the run .*size=8:"):
+        resumed(run, "trainer.batch_tokens=2048")
+
+
 @pytest.mark.parametrize("field", ["name", "group", "output_dir", "notes", "tags"])
 def test_what_the_record_and_the_folder_say_already_is_no_option_of_a_later_start(run: str, field: str) -> None:
     value = "[other]" if field == "tags" else "other"

@@ -22,7 +22,9 @@ from metamorphic.relations import (
     Trained,
     evaluated,
     on_two_devices,
+    planned,
     stopped_and_resumed,
+    timed,
     trained,
     whole,
 )
@@ -32,6 +34,8 @@ WAYS: Mapping[str, Holds] = {
     **{each.name: each.holds for each in (*DIVISIONS, *CHECKPOINTING, *PROBES)},
     "stopped and resumed": stopped_and_resumed,
     "evaluate": evaluated,
+    "planned": planned,
+    "timed": timed,
     **{each.name: each.holds for each in WALKS},
 }
 """Those that start no process and take a second or less."""

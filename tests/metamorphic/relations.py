@@ -16,12 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from headtohead import api
 from headtohead.cli import main
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
+from headtohead.estimates.run_cost import RunCosts
+from headtohead.estimates.step_times import TimedModel
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder, find_runs
+from headtohead.training.checkpoints import LAST, load
 from headtohead.training.run import train
 from headtohead.training.run_components import RunComponents
 from metamorphic.drawing import FIXED
@@ -181,6 +186,29 @@ def evaluated(base: Trained, folder: Path) -> None:
     recorded = base.record.metrics["test"]
     for name in recorded.keys() & result.keys():
         assert result[name] == _near(recorded[name], ROUNDING[base.precision]), f"{name}: {result[name]}"
+
+
+def planned(base: Trained, folder: Path) -> None:
+    """Plan the run: as many weights, tokens and FLOPs as it was trained with."""
+    del folder
+    figures = RunCosts().of(compose_checked("train", [*base.command, *FIXED])).figures()
+    record = base.record
+    assert figures["parameters"] == record.costs["totals"]["parameters"]
+    assert figures["training_flops"] == _near(record.progress.flops, 1e-9)
+    assert figures["tokens"] == record.progress.tokens
+
+
+def timed(base: Trained, folder: Path) -> None:
+    """Take the steps that a plan and equal_time measure: they leave the weights of training, to the last bit."""
+    more = ("trainer.keep_checkpoints=all", f"output_dir={folder}")
+    run = whole(trained(base.command, folder, *more))
+    model = TimedModel(compose_checked("train", [*base.command, *FIXED, *more]))
+    model.train(run.record.progress.step)
+    saved = load(run.path / "checkpoints" / LAST)
+    for name, weight in model.model.state_dict().items():
+        assert torch.equal(weight, saved["state_dict"][f"model.{name}"]), f"{name} is not as training leaves it"
+    average = [] if model.average is None else model.average.state()
+    assert all(map(torch.equal, average, saved["average"] or [])), "the average is not as training leaves it"
 
 
 def _near(value: float, allowed: float) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headtohead.config.compose.choices import choice_names
 from headtohead.config.errors import ConfigurationError
 from headtohead.estimates.run_cost import StepTiming
 from headtohead.records.record import Progress
@@ -38,6 +39,26 @@ def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def planned(folder: Path, **changes: Any) -> StudyPlan:
     provided = {"base": [*TINY, f"output_dir={folder}"], "seeds": 1, "arms": WIDE, "budget": "equal_parameters"}
     return StudyPlanner(small_study(**{**provided, **changes})).plan()
+
+
+@pytest.mark.parametrize("budget", choice_names("budget"))
+def test_runs_that_may_end_early_are_refused_where_steps_make_them_equal(
+    budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study that were run so would have no verdict, and would say so once all of its runs are done."""
+
+    def matched(configs: Any, baseline: str, *_: Any, **__: Any) -> Matching:
+        arms = [MatchedArm(name, (), {}, 1.0, 0.0, met=True) for name in configs]
+        return Matching(EqualParameters(), baseline, 1.0, tuple(arms))
+
+    monkeypatch.setattr(solver, "match_composed", matched)
+    early = {"base": [*TINY, f"output_dir={tmp_path}"], "budget": budget, "arms": {**WIDE, "a": ["trainer.patience=2"]}}
+    if budget in ("equal_parameters", "equal_state"):
+        assert planned(tmp_path, **early).matching
+    else:
+        with pytest.raises(ConfigurationError, match=rf"patience=2 may end runs of a before .* budget={budget} makes"):
+            planned(tmp_path, **early)
+    assert planned(tmp_path, **early, allow_unlike=["budget"]).matching
 
 
 def test_an_arm_moves_to_the_budget_and_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

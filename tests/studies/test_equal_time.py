@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate, cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.estimates import step_times
 from headtohead.estimates.run_cost import StepTiming
-from headtohead.estimates.step_times import TimedModel, measure_step_times
+from headtohead.estimates.step_times import TimedModel, _shape_of, measure_step_times
 from headtohead.studies.matching.budgets import EqualTime
 from headtohead.studies.matching.matching import uncertain
 from headtohead.studies.matching.solver import match
+from headtohead.training.checkpoints import LAST, load
+from headtohead.training.run import train
+from headtohead.training.run_components import TrainerSettings
 
 SMALL = [
     "data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4", "data.context_length=8",
@@ -68,12 +74,43 @@ def test_layers_divided_among_devices_cannot_be_timed() -> None:
         TimedModel(config_of("trainer=tensor_parallel", "trainer.devices=2", "trainer.accelerator=cpu"))
 
 
-@pytest.mark.parametrize("overrides", [[], ["precision=bf16-mixed", "trainer.accumulate=2"], ["model/feedforward=moe"]])
-def test_timed_steps_train_every_weight(overrides: list[str]) -> None:
-    trainee = TimedModel(config_of(*overrides))
-    before = {name: weight.detach().clone() for name, weight in trainee.model.named_parameters()}
-    trainee.train(2)
-    assert all((weight != before[name]).any() for name, weight in trainee.model.named_parameters())
+DIGITS = ["data=digits", "task=image_classification", "model=mlp", "data.num_train=40", "data.batch_size=8"]
+STEPS = {
+    "plain": [*SMALL, "model.dropout=0.1"],
+    "mixed, in parts": [*SMALL, "precision=bf16-mixed", "trainer.accumulate=2"],
+    "experts, averaged": [*SMALL, "model/feedforward=moe", "trainer.weight_averaging=0.9"],
+    "on a sphere": [*SMALL, "model=ngpt"],
+    "images mixed on their device": [*DIGITS, "augmentation=mixup", *SMALL[-3:]],
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_timed_steps_are_those_of_training(case: str, tmp_path: Path) -> None:
+    length = ["trainer.max_steps=3", "trainer.num_samples=0", "probe=none", f"output_dir={tmp_path}"]
+    config = compose_checked("train", [*STEPS[case], *length])
+    record = train(build_parts(config))
+    assert record.status == "finished" and record.path is not None, record.reason
+    trainee = TimedModel(config)
+    trainee.train(record.progress.step)
+    saved = load(record.path / "checkpoints" / LAST)
+    for name, weight in trainee.model.state_dict().items():
+        assert torch.equal(weight, saved["state_dict"][f"model.{name}"]), name
+    averages = zip(trainee.average.state() if trainee.average else [], saved["average"] or [], strict=True)
+    assert all(torch.equal(own, trained) for own, trained in averages)
+
+
+OF_NO_STEP = {
+    "max_steps", "max_epochs", "batch_tokens", "train_rows", "log_every", "validate_every", "validation_batches",
+    "patience", "min_delta", "num_workers", "deterministic", "progress_bar", "num_samples", "keep_checkpoints",
+}  # fmt: skip
+"""The fields of the trainer between which a step of one length takes as long."""
+
+
+def test_arms_share_a_time_unless_they_differ_in_what_a_step_does() -> None:
+    fields = set(TrainerSettings.__dataclass_fields__)
+    assert fields == {*step_times._OF_THE_TRAINER, *OF_NO_STEP}
+    shapes = [_shape_of(config_of(*change)) for change in ([], ["seed=1"], ["trainer.weight_averaging=0.9"])]
+    assert shapes[0] == shapes[1] != shapes[2]
 
 
 @pytest.fixture

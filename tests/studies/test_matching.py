@@ -12,9 +12,12 @@ from rich.console import Console
 
 from from_fields import from_fields
 from headtohead.config.build import build_model, build_parts
-from headtohead.config.compose.composition import compose_checked
+from headtohead.config.compose.choices import choices
+from headtohead.config.compose.composition import compose, compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_weights import build_data
+from headtohead.config.schema.source_code import class_value
+from headtohead.data.batches.row_order import order_of
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.splits.sample_splits import fewer_rows
 from headtohead.estimates import run_cost
@@ -24,6 +27,8 @@ from headtohead.studies.matching.arm_shape import ShapeSearch
 from headtohead.studies.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
 from headtohead.studies.matching.matching import Matching
 from headtohead.studies.matching.solver import match, show_matching
+from headtohead.training.loop.data_module import TrainingBatches, training_rows
+from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.run import train
 
 DATA = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4"]
@@ -102,6 +107,40 @@ def test_flops_of_pairs_of_unequal_length_are_those_of_the_padded_batches(tmp_pa
     base = [*PAIRS, f"output_dir={tmp_path}", "trainer.max_steps=12", "trainer.num_samples=0"]
     matching = matched(base, ["model.d_model=32"], EqualFlops())
     assert trained_flops(compose_checked("train", base)) == pytest.approx(matching.target, rel=1e-9)
+
+
+NO_PATH = ["none", "bpe_dropout", "random_labels", "span_masking", "swapping", "token_dropping", "token_replacement"]
+"""The augmentations of texts that need no file and no run."""
+
+
+@pytest.mark.parametrize("augmentation", NO_PATH)
+def test_planned_tokens_are_those_that_training_reads_however_texts_are_changed(augmentation: str) -> None:
+    sentences = ["data=sentence_grammar", "task=classification", "data.tokenizer=bpe", *DATA, *QUIET]
+    config = compose_checked("train", [*sentences, f"augmentation={augmentation}", "trainer.max_steps=3"])
+    parts = build_parts(config)
+    seed = seeds_of(0).data_order
+    split = training_rows(parts.data, parts.settings, seed)
+    order = order_of(split, batch_size=parts.data.batch_size, seed=seed)
+    how: dict[str, Any] = {"augmentation": parts.augmentation, "seed": seed, "accumulate": 1}
+    steps = TrainingBatches(split, parts.task, order, rank=0, world_size=1, **how)
+    assert RunCosts().of(config).figure("tokens") == sum(steps[step].tokens for step in range(3))
+
+
+def test_every_augmentation_of_texts_without_a_file_is_planned() -> None:
+    others = {choice.name for choice in choices("augmentation")} - set(NO_PATH)
+    changes = {name: compose("train", [f"augmentation={name}"])["augmentation"]["steps"][name] for name in others}
+    assert all({"path", "run"} & node.keys() or "images" in _kinds(node) for node in changes.values())
+
+
+def _kinds(node: dict[str, Any]) -> Sequence[str]:
+    kinds: Sequence[str] = class_value(node["_target_"], "data_kinds") or ()
+    return kinds
+
+
+def test_images_have_no_tokens_to_be_made_equal() -> None:
+    assert RunCosts().of(compose_checked("train", IMAGES)).figure("tokens") == 0.0
+    with pytest.raises(ConfigurationError, match="first has no tokens that others could have as much of: choose anoth"):
+        matched(IMAGES, ["model.patch_size=4"], EqualTokens())
 
 
 def test_gated_layers_at_two_thirds_are_equal_as_they_are_written() -> None:

@@ -240,6 +240,11 @@ def test_samples_show_words_with_their_tags() -> None:
     assert task.samples(model, wordless, decode) == [{"truth": "", "predicted": ""}]
 
 
+def test_data_of_a_single_tag_teach_nothing_and_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"1 tag \(O\): tagging needs at least 2; give rows with another, or"):
+        Tagging().bind(DataSpec(kind="tagged_text", num_classes=1, class_names=("O",)))
+
+
 def test_data_without_tags_or_a_head_that_makes_none_is_refused() -> None:
     task = Tagging().bind(TAGS)
     with pytest.raises(ValueError, match="task=tagging reads a tag for every token: choose data of kind tagged_text"):

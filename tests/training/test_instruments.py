@@ -25,7 +25,7 @@ def unchanged(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_window_gives_every_loss_once_and_in_order() -> None:
-    window = LossWindow(4)
+    window = LossWindow()
     for loss in (3.0, 2.0):
         window.add(torch.tensor(loss))
     assert window.read(unchanged) == [3.0, 2.0]
@@ -36,9 +36,17 @@ def test_a_window_gives_every_loss_once_and_in_order() -> None:
     assert window.read(unchanged) == [0.5]
 
 
+def test_a_window_holds_no_more_than_was_added_however_rarely_it_is_read() -> None:
+    window, many = LossWindow(), [float(loss) for loss in range(200)]
+    for loss in many:
+        window.add(torch.tensor(loss))
+    assert window.read(unchanged) == many
+    assert window._unread is not None and len(window._unread) < 2 * len(many)
+
+
 @pytest.mark.parametrize(("losses", "ago"), [([1.0, 2.0], None), ([1.0, math.nan, math.nan], 1), ([math.inf], 0)])
 def test_a_window_knows_how_long_ago_a_loss_was_first_no_number(losses: list[float], ago: int | None) -> None:
-    window = LossWindow(4)
+    window = LossWindow()
     for loss in losses:
         window.add(torch.tensor(loss))
     window.read(unchanged)

@@ -127,6 +127,15 @@ def test_a_run_stopped_while_it_is_tested_resumes_with_the_test(tmp_path: Path) 
     assert first.status == "interrupted" and first.progress.step == 12 and not first.metrics["test"]
     second = train(parts(tmp_path, resume_from=first.path))
     assert second.status == "finished" and second.metrics == whole.metrics
+    peak = max(record.throughput["peak_memory_bytes"] or 0 for record in (first, second))
+    assert second.throughput == {**first.throughput, "peak_memory_bytes": peak}, "it has trained no step"
+
+
+@pytest.mark.parametrize("taken", [8, 11])
+def test_a_resumed_run_measures_its_speed_however_few_steps_are_left(tmp_path: Path, taken: int) -> None:
+    first = interrupted(tmp_path, taken, log_every=50)
+    second = train(parts(tmp_path, resume_from=first.path, log_every=50))
+    assert first.progress.step < second.progress.step and second.throughput["tokens_per_second"] > 0
 
 
 def test_a_second_signal_stops_at_once_and_the_last_validation_is_resumed_from(tmp_path: Path) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from headtohead.components.positions.absolute import Learned
-from headtohead.training.optim.optimizers import adam, adamw, parameter_groups, sgd
+from headtohead.config.build import build_parts
+from headtohead.config.compose.composition import compose_checked
+from headtohead.errors import UsageError
+from headtohead.training.optim.optimizers import adam, adamw, checked_optimizer, parameter_groups, sgd
 from small_models import small_model
 
 
@@ -78,3 +84,68 @@ def test_the_fused_kernel_is_taken_where_there_is_one() -> None:
 
 def test_betas_may_be_a_list_as_yaml_gives_it() -> None:
     assert adamw(nn.Linear(2, 2), betas=[0.8, 0.9]).param_groups[0]["betas"] == (0.8, 0.9)  # type: ignore[arg-type]
+
+
+class WithoutRate(Optimizer):
+    """Takes steps of a length of its own."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model.parameters(), {})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Nothing to do."""
+
+
+def own(model: nn.Module, *, kind: str) -> Optimizer:
+    """One of torch's optimizers, as somebody names it in a file of their own."""
+    made: Optimizer = getattr(torch.optim, kind)(model.parameters())
+    return made
+
+
+def list_of_weights(model: nn.Module) -> list[nn.Parameter]:
+    return list(model.parameters())
+
+
+def no_schedule(total_steps: int) -> float:
+    return 1 / total_steps
+
+
+def composed_with(group: str, target: str, **fields: Any) -> dict[str, Any]:
+    small = ["data.num_train=8", "data.num_validation=2", "data.num_test=2", "data.tokenizer=char", "model.d_model=16"]
+    node = {"_target_": f"training.test_optimizers.{target}", "_partial_": True, **fields}
+    return {**compose_checked("train", [*small, "data.batch_size=2", "trainer=cpu"]), group: node}
+
+
+@pytest.mark.parametrize(
+    ("group", "target", "fields", "message"),
+    [
+        ("optimizer", "WithoutRate", {}, "WithoutRate has groups of parameters without lr.*give it"),
+        ("optimizer", "own", {"kind": "LBFGS"}, r"LBFGS\.step needs a closure.*choose one that steps from gradients"),
+        ("optimizer", "list_of_weights", {}, "list is no torch.optim.Optimizer: return one"),
+        ("schedule", "no_schedule", {}, "0.001 was returned for the 1000 steps of the run: return a function"),
+    ],
+)
+def test_what_no_step_can_follow_is_refused_before_there_is_a_run(
+    group: str, target: str, fields: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+    with pytest.raises(UsageError, match=message):
+        build_parts(composed_with(group, target, **fields))
+
+
+OF_TORCH = sorted(name for name, kind in vars(torch.optim).items() if isinstance(kind, type) and name != "Optimizer")
+
+
+@pytest.mark.parametrize("kind", [name for name in OF_TORCH if name != "SparseAdam"])
+def test_each_of_torchs_optimizers_takes_a_step_or_is_refused(kind: str) -> None:
+    """But one, which is for gradients that our models never have."""
+    model = nn.Linear(3, 3, bias=False)
+    try:
+        optimizer = checked_optimizer(own(model, kind=kind))
+    except UsageError:
+        assert kind == "LBFGS"
+        return
+    before = model.weight.detach().clone()
+    model.weight.grad = torch.ones(3, 3)
+    optimizer.step()
+    assert (model.weight != before).any()

@@ -57,6 +57,23 @@ def test_a_finished_run_leaves_a_complete_record(tmp_path: Path) -> None:
     assert set(record.environment.device["kernels"].values()) == {"fused attention"}
 
 
+@pytest.mark.parametrize("steps", [4, 5, 6, 10])
+def test_epochs_are_passes_that_are_complete(steps: int, tmp_path: Path) -> None:
+    record = train(parts(tmp_path, max_steps=steps, validate_every=steps))
+    assert record.path is not None and record.progress.epoch == steps * 8 // NUM_ROWS["train"]
+    logged = RunFolder.open(record.path).metrics()["train/loss"]
+    assert logged.epoch == [step * 8 // NUM_ROWS["train"] for step in logged.step]
+
+
+def test_a_run_that_stops_by_patience_has_logged_all_its_steps_and_how_fast_they_were(tmp_path: Path) -> None:
+    early = train(parts(tmp_path, max_steps=10, log_every=50, validate_every=3, patience=1, min_delta=100.0))
+    assert early.status == "finished" and early.progress.step == 6 and early.path is not None
+    logged = RunFolder.open(early.path).metrics()
+    assert logged["train/loss"].step == [1, 6] and early.throughput["tokens_per_second"] > 0
+    assert logged["train/loss"].value[1] == pytest.approx(np.mean(losses(tmp_path, max_steps=10)[1:6]))
+    assert logged["gradient_norm/embedding"].step == [1], "a norm is that of one step"
+
+
 def test_training_lowers_the_loss(tmp_path: Path) -> None:
     first, *_, last = losses(tmp_path, max_steps=60, validate_every=60)
     assert last < first - 0.5

@@ -82,10 +82,13 @@ def _study(options: argparse.Namespace) -> int:
 
 def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
     """Show what the runs of a study take on the devices of --on, and return the exit code."""
+    from headtohead.cli.terminal import note
     from headtohead.estimates.plan import parsed_devices, show_arms
     from headtohead.studies.planning.study_plan import plan_on_devices
 
     plans = plan_on_devices(study, options.on, price=options.price)
+    if at_once := [arm for arm in study.study.arms if arm not in plans]:
+        note(f"not planned, since fitted to all rows at once without steps: {', '.join(at_once)}")
     if options.json:
         listed = {arm: {"runs": each.runs, **each.plan.to_dict()} for arm, each in plans.items()}
         out(json.dumps({"study": study.study.name, "arms": listed}, indent=2))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.architectures.ledger import ledger
@@ -31,11 +32,14 @@ from headtohead.data.augmentation.augmentation import Augmentations
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.data_source import DataSource, DataSpec, Split
 from headtohead.data.splits.sample_splits import train_subset
+from headtohead.errors import UsageError
 from headtohead.tasks.task import Task, spec_as_read
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.optim.finetuning import Finetuning
+from headtohead.training.optim.optimizers import checked_optimizer
 from headtohead.training.optim.parametrisation import Parametrisation
+from headtohead.training.optim.schedules import Schedule, schedule_of
 from headtohead.training.parallel.devices import device_for
 from headtohead.training.run_components import RunComponents, RunInfo, TrainerSettings
 
@@ -125,14 +129,16 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
     check_memory(needs, device_for(settings.accelerator), processes=processes_here(settings))
     if not _needs_real_device(filled):
         check_weights(_bytes_of(described))
+    optimizer, schedule = make(config["optimizer"]), make(config["schedule"])
+    _check_steps(optimizer, schedule, described, settings.max_steps)
     return RunComponents(
         make_model=partial(_started, filled, parametrisation, finetuning),
         make_shapes=partial(_started, filled, parametrisation, finetuning, "meta"),
         task=task,
         data=data,
         augmentation=build_augmentation(config, data),
-        optimizer=make(config["optimizer"]),
-        schedule=make(config["schedule"]),
+        optimizer=optimizer,
+        schedule=schedule,
         precision=precision,
         checkpointing=make(config["checkpointing"]),
         parametrisation=parametrisation,
@@ -145,6 +151,26 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
         costs=costs.to_dict(),
         config={**filled, "data": _with_pinned(filled["data"], data.pinned_fields())},
     )
+
+
+def _check_steps(
+    optimizer: Callable[[Architecture], Optimizer],
+    schedule: Callable[[int], Schedule],
+    described: Architecture,
+    max_steps: int,
+) -> None:
+    """Refuse an optimizer or a schedule of somebody's own that no step can follow, before there is a run."""
+    schedule_of(schedule, max_steps)
+    if not described.trained_by_steps:
+        return
+    try:
+        checked_optimizer(optimizer(described))
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(f"optimizer cannot be built ({error}): correct its fields or its code") from error
+    except (RuntimeError, NotImplementedError):
+        return  # kernels that need a device: training makes it there
 
 
 def _with_pinned(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

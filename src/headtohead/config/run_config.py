@@ -76,6 +76,7 @@ class RunConfig:
     max_steps = Field[int]("trainer.max_steps")
     validate_every = Field[int]("trainer.validate_every")
     log_every = Field[int]("trainer.log_every")
+    patience = Field[int | None]("trainer.patience", required=False)
     keep_checkpoints = Field[str]("trainer.keep_checkpoints")
     devices = Field[int]("trainer.devices")
     num_nodes = Field[int]("trainer.num_nodes")

@@ -41,13 +41,15 @@ class Plan:
     flops_per_token: float
     """The training FLOPs of one token, by the ledger."""
     tokens: float
-    """The tokens of the whole run."""
+    """The tokens of the whole run, or its images."""
     steps: int
     """The optimizer steps of the whole run."""
     batch_rows: int
     """The rows of one step, over all devices."""
     layouts: tuple[PlannedLayout, ...]
     """The ways to lay the model out over the devices, each with its memory and hours."""
+    unit: Literal["tokens", "images"] = "tokens"
+    """What `tokens` counts."""
 
     @property
     def best(self) -> PlannedLayout | None:
@@ -139,6 +141,7 @@ def _plan_over(
         steps=steps,
         batch_rows=runs.batch.num_samples,
         layouts=planned,
+        unit="tokens" if runs.batch.num_tokens else "images",
     )
 
 
@@ -170,12 +173,14 @@ def _table(plan: Plan) -> Table:
     count = f"{plan.devices} x " if plan.devices > 1 else ""
     title = (
         f"{count}{plan.device} ({plan.source}; {_gib(plan.usable_bytes)} GiB for tensors): {plan.parameters:,} "
-        f"parameters, {plan.batch_rows} rows a step, {_short(plan.tokens)} tokens in {plan.steps:,} steps"
+        f"parameters, {plan.batch_rows} rows a step, {_short(plan.tokens)} {plan.unit} in {plan.steps:,} steps"
     )
     caption = "GiB of one device at the peak; micro-batch: rows read at once, of the most that fit"
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in ("layout", "recomputed") else "right")
+        table.add_column(
+            name.replace("tokens", plan.unit), justify="left" if name in ("layout", "recomputed") else "right"
+        )
     listed = [each for each in plan.layouts if each.memory is not None]
     for each in sorted(listed, key=lambda each: (not each.fits, each.hours)):
         table.add_row(*_cells(each), style="bold" if each is plan.best else "" if each.fits else "dim")

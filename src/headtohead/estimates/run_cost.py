@@ -15,9 +15,11 @@ from typing import Any, Literal, get_args
 from headtohead.architectures.architecture import InputSize
 from headtohead.architectures.ledger import Lengths, RowFlops, Totals, ledger
 from headtohead.config.build import build_task, fitted, make_model
+from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import build_data
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
+from headtohead.data.augmentation.augmentation import NO_AUGMENTATION, Augmentations
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split
@@ -46,7 +48,7 @@ class DataVolume:
     """Targets that count, of all rows together."""
     num_steps: int
     tokens_per_step: float
-    """Real ones, both sides together; of images, their number."""
+    """Real ones, both sides together; images have none."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class RunCosts:
             data = self._data[key] = build_data(config)
         run, trained_by_steps = RunConfig(config), ConfigView(config).trained_by_steps
         batches = num_batches(config) if trained_by_steps else None
-        rows = _text([read, run.task, run.seed, run.train_rows, batches])
+        rows = _text([read, run.task, config["augmentation"], run.seed, run.train_rows, batches])
         if (task := self._tasks.get(rows)) is None:
             task = self._tasks[rows] = build_task(config, data.spec())
         filled, size = fitted(config, data, task)
@@ -192,16 +194,26 @@ def data_volume_of(config: Mapping[str, Any], data: DataSource) -> DataVolume:
     if not ConfigView(config).trained_by_steps:
         return DataVolume({}, 0, 1, _tokens_of(split, data.batch_size))
     order = order_of(split, batch_size=data.batch_size, seed=seed)
+    augmentation = _augmentation_in_plans(config, data)
     num_steps = num_batches(config)
     rows: Counter[Lengths] = Counter()
-    scored = tokens = 0
+    scored = 0
     for step in range(num_steps):
         epoch, numbers = order.step(step)
-        batch = task.training_view(split.batch(numbers), seed=seed, epoch=epoch)
+        drawn_in = order.drawn_in(epoch)
+        changed = augmentation.in_loader(split.batch(numbers), seed=seed, epoch=drawn_in)
+        batch = task.training_view(changed, seed=seed, epoch=drawn_in)
         rows.update(batch.lengths)
         scored += 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
-        tokens += batch.num_tokens if batch.images is None else batch.num_samples
+    tokens = sum(sum(lengths) * count for lengths, count in rows.items())
     return DataVolume(rows, scored, num_steps, tokens / num_steps)
+
+
+def _augmentation_in_plans(config: Mapping[str, Any], data: DataSource) -> Augmentations:
+    """Return what changes the rows of training; a plan reads them as they are where that has work to do first, as
+    translating them would take longer than planning."""
+    made: Augmentations = make(config["augmentation"])
+    return NO_AUGMENTATION if made.has_to_prepare else made.bind(data)
 
 
 def _tokens_of(split: Split, batch_size: int) -> int:

@@ -9,9 +9,11 @@ from typing import Any
 from headtohead.architectures.ledger import Ledger, ledger
 from headtohead.config.build import build_task, fitted, make_model
 from headtohead.config.compose.steps_and_batches import in_steps
+from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import build_data
 from headtohead.config.rules import compatibility
+from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import order_of
@@ -63,6 +65,11 @@ class RunPlanner:
 
     def __init__(self, config: Mapping[str, Any], device: str) -> None:
         """`device` is the type of what is planned for: cpu or cuda."""
+        if not ConfigView(config).trained_by_steps:
+            raise ConfigurationError(
+                f"{ConfigView(config).chosen('model')} is fitted to all its rows at once, and has no steps to be "
+                "planned: h2h inspect shows its size, and h2h train fits it in seconds"
+            )
         self._config = in_steps(config)
         data = build_data(self._config)
         filled, size = fitted(self._config, data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from statistics import median
 from typing import Any
@@ -16,8 +17,6 @@ from typing import Any
 import torch
 
 from headtohead.components.fast_kernels import kernels_in_use
-from headtohead.components.stack import Stack
-from headtohead.components.training_hooks import parts_with_losses, parts_with_steps
 from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
@@ -28,15 +27,18 @@ from headtohead.estimates.run_cost import StepTiming
 from headtohead.estimates.run_planner import RunPlanner
 from headtohead.training.energy.counter_of_device import counter_of
 from headtohead.training.energy.energy_counter import EnergyCounter
-from headtohead.training.loop.compiled_model import compile_features
-from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
-from headtohead.training.loop.seeds import begin_step, seeds_of
+from headtohead.training.loop.data_module import TrainingBatches, on_device, training_rows
+from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.loop.training_module import TrainingModule
+from headtohead.training.optim.weight_updates import WeightAverage
 from headtohead.training.parallel.devices import describe, device_for, device_name, sheet_of, threads
-from headtohead.training.parallel.sharding import clip_gradients
+from headtohead.training.run_components import RunComponents
 from headtohead.training.trainer import device_of
 
 WARM_UP = 2
 """Steps of every arm that nobody times: caches, allocators and compilers have done their part by then."""
+_NEVER = 2**62
+"""A trainer.log_every that no timed step comes to."""
 _SECONDS, _MOST_STEPS = 8.0, 9
 """The seconds that timing the shapes of a plan may take together, and the most steps of each."""
 ENERGY_TURN = 1.0
@@ -48,7 +50,7 @@ _OF_A_STEP = (
 )  # fmt: skip
 _OF_THE_TRAINER = (
     "accelerator", "devices", "num_nodes", "strategy", "tensor_parallel", "shard_among", "reshard", "accumulate",
-    "gradient_clip", "compile", "threads",
+    "gradient_clip", "weight_averaging", "compile", "threads",
 )  # fmt: skip
 
 
@@ -172,7 +174,7 @@ def _threads_of_all(configs: Mapping[str, Mapping[str, Any]]) -> int | None:
 
 
 class TimedModel:
-    """A model, its optimizer and its batches, ready to train on.
+    """A model, its optimizer and its batches, ready to take the steps of training.
 
     Of a run over several devices this is what the first one reads and computes, with the whole optimizer; `messages`
     are planned.
@@ -185,42 +187,35 @@ class TimedModel:
                 f"trainer.tensor_parallel={parts.settings.tensor_parallel} divides layers, which cannot be timed in "
                 "one process: choose trainer=ddp or trainer=fsdp, or budget=equal_flops"
             )
-        self._settings, seeds = parts.settings, seeds_of(parts.identity.seed)
-        self.device = device_of(parts.settings)
+        seeds, self.device = seeds_of(parts.identity.seed), device_of(parts.settings)
         self.precision = parts.precision.on(self.device.type)
-        torch.manual_seed(seeds.initialisation)
-        self.model = parts.make_model().to(self.device, self.precision.of_weights)
-        self._prepare(parts.checkpointing)
-        self._task = parts.task.to(self.device)
-        self._optimizer = parts.optimizer(self.model)
-        self._auxiliary = [part for _, part in parts_with_losses(self.model)]
-        self._with_steps, self._dropout_seed = list(parts_with_steps(self.model)), seeds.dropout
-        split = training_rows(parts.data, parts.settings, seeds.data_order)
-        order = order_of(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
-        self._batches = TrainingBatches(
-            split,
-            parts.task,
-            order,
-            augmentation=parts.augmentation,
-            seed=seeds.data_order,
-            rank=0,
-            world_size=parts.settings.num_replicas,
-            accumulate=parts.settings.accumulate,
-        )
+        self._augmentation, self._seed = parts.augmentation, seeds.data_order
+        self._batches = _batches_of_first_device(parts, seeds.data_order)
         self.messages = message_seconds(config, self.device) if parts.settings.num_replicas > 1 else 0.0
         """The seconds of a step in which devices wait for each other."""
-        self._step = 0
-        self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision.name == "16-mixed")
+        torch.manual_seed(seeds.initialisation)
+        self.model = parts.make_model().to(dtype=self.precision.of_weights)
+        alone = replace(parts.settings, strategy="single", log_every=_NEVER)
+        self._module = TrainingModule(replace(parts, settings=alone), self.model, dropout_seed=seeds.dropout)
+        self._module.to(self.device).train()
+        is_scaled = self.precision.name == "16-mixed"
+        self._module.begin_alone(torch.amp.GradScaler(self.device.type) if is_scaled else None)
+
+    @property
+    def average(self) -> WeightAverage | None:
+        """The average of the weights, where the run keeps one."""
+        return self._module.average
 
     def train(self, num_steps: int) -> None:
         """So many more steps, waited for."""
+        module = self._module
+        dtype = next(self.model.parameters()).dtype
         for _ in range(num_steps):
-            begin_step(self._with_steps, self._dropout_seed, self._step)
-            dtype = next(self.model.parameters()).dtype
-            self._learn(self._batches[self._step].to(self.device, dtype))
-            self._step += 1
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            batch = on_device(self._batches[module.state.step], self.device, dtype, self._augmentation, self._seed)
+            with self.precision.autocast(self.device.type):
+                module.training_step(batch, module.state.step)
+        module.window.read(lambda losses: losses)  # which waits for the device
+        module.window.clear()
 
     def timing(self, turns: list[float], joules: list[float]) -> StepTiming:
         kernels = kernels_in_use(self.model, self.device, self.precision.dtype)
@@ -228,26 +223,19 @@ class TimedModel:
         num_threads = torch.get_num_threads() if self.device.type == "cpu" else None
         return StepTiming(tuple(turns), device, kernels, num_threads, tuple(joules))
 
-    def _learn(self, batch: StepBatch) -> None:
-        for part in batch.parts:
-            with self.precision.autocast(self.device.type):
-                loss = self._task.loss(self.model, part).total / max(1, batch.scored)
-                auxiliary_losses = [own for auxiliary in self._auxiliary if (own := auxiliary.take_loss()) is not None]
-            self._scaler.scale(sum(auxiliary_losses, start=loss)).backward()
-        if self._settings.gradient_clip is not None:
-            self._scaler.unscale_(self._optimizer)
-            clip_gradients(self.model.parameters(), self._settings.gradient_clip)
-        self._scaler.step(self._optimizer)
-        self._scaler.update()
-        self._optimizer.zero_grad()
 
-    def _prepare(self, checkpointing: Any) -> None:
-        self.model.train()
-        for module in self.model.modules():
-            if isinstance(module, Stack):
-                module.checkpointing = checkpointing
-        if self._settings.compile:
-            compile_features(self.model)
+def _batches_of_first_device(parts: RunComponents, seed: int) -> TrainingBatches:
+    split = training_rows(parts.data, parts.settings, seed)
+    return TrainingBatches(
+        split,
+        parts.task,
+        order_of(split, batch_size=parts.data.batch_size, seed=seed),
+        augmentation=parts.augmentation,
+        seed=seed,
+        rank=0,
+        world_size=parts.settings.num_replicas,
+        accumulate=parts.settings.accumulate,
+    )
 
 
 def message_seconds(config: Mapping[str, object], device: torch.device) -> float:

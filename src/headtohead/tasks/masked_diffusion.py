@@ -81,10 +81,13 @@ class MaskedDiffusion(MaskedLanguageModelling):
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """Return a total whose mean over the hidden tokens, which are those that count, is the bound for a token."""
         targets, (weights, tokens) = targets_of(batch), self._weights(batch)
-        hidden = targets != IGNORED
-        logits = vocabulary_head(model)(model.features(**batch.inputs())[hidden])
-        losses = F.cross_entropy(logits.float(), targets[hidden], reduction="none")
-        total, count = (losses * weights[:, None].expand_as(targets)[hidden]).sum(), hidden.sum()
+        hidden = (targets != IGNORED).flatten()
+        index = hidden.nonzero().squeeze(1)  # spelled out, so that a plan can replay it
+        features = model.features(**batch.inputs()).flatten(0, 1).index_select(0, index)
+        logits = vocabulary_head(model)(features)
+        losses = F.cross_entropy(logits.float(), targets.flatten().index_select(0, index), reduction="none")
+        of_targets = weights[:, None].expand_as(targets).flatten().index_select(0, index)
+        total, count = (losses * of_targets).sum(), hidden.sum()
         return Loss(total=total * count / tokens.sum().clamp(min=1), count=count)
 
     @torch.no_grad()

@@ -50,6 +50,11 @@ class Tagging(Task):
         self._sums: dict[str, dict[str, Any]] = {}
 
     def bind(self, spec: DataSpec) -> Task:
+        if spec.num_classes == 1:
+            raise UsageError(
+                f"the data has 1 tag ({spec.class_names[0]}): tagging needs at least 2; give rows with another, or the "
+                "column that holds the tags, data.tags_column."
+            )
         self.scheme = Scheme(spec.class_names)
         single, by_type = (
             ("loss", "correct", "tokens", "words"),

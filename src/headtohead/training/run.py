@@ -13,7 +13,6 @@ from pytorch_lightning import Trainer
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.components.fast_kernels import kernels_in_use
-from headtohead.components.stack import Stack
 from headtohead.files.atomic_write import write_each
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import LeaseLostError
@@ -31,7 +30,7 @@ from headtohead.training.checks import check_model, check_settings, check_start
 from headtohead.training.energy.counter_of_device import counter_of
 from headtohead.training.energy.energy_counter import EnergyCounter, NoCounter
 from headtohead.training.initial_weights import start_from
-from headtohead.training.loop.compiled_model import CompilingReport, compile_features
+from headtohead.training.loop.compiled_model import CompilingReport
 from headtohead.training.loop.data_module import RunData, training_rows, validation_rows
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.run_state import RunState
@@ -48,7 +47,7 @@ from headtohead.training.parallel.process_group import (
 )
 from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import StopRequest, outcome_of
-from headtohead.training.run_recorder import RunRecorder, folder_of, repeated
+from headtohead.training.run_recorder import RunRecorder, folder_of
 from headtohead.training.sklearn_fit import fit_with_sklearn
 from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 
@@ -102,9 +101,7 @@ class Run:
         self._device = device_of(parts.settings)
         self._precision = _possible(parts.precision, self._device)
         self.session = session = RunRecorder.open(parts, self._device, self._precision.name)
-        self._meter = ThroughputMeter(
-            warm_up=min(WARM_UP_STEPS, parts.settings.max_steps // 2), counter=self._energy_counter()
-        )
+        self._meter = ThroughputMeter(warm_up=WARM_UP_STEPS, counter=self._energy_counter())
         self._reporter = StepLogger(session, self._meter, PeakMemory(self._device), peak_flops=self._peak_flops())
         self._module: TrainingModule | None = None
         self._data: RunData | None = None
@@ -118,6 +115,7 @@ class Run:
         self._module = module = self._make_module(starts=checkpoint is None)
         if checkpoint is not None:
             module.state = self._state_in(checkpoint)
+        self._meter.expect(parts.settings.max_steps - module.state.step)
         attention_loggers = self._attention_loggers()
         self._data = data = RunData(
             parts.data,
@@ -136,7 +134,7 @@ class Run:
                 *([CompilingReport()] if parts.settings.compile else []),
                 *attention_loggers,
                 SampleLogger(self.session, self._meter, parts.data),  # before the keeper takes averaged weights back
-                Checkpointer(self.session, self._meter, self._stop, attention_loggers),
+                Checkpointer(self.session, self._meter, self._stop, self._reporter, attention_loggers),
             ],
             folder=self.session.folder,
         )
@@ -200,7 +198,7 @@ class Run:
     def close(self, status: Status, reason: str | None) -> None:
         """Complete the record, whatever happened."""
         session = self.session
-        session.record.throughput = {**self._reporter.throughput(), **repeated(session.record.throughput)}
+        session.take_throughput(self._reporter.throughput())
         if self._module is not None:
             session.take(self._module.state, self._meter.seconds)
             session.take_energy(self._module.state.energy(self._meter))
@@ -226,11 +224,6 @@ class Run:
                 _log.info("init_from=%s: %s", run, start)
         if (frozen := _num_frozen(model)) and is_main_process():
             _log.info("finetuning.freeze=%s: %d weights are frozen", parts.finetuning.freeze, frozen)
-        for module in model.modules():
-            if isinstance(module, Stack):
-                module.checkpointing = parts.checkpointing
-        if parts.settings.compile:
-            compile_features(model)
         return TrainingModule(parts, model, dropout_seed=seeds.dropout)
 
     def _checkpoint_to_resume(self) -> Path | None:

@@ -38,7 +38,7 @@ from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import Tracker
 from headtohead.wandb_client.wandb_tracker import start
 
-_REPEATED = "repeated_joules"
+_JOULES, _REPEATED = "joules", "repeated_joules"
 ELSEWHERE = "another-process"
 """The id of the record that a process holds which does not write it."""
 
@@ -110,13 +110,24 @@ class RunRecorder:
         record.selection.step, record.selection.value = state.best_step, state.best_value
         record.metrics["validation"] = dict(state.best_metrics)
 
+    def take_throughput(self, figures: Mapping[str, float | None]) -> None:
+        """Take over the figures of this start; a former start's stay where this one has measured no step, as one that
+        was resumed to be tested."""
+        former, peak = self.record.throughput, "peak_memory_bytes"
+        if figures.keys() <= {peak}:
+            largest = max(former.get(peak) or 0.0, figures.get(peak) or 0.0)
+            self.record.throughput = {**former, peak: largest}
+        else:  # what later starts drew for steps that were taken again is counted over all starts
+            self.record.throughput = {**figures, **{name: former[name] for name in former if name == _REPEATED}}
+
     def take_energy(self, energy: Energy) -> None:
         """Take over what the run drew: an amount where all of it was measured, otherwise the reason alone."""
         if not energy.source:
             return
         self.record.environment.device["energy"] = energy.source
+        self.record.throughput.pop(_JOULES, None)
         if energy.joules is not None:
-            self.record.throughput["joules"] = energy.joules
+            self.record.throughput[_JOULES] = energy.joules
 
     def close(self, status: Status, reason: str | None) -> None:
         """Write down how the run ended, and tell W&B."""
@@ -235,11 +246,6 @@ def _resumable_folder(folder: RunFolder, identity: RunInfo, max_steps: int) -> R
     record.timing.finished = None
     record.timing.starts += 1
     return record
-
-
-def repeated(throughput: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return what was drawn for steps that later starts took again, where there are any."""
-    return {name: value for name, value in throughput.items() if name == _REPEATED}
 
 
 def _with_repeated(throughput: Mapping[str, float | None], folder: RunFolder, step: int) -> dict[str, float | None]:

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from headtohead.config.compose.overrides import key_of
@@ -24,7 +25,8 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
     """Return the configuration with as many rows in a batch as have these tokens, in parts that a device can hold."""
     trainer, data = config.get("trainer") or {}, config.get("data") or {}
     tokens = trainer.get("batch_tokens")
-    if tokens is None or config.get("resume_from"):
+    run = config.get("resume_from")
+    if tokens is None or (run and not Path(run).exists()):  # which a rule refuses
         return dict(config)
     keys = {key_of(override) for override in overrides}
     if "data.batch_size" in keys:
@@ -48,6 +50,12 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
         parts = trainer["accumulate"]
         of_device = max(1, tokens // (length * devices * parts)) * parts
     rows = of_device * devices
+    if run and rows != data["batch_size"]:
+        raise ConfigurationError(
+            f"{BATCH_TOKENS}={tokens} makes batches of {rows} rows, and the run to continue was trained with "
+            f"data.batch_size={data['batch_size']}: leave it out, or start a new run, with init_from={run} from these "
+            "weights"
+        )
     _log.warning(
         "%s=%d: batches of %d rows of %d tokens (%d tokens), %d at once on each of %d device%s: "
         "data.batch_size=%d trainer.accumulate=%d",

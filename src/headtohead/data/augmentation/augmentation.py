@@ -183,6 +183,11 @@ class Augmentations:
         for step in self.steps.values():
             step.prepare()
 
+    @property
+    def has_to_prepare(self) -> bool:
+        """Return whether a step has work to do once, before it can change a batch."""
+        return any(type(step).prepare is not Augmentation.prepare for step in self.steps.values())
+
     def in_loader(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """Augment the batch beside the loader, before the task sees it."""
         return self._after(batch, seed, epoch, on_device=False)

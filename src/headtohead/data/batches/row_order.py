@@ -55,6 +55,12 @@ class Order(ABC):
         """Return the epoch of an optimizer step, counted from 0 over the whole run, and the row numbers of its batch,
         or of one device's part of it."""
 
+    def passes_after(self, step: int, epoch: int) -> int:
+        """Return how many passes over the rows are complete after a step of this epoch: those before it, where nobody
+        knows how many rows a pass has."""
+        del step
+        return epoch
+
     def drawn_in(self, epoch: int) -> int:
         """Return the number that random choices about rows use for the epoch, so that they differ each time a row is
         read."""
@@ -96,6 +102,11 @@ class EpochOrder(Order):
     def step(self, step: int, *, rank: int = 0, world_size: int = 1) -> tuple[int, np.ndarray]:
         epoch, index = divmod(step, self.steps_per_epoch)
         return epoch, device_share(self.epoch(epoch)[index], rank=rank, world_size=world_size)
+
+    def passes_after(self, step: int, epoch: int) -> int:
+        """Return how many passes are complete: rows left over by full batches wait for the next."""
+        del epoch
+        return (step + 1) // self.steps_per_epoch
 
     def epoch(self, epoch: int) -> np.ndarray:
         """Return all batches of an epoch: one line of row numbers each."""

@@ -44,6 +44,8 @@ def matched(
     from headtohead.studies.matching.solver import match_composed
 
     budget = budget_of(compose_checked("match", study.budget.overrides, config_dir))
+    if "steps" in budget.changed_by:
+        _refuse_early_ends(study, drafts)
 
     def solve(names: Sequence[str]) -> Matching:
         configs = {name: _as_timed(drafts[name], threads) for name in (study.baseline, *names)}
@@ -64,6 +66,20 @@ def matched(
             f"cannot run here ({' '.join(str(error).split())}): remove it, or choose a budget that is counted"
         ) from None
     return _joined(study, budget, matchings)
+
+
+def _refuse_early_ends(study: Study, drafts: Mapping[str, Config]) -> None:
+    """Refuse runs that may end before what was made equal is spent, unless that is allowed: none would get a verdict
+    once they are done."""
+    if "budget" in study.allow_unlike:
+        return
+    for arm, config in drafts.items():
+        if (patience := RunConfig(config).patience) is not None:
+            raise ConfigurationError(
+                f"study {study.name}: trainer.patience={patience} may end runs of {arm} before they have spent what "
+                f"budget={study.budget_name} makes equal: set trainer.patience=null, choose budget=equal_parameters, "
+                "or compare the arms anyway with allow_unlike=[budget]"
+            )
 
 
 def _joined(study: Study, budget: Budget, matchings: Mapping[str, SavedMatching]) -> Matching:

@@ -16,6 +16,7 @@ from headtohead.comparison.contrasts import SeedStop
 from headtohead.comparison.verdicts.seed_rounds import Pair, RoundProgress
 from headtohead.config.compose.composition import composed_once
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
 from headtohead.estimates.plan import Plan, cheapest_plan
 from headtohead.execution.run_spec import RunSpec
@@ -294,6 +295,7 @@ class ArmOnDevices:
 
 
 def plan_on_devices(study: StudyPlan, on: str, *, price: float | None = None) -> dict[str, ArmOnDevices]:
-    """Return the plans of all arms, by name."""
-    runs = {arm: study.num_trials(arm) + study.num_runs_of(arm) for arm in study.study.arms}
+    """Return the plans of all arms that take steps, by name."""
+    in_steps = [arm for arm in study.study.arms if ConfigView(study.drafts[arm]).trained_by_steps]
+    runs = {arm: study.num_trials(arm) + study.num_runs_of(arm) for arm in in_steps}
     return {arm: ArmOnDevices(cheapest_plan(study.drafts[arm], on, price=price), runs[arm]) for arm in runs}

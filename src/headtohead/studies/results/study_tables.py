@@ -148,7 +148,7 @@ def _planned(arm: ArmEstimate) -> dict[str, str]:
         "runs": str(arm.runs),
         "missing": str(arm.missing),
         "parameters": count(arm.parameters),
-        "tokens/run": count(arm.tokens),
+        "tokens/run": count(arm.tokens or None),
         "FLOPs/run": count(arm.flops),
         "time/run": _UNKNOWN if arm.seconds is None else duration(arm.seconds),
         "by": arm.source or (_UNKNOWN if arm.trained_by_steps else "one fit"),

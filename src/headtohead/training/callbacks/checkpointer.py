@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from headtohead.records.record import Progress
 from headtohead.training.callbacks.attention_logger import AttentionLogger
+from headtohead.training.callbacks.step_logger import StepLogger
 from headtohead.training.checkpoints import BEST, LAST, load, save_weights
 from headtohead.training.loop.run_state import joules_now
 from headtohead.training.loop.throughput import ThroughputMeter
@@ -32,9 +33,11 @@ class Checkpointer(Callback):
         session: RunRecorder,
         meter: ThroughputMeter,
         stop: StopRequest,
+        reporter: StepLogger,
         attention_loggers: Sequence[AttentionLogger],
     ) -> None:
-        self._session, self._meter, self._stop, self._attention_loggers = session, meter, stop, attention_loggers
+        self._session, self._meter, self._stop = session, meter, stop
+        self._reporter, self._attention_loggers = reporter, attention_loggers
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -82,9 +85,11 @@ class Checkpointer(Callback):
         if module.average is not None:
             module.average.swap()
         if trainer.state.fn is TrainerFn.FITTING and state.is_done(settings):
+            self._reporter.finish(trainer, module)
             for attention_logger in self._attention_loggers:
                 attention_logger.at_end(trainer, module)
         self._save_last(trainer, module)
+        self._session.take_throughput(self._reporter.throughput())
         self._session.note(state, self._meter.seconds)
         self._report(module)
         self._decide(trainer, module)

@@ -68,8 +68,14 @@ class StepLogger(Callback):
             self._display.close(module.state.step)
             self._display = None
 
+    def finish(self, trainer: Trainer, module: TrainingModule) -> None:
+        """Log the steps since the last logged one, where a run ends before trainer.max_steps."""
+        if module.read_losses():
+            module.gradient_norms, module.update_norms = {}, {}  # of a step that was logged
+            self._report(trainer, module)
+
     def throughput(self) -> dict[str, float | None]:
-        """Return the throughput over the whole run, for the record."""
+        """Return the throughput of all steps of this start, for the record."""
         rates = self._meter.measured.rates(peak_flops=self._peak_flops)
         return {**rates, "peak_memory_bytes": float(self._peak_memory)}
 

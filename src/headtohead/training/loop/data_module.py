@@ -33,7 +33,8 @@ class StepBatch:
     def __init__(
         self, parts: Sequence[Batch], *, epoch: int, drawn_in: int | None = None, training: bool = False
     ) -> None:
-        """`drawn_in` is what random choices about its rows take for the epoch, where that is another."""
+        """`epoch` counts the passes over the rows that are complete after it; `drawn_in` is what random choices about
+        its rows take for the epoch, where that is another."""
         self.parts = list(parts)
         self.epoch, self.training = epoch, training
         self.drawn_in = epoch if drawn_in is None else drawn_in
@@ -57,6 +58,16 @@ class StepBatch:
 
         self.parts = [_moved(part, device, dtype) for part in self.parts]
         return self
+
+
+def on_device(
+    batch: StepBatch, device: torch.device, dtype: torch.dtype, augmentation: Augmentations, seed: int
+) -> StepBatch:
+    """Return the batch as the model receives it: on its device, a batch of training with what is augmented there."""
+    moved = batch.to(device, dtype)
+    if moved.training:
+        moved.parts = [augmentation.on_device(part, seed=seed, epoch=moved.drawn_in) for part in moved.parts]
+    return moved
 
 
 def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
@@ -107,7 +118,7 @@ class TrainingBatches(Dataset[StepBatch]):
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
         drawn_in = self._order.drawn_in(epoch)
         parts = [self._seen(piece, drawn_in) for piece in pieces]
-        return StepBatch(parts, epoch=epoch, drawn_in=drawn_in, training=True)
+        return StepBatch(parts, epoch=self._order.passes_after(step, epoch), drawn_in=drawn_in, training=True)
 
     def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
         batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)
@@ -221,12 +232,8 @@ class RunData(LightningDataModule):
     def transfer_batch_to_device(self, batch: StepBatch, device: torch.device, dataloader_idx: int) -> StepBatch:
         del dataloader_idx
         assert self.trainer is not None
-        moved = batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
-        if moved.training:
-            moved.parts = [
-                self._augmentation.on_device(part, seed=self._seed, epoch=moved.drawn_in) for part in moved.parts
-            ]
-        return moved
+        dtype: torch.dtype = self.trainer.lightning_module.dtype  # type: ignore[assignment]
+        return on_device(batch, device, dtype, self._augmentation, self._seed)
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
         replicas = self._replicas

@@ -57,11 +57,14 @@ def _norms(layers: Sequence[str], parts: Sequence[Tensor], like: Sequence[Tensor
     return {layer: math.sqrt(total) for layer, total in sums.items()}
 
 
-class LossWindow:
-    """Up to `size` unread losses; reading moves them to the host."""
+_FIRST_LOSSES = 64
+"""Losses that a window has room for before it grows."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+
+class LossWindow:
+    """Losses that nobody has read yet, on their device; reading moves them to the host."""
+
+    def __init__(self) -> None:
         self._unread: Tensor | None = None
         self._count = 0
         self.losses: list[float] = []
@@ -69,7 +72,9 @@ class LossWindow:
 
     def add(self, loss: Tensor) -> None:
         if self._unread is None or self._unread.device != loss.device:
-            self._unread = torch.zeros(self._size, device=loss.device, dtype=torch.float64)
+            self._unread = torch.zeros(_FIRST_LOSSES, device=loss.device, dtype=torch.float64)
+        if self._count == len(self._unread):  # grows with what is there: trainer.log_every may be any number
+            self._unread = torch.cat([self._unread, torch.zeros_like(self._unread)])
         self._unread[self._count] = loss
         self._count += 1
 

@@ -73,6 +73,10 @@ class ThroughputMeter:
         self.energy = NOTHING
         """Drawn while training, warm-up included."""
 
+    def expect(self, num_steps: int) -> None:
+        """Warm up for no more than half of the steps that are left to train."""
+        self._left_to_warm_up = min(self._left_to_warm_up, num_steps // 2)
+
     def start(self) -> None:
         self._counter.read()  # what was drawn until now is not training's
         self._since = self._clock()

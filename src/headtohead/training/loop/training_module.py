@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.plugins import MixedPrecision
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -16,14 +17,18 @@ from torchmetrics import Metric
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import RowFlops
+from headtohead.components.stack import Stack
 from headtohead.components.training_hooks import parts_with_losses, parts_with_steps
 from headtohead.errors import UsageError
 from headtohead.records.metrics_file import TEST
+from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.run_state import RunState
 from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
 from headtohead.training.optim.elementwise_optimizers import Group
+from headtohead.training.optim.optimizers import checked_optimizer
+from headtohead.training.optim.schedules import schedule_of
 from headtohead.training.optim.weight_updates import UnitWeights, WeightAverage
 from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.parallel.sharding import clip_gradients, is_sharded, parallelise
@@ -59,6 +64,11 @@ class TrainingModule(LightningModule):
     def __init__(self, parts: RunComponents, model: Architecture, *, dropout_seed: int) -> None:
         super().__init__()
         self.automatic_optimization = False
+        for module in model.modules():
+            if isinstance(module, Stack):
+                module.checkpointing = parts.checkpointing
+        if parts.settings.compile:
+            compile_features(model)
         self.model = model
         self.task = parts.task
         self.settings = parts.settings
@@ -66,7 +76,7 @@ class TrainingModule(LightningModule):
         self.work = StepWork()
         """The work of the step just taken."""
         self.stop_requested = False
-        self.window = LossWindow(parts.settings.log_every)
+        self.window = LossWindow()
         self.average: WeightAverage | None = None
         self.scaler: torch.amp.GradScaler | None = None
         """Keeps the gradients of 16-mixed from vanishing."""
@@ -87,7 +97,7 @@ class TrainingModule(LightningModule):
         self._make_optimizer = parts.optimizer
         self._parametrisation, self._finetuning = parts.parametrisation, parts.finetuning
         self._kernels: list[Group] = []
-        self._factor = parts.schedule(parts.settings.max_steps)
+        self._factor = schedule_of(parts.schedule, parts.settings.max_steps)
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
         self._count_is_checked = self._is_made = False
@@ -122,7 +132,7 @@ class TrainingModule(LightningModule):
             self._is_made = True
 
     def configure_optimizers(self) -> Optimizer:
-        optimizer = self._make_optimizer(self.model)
+        optimizer = checked_optimizer(self._make_optimizer(self.model))
         self._parametrisation.scale_rates(optimizer, self.model)
         self._finetuning.scale_rates(optimizer, self.model)
         for group in optimizer.param_groups:
@@ -133,14 +143,26 @@ class TrainingModule(LightningModule):
         return optimizer
 
     def on_train_start(self) -> None:
-        for group, kernels in zip(self.trainer.strategy.optimizers[0].param_groups, self._kernels, strict=True):
-            group.update(kernels)  # not those of the devices that a checkpoint was made on
         plugin = self.trainer.precision_plugin
-        self.scaler = plugin.scaler if isinstance(plugin, MixedPrecision) else None
+        self.begin(self.trainer.strategy.optimizers[0], plugin.scaler if isinstance(plugin, MixedPrecision) else None)
+
+    def begin(self, optimizer: Optimizer, scaler: torch.amp.GradScaler | None) -> None:
+        """Make ready for the first step with this optimizer, and with what keeps gradients from vanishing."""
+        for group, kernels in zip(optimizer.param_groups, self._kernels, strict=True):
+            group.update(kernels)  # not those of the devices that a checkpoint was made on
+        self.scaler = scaler
         if self.settings.weight_averaging is not None:
             self.average = WeightAverage(self.model, self.settings.weight_averaging)
             if self._loaded_average is not None:
                 self.average.load(self._loaded_average)
+
+    def begin_alone(self, scaler: torch.amp.GradScaler | None) -> None:
+        """Make ready for steps that nobody logs, validates or saves, without Lightning but in its order."""
+        self.configure_model()
+        optimizer = self.configure_optimizers()
+        strategy = SimpleNamespace(optimizers=[optimizer], model=self.model, pre_backward=lambda _: None)
+        self.trainer = cast(Trainer, SimpleNamespace(strategy=strategy))
+        self.begin(optimizer, scaler)
 
     def ask_to_stop(self) -> None:
         """End the run after this step; the devices agree on it when they meet."""

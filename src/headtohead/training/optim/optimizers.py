@@ -6,6 +6,7 @@ AdamW: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import Parameter, signature
 from typing import get_args
 
 import torch
@@ -191,6 +192,25 @@ def muon(
         betas=_pair(betas),
         eps=eps,
     )
+
+
+def checked_optimizer(optimizer: object) -> Optimizer:
+    """Return the optimizer; refuse one whose steps training cannot take, as somebody's own may be."""
+    name = type(optimizer).__name__
+    if not isinstance(optimizer, Optimizer):
+        raise UsageError(f"optimizer: {name} is no torch.optim.Optimizer: return one over the model's parameters")
+    if any("lr" not in group for group in optimizer.param_groups):
+        raise UsageError(
+            f"optimizer: {name} has groups of parameters without lr, which the schedule sets before each step: give it "
+            'defaults with an "lr", and multiply its steps by group["lr"]'
+        )
+    closure = signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is Parameter.empty:
+        raise UsageError(
+            f"optimizer: {name}.step needs a closure, which computes the loss several times in a step, and a step of "
+            "training computes it once: choose one that steps from gradients alone, such as adamw, muon or sgd"
+        )
+    return optimizer
 
 
 def _fused(model: nn.Module, choice: bool | None) -> bool:

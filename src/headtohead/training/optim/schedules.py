@@ -17,6 +17,17 @@ Schedule = Callable[[int], float]
 """A function from the number of optimizer steps already taken to the factor on the peak learning rate."""
 
 
+def schedule_of(make: Callable[[int], Schedule], total_steps: int) -> Schedule:
+    """Return the schedule of a run; refuse one of somebody's own that is no function of the step."""
+    schedule = make(total_steps)
+    if not callable(schedule):
+        raise UsageError(
+            f"schedule: {schedule!r} was returned for the {total_steps} steps of the run: return a function from the "
+            "number of steps taken to the factor on the peak learning rate"
+        )
+    return schedule
+
+
 def constant(total_steps: int, *, warmup: NotNegative = 0.0) -> Schedule:
     """Stay at the peak after warm-up."""
     return _warmed_up(_steps("warmup", warmup, total_steps), lambda _: 1.0)
