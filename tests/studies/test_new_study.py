@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 import yaml
 
 from headtohead.api.new_studies import write_new_study
 from headtohead.cli import main
-from headtohead.config.compose.choices import choice_names
+from headtohead.config.compose.choices import choice_names, choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.nearest_study import nearest_studies
@@ -37,9 +38,22 @@ def test_every_usual_question_composes(task: str) -> None:
     usual = CONTESTS[task]
     for overrides in usual.arms.values():
         compose_checked("train", [f"data={DATA[task]}", f"task={task}", *overrides])
+    target = next(choice.target for choice in choices("task") if choice.name == task)
+    assert usual.metric.partition("/")[2] in {metric.name for metric in locate(target).metrics}  # type: ignore[attr-defined]
     fields = {"question": "?", "hypothesis": "?", "tuning": "none", "seeds": 3, "baseline": next(iter(usual.arms))}
     study_from("mine", {**fields, "arms": {name: list(own) for name, own in usual.arms.items()},
                         "metric": usual.metric, "direction": usual.direction})  # fmt: skip
+
+
+def test_a_file_is_read_as_its_options_say(tmp_path: Path) -> None:
+    """Those of the command decide how the file is looked at, and stand in the study once."""
+    rows = [f"café {n};{'pos' if n % 2 else 'neg'}" for n in range(60)]
+    Path("josé (1).csv").write_text("\n".join(["text;label", *rows]), encoding="latin-1")
+    with pytest.raises(ValueError, match=r"data\.encoding=latin-1"):
+        write_new_study("mine", "josé (1).csv")
+    written = write_new_study("mine", "josé (1).csv", ["data.encoding=latin-1", "trainer=cpu"], seeds=3)
+    base = read_study(str(written.file)).base
+    assert base.count("data.encoding=latin-1") == 1 and "data.path='josé (1).csv'" in base
 
 
 @pytest.mark.parametrize("arms", [(), ("a=model=bag_of_words", "b=model=text_cnn")])

@@ -12,6 +12,7 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.data_source import DataSource
 from headtohead.diagnostics.data_description import describe
+from headtohead.diagnostics.described_data import reading_options, reads_by
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study, power_words
@@ -82,7 +83,7 @@ def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[s
         if "task" not in by_key or "model" in by_key:
             return list(overrides)
         return [*overrides, f"model={model_for(by_key['task'].partition('=')[2])}"]
-    described = describe(named)
+    described = describe(named, reading_options([word for word in overrides if reads_by(word)]))
     choice = by_key.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
     return [*(word for word in seen if key_of(word) not in by_key), *overrides]

@@ -47,7 +47,7 @@ CONTESTS: Mapping[str, Contest] = {
     "tagging": Contest(
         "Does a transformer tag these words better than an LSTM that reads both ways?",
         {"lstm": ["model=recurrent", "model.bidirectional=true"], "transformer": ["model=encoder_only"]},
-        "test/f1", "max", 0.02,
+        "test/entity_f1", "max", 0.02,
     ),
     "seq2seq": Contest(
         "Does a transformer translate these pairs better than a recurrent network?",
