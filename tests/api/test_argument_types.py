@@ -71,9 +71,9 @@ def test_a_run_is_taken_wherever_its_folder_is(function: str, name: str) -> None
     hint = argument_types(inspect.unwrap(getattr(h2h, function)))[name]
     folder = Path("outputs", "mine").resolve()
     for run in (upgraded(TrainedRun, RunRecord(id="mine", path=folder)), RunSummary(str(folder), "mine")):
-        for given, plain in ((run, folder), ([run], [folder])):
+        for value, plain in ((run, folder), ([run], [folder])):
             if hint is not object and fits(plain, hint):
-                assert own_values(given, hint) == plain and fits(own_values(given, hint), hint)
+                assert own_values(value, hint) == plain and fits(own_values(value, hint), hint)
 
 
 def test_a_run_among_fields_is_its_folder() -> None:
@@ -88,7 +88,7 @@ def test_a_run_without_a_folder_is_refused() -> None:
 
 
 def test_a_long_object_is_refused_in_one_line() -> None:
-    shown = type("Shown", (), {"__repr__": lambda self: "first\nsecond"})()
+    shown = type("Shown", (), {"__repr__": lambda _: "first\nsecond"})()
     with pytest.raises(ValueError, match=r"takes a mapping.*, and not first \.\.\.$"):
         h2h.match(shown)
 

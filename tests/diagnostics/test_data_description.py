@@ -287,7 +287,7 @@ BINARY = {
 @pytest.mark.parametrize("name", BINARY)
 def test_a_file_that_is_no_text_is_refused_as_what_it_is(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(BINARY[name] + b"\x00\xff\xfe\x80")
-    with pytest.raises(UsageError, match="is no text but") as refused:
+    with pytest.raises(UsageError, match="is not text, but") as refused:
         describe(tmp_path / name)
     assert "latin-1" not in str(refused.value)
 
@@ -306,7 +306,7 @@ def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
 def test_very_long_texts_are_cut_by_the_command_that_is_shown(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{'long ' * 2000}{n},{'ab'[n % 2]}\n" for n in range(9)))
     described = describe(tmp_path / "a.csv")
-    assert "data.max_length=1024" in described.overrides and "10,001 letters" in described.remarks[0]
+    assert "data.max_length=512" in described.overrides and "10,001 letters" in described.remarks[0]
 
 
 def test_only_what_says_how_a_file_is_read_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,8 @@ def write_new_study(
         raise ConfigurationError(f"{file} exists: choose another name, or give --force to replace it")
     own = [word for word in overrides if is_own_field(word)]
     data = _data_overrides(path, [word for word in overrides if word not in own])
+    if "data.max_length" not in map(key_of, overrides) and any(map(_starts_from_weights, (arms or {}).values())):
+        data = [word for word in data if key_of(word) != "data.max_length"]  # what the weights know decides
     config = compose_checked("train", data, config_dir)
     task = str(config["choices"]["task"])
     if task not in CONTESTS:
@@ -87,6 +89,10 @@ def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[s
     choice = by_key.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
     return [*(word for word in seen if key_of(word) not in by_key), *overrides]
+
+
+def _starts_from_weights(arm: Sequence[str]) -> bool:
+    return any(key_of(word) == "init_from" for word in arm)
 
 
 def _built(config: Mapping[str, object]) -> DataSource:

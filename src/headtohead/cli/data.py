@@ -43,7 +43,14 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.api.own_data import describe_data
     from headtohead.diagnostics.described_data import reading_options
 
-    described = describe_data(options.path, **reading_options(options.reading).named())
+    reading = reading_options(options.reading)
+    described = describe_data(
+        options.path,
+        encoding=reading.encoding,
+        delimiter=reading.delimiter,
+        quoted=reading.quoted,
+        column_names=reading.column_names,
+    )
     if options.json:
         out(json.dumps(described.to_dict(), indent=2, ensure_ascii=False))
         return 0

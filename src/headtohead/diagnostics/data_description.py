@@ -26,7 +26,7 @@ _FORMATS: Mapping[str, Collection[str]] = {
     "image_folder": IMAGES,
     "text": (".txt",),
 }
-"""What files are by their suffixes; the first is preferred where a folder holds as many of several."""
+"""The formats by their suffixes; the first is preferred where a folder holds as many files of several."""
 
 
 def describe(path: str | Path, reading: ReadingOptions | None = None) -> DataDescription:
@@ -42,7 +42,7 @@ def describe(path: str | Path, reading: ReadingOptions | None = None) -> DataDes
         return _described_text(location, reading)
     if named := reading.named():
         unread = " and ".join(f"data.{name}" for name in named)
-        raise UsageError(f"{unread} cannot be chosen for {path}, which is no table and no text: leave it out")
+        raise UsageError(f"{unread} cannot be chosen for {path}, which is neither a table nor text: leave it out")
     if choice is not None:
         return _described_tags(location) if choice == "conll" else _described_images(location)
     known = sorted({suffix for suffixes in _FORMATS.values() for suffix in suffixes})
@@ -147,7 +147,7 @@ def _described_pairs(path: Path, languages: tuple[str, str]) -> DataDescription:
 def _described_text(path: Path, reading: ReadingOptions) -> DataDescription:
     named = reading.named()
     if tables := [f"data.{name}" for name in named if name != "encoding"]:
-        raise UsageError(f"{' and '.join(tables)} cannot be chosen for {path}, which is no table: leave it out")
+        raise UsageError(f"{' and '.join(tables)} cannot be chosen for {path}, which is not a table: leave it out")
     files = [path] if path.is_file() else files_below(path, (".txt",), "the path")
     texts = [decoded(file, reading.encoding or "utf-8") for file in files]
     if not any(text.strip() for text in texts):

@@ -1,4 +1,4 @@
-"""What a look at a file or folder finds: the data, and the overrides by which a run reads them."""
+"""A description of a file or folder: the data, and the overrides by which a run reads them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReadingOptions:
     column_names: Sequence[str] | None = None
     """The names of a csv file's columns; None means the first line, where that names them."""
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """Return the options that were chosen."""
         chosen = {name: value for name, value in vars(self).items() if value is not None}
         return {name: list(value) if name == "column_names" else value for name, value in chosen.items()}

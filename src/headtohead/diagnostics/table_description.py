@@ -1,12 +1,13 @@
-"""What a table holds: its columns, the part that each seems to play, and what a run would refuse of its rows."""
+"""A description of a table: its columns, the part that each seems to play, and what a run would refuse of its rows."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from headtohead.data.data_source import DataError, DataKind, SplitName
 from headtohead.data.row_formats.class_names import Classes, Label
@@ -28,24 +29,23 @@ _TEXTS = {"text", "second_text", "source", "target", "question", "context"}
 """Parts of a row that may not be empty."""
 _LONG = 4_096
 """Letters; a text of more costs a newcomer's first run minutes and gigabytes."""
-_CUT = 1_024
+_CUT = 512
 """Tokens that are left of it."""
 
 
 def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDescription:
     """Return what a table, or a folder of them, holds."""
-    table, dialect, header, content = _opened(choice, path, reading)
+    table, reading, header, content = _opened(choice, path, reading)
     remarks: list[str] = []
-    if choice == "csv" and "column_names" not in dialect and first_line_is_a_row(header, content):
+    if choice == "csv" and reading.column_names is None and first_line_is_a_row(header, content):
         names = list(_NO_HEADER) if len(header) == 2 else [f"column_{number}" for number in range(1, len(header) + 1)]
-        content = dict(
-            zip(names, _columns(_table(choice, path, {**dialect, "column_names": names}), names), strict=True)
-        )
+        without_header = _table(choice, path, replace(reading, column_names=names))
+        content = dict(zip(names, _columns(without_header, names), strict=True))
         if len(header) == 2:
             names = _in_order(names, content)
             content = dict(zip(names, content.values(), strict=True))
-        dialect["column_names"] = names
-        table = _table(choice, path, dialect)
+        reading = replace(reading, column_names=names)
+        table = _table(choice, path, reading)
         remarks.append(f"its first line is a row already, so that its columns get names: {', '.join(names)}")
     facts = tuple(facts_of(name, values) for name, values in content.items())
     num_rows = len(next(iter(content.values())))
@@ -67,7 +67,7 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         kind,
         {split: _num_rows(table, files) for split, files in table.files.items() if files},
         reading_overrides(
-            choice, path, kind, {**dialect, **{f"{part}_column": name for part, name in parts.items()}, **cut}
+            choice, path, kind, {**reading.named(), **{f"{part}_column": name for part, name in parts.items()}, **cut}
         ),
         facts,
         dict(counts.most_common()),
@@ -77,26 +77,29 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
 
 def _opened(
     choice: str, path: Path, reading: ReadingOptions
-) -> tuple[TableFiles, dict[str, object], list[str], dict[str, Sequence[object]]]:
+) -> tuple[TableFiles, ReadingOptions, list[str], dict[str, Sequence[object]]]:
     """Return the table, the options by which it is read, its columns' names and their values."""
-    dialect = reading.named()
-    table = _table(choice, path, dialect)
+    table = _table(choice, path, reading)
     file = table.files["train"][0]
     if isinstance(table, CsvFiles) and (likely := table.likely_delimiter(file)) is not None:
-        dialect["delimiter"] = likely
-        table = _table(choice, path, dialect)
+        reading = replace(reading, delimiter=likely)
+        table = _table(choice, path, reading)
     header = list(table.column_names(file))
     if not header:
         raise UsageError(f"{file} has no column: give a file with rows")
-    return table, dialect, header, dict(zip(header, _columns(table, header), strict=True))
+    return table, reading, header, dict(zip(header, _columns(table, header), strict=True))
 
 
-def _table(choice: str, path: Path, dialect: Mapping[str, Any]) -> TableFiles:
+def _table(choice: str, path: Path, reading: ReadingOptions) -> TableFiles:
     files = FileSplits(path=str(path))
     if choice == "csv":
-        return CsvFiles(files=files, dialect=CsvDialect(**dialect))
-    if dialect:
-        unread = " and ".join(f"data.{name}" for name in dialect)
+        names = None if reading.column_names is None else list(reading.column_names)
+        return CsvFiles(
+            files=files,
+            dialect=CsvDialect(reading.delimiter, reading.quoted, names, reading.encoding or CsvDialect.encoding),
+        )
+    if named := reading.named():
+        unread = " and ".join(f"data.{name}" for name in named)
         raise UsageError(f"{unread} cannot be chosen for data={choice}, whose files say it themselves: leave it out")
     return TABLES[choice](files=files)
 

@@ -46,7 +46,7 @@ _FIRST_BYTES = {
     b"\x89PNG": "an image: give the folder that it lies in, data=image_folder",
     b"\xff\xd8\xff": "an image: give the folder that it lies in, data=image_folder",
 }
-"""What a file is by its first bytes where it is no text, and what to do with it."""
+"""Formats by the first bytes of their files, none of them text, with what to do about each."""
 
 
 def existing_path(path: str | None, field: str, example: str) -> Path:
@@ -91,7 +91,7 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
         return (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
     except UnicodeDecodeError as error:
         if (binary := _binary_format(error.object)) is not None:
-            raise DataError(f"{file} is no text but {binary}.") from error
+            raise DataError(f"{file} is not text, but {binary}.") from error
         byte = f"(byte {error.start} is {error.object[error.start]:#04x})"
         if not may_differ:
             raise DataError(f"{file} is not text in {encoding} {byte}: save it in that encoding.") from error
@@ -107,7 +107,7 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
 
 
 def _binary_format(content: bytes) -> str | None:
-    """Return what a file is that is no text in any encoding, and what to do with it."""
+    """Return what a file is that is not text in any encoding, and what to do with it."""
     known = next((what for first, what in _FIRST_BYTES.items() if content.startswith(first)), None)
     if known is None and b"\0" in content and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "bytes of an unknown kind: give text, a table or images"
