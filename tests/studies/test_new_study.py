@@ -12,6 +12,7 @@ from headtohead.api.new_studies import write_new_study
 from headtohead.cli import main
 from headtohead.config.compose.choices import choice_names, choices
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.nearest_study import nearest_studies
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study
@@ -79,6 +80,22 @@ def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFix
     )
     assert "data.num_train=4000" not in study.base and "data.path=book.txt" in study.base
     assert main(provided) == 2 and "long.yaml exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start", [None, *choice_names("study")])
+def test_what_the_user_chose_goes_before_what_is_usual_and_what_a_study_ships(start: str | None) -> None:
+    """Each override of the file is set once, and to the value that was typed."""
+    arms = {"layer": [], "rms": ["model/norm=rms_norm"]}
+    plain = new_study("mine", ContestRequest(start, arms), task="causal_lm", data=DATA_WORDS, rows=1000).fields["base"]
+    assert isinstance(plain, list)
+    for word in plain:
+        typed = [f"{key_of(word)}=typed"] if key_of(word) != "trainer.max_steps" else ["trainer.max_steps=30"]
+        data = [*(own for own in DATA_WORDS if key_of(own) != key_of(word)), *typed]
+        made = new_study("mine", ContestRequest(start, arms, typed=typed), task="causal_lm", data=data, rows=1000)
+        base = made.fields["base"]
+        assert isinstance(base, list) and len(set(map(key_of, base))) == len(base) and typed[0] in base
+        if key_of(word) == "trainer.max_steps" and start is None:
+            assert "trainer.validate_every=7" in base
 
 
 def test_arms_of_ones_own_are_compared_on_named_data() -> None:

@@ -52,7 +52,8 @@ def write_new_study(
     if file.exists() and not replace_file:
         raise ConfigurationError(f"{file} exists: choose another name, or give --force to replace it")
     own = [word for word in overrides if is_own_field(word)]
-    data = _data_overrides(path, [word for word in overrides if word not in own])
+    typed = [word for word in overrides if word not in own]
+    data = _data_overrides(path, typed)
     if "data.max_length" not in map(key_of, overrides) and any(map(_starts_from_weights, (arms or {}).values())):
         data = [word for word in data if key_of(word) != "data.max_length"]  # what the weights know decides
     config = compose_checked("train", data, config_dir)
@@ -61,7 +62,7 @@ def write_new_study(
         raise UsageError(f"there is no usual question for task={task}: choose one of {', '.join(CONTESTS)}")
     source = _built(config)
     rows = len(source.split("train"))
-    request = ContestRequest(start, dict(arms or {}), seeds, config_dir, own)
+    request = ContestRequest(start, dict(arms or {}), seeds, config_dir, own, typed)
     made = new_study(name, request, task=task, data=data, rows=rows)
     study = study_from(name, dict(made.fields))
     about = (
