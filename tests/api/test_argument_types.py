@@ -19,10 +19,15 @@ from beartype.vale import Is
 
 import headtohead as h2h
 from headtohead import api
-from headtohead.api.argument_types import argument_types, checked_arguments, described, fits
+from headtohead.api.argument_types import argument_types, checked_arguments, described, fits, own_values
 from headtohead.api.configurations import configuration
+from headtohead.api.result import upgraded
 from headtohead.api.study_definition import arm_overrides
+from headtohead.api.training import TrainedRun
+from headtohead.config.compose.overrides import field_overrides
 from headtohead.errors import UsageError
+from headtohead.records.record import RunRecord
+from headtohead.records.run_summary import RunSummary
 
 FUNCTIONS = sorted(set(api.PUBLIC) - {"Study"})
 ODD: tuple[Any, ...] = (
@@ -58,6 +63,34 @@ def test_a_value_is_taken_where_it_is_of_the_annotated_type_and_nowhere_else(fun
     wrong = [value for value in ODD if fits(value, hint) is not is_bearable(value, theirs, conf=TOWER)]
     assert not wrong, f"{function}({name}: {hint})"
     assert any(not fits(value, hint) for value in ODD)
+
+
+@pytest.mark.parametrize(("function", "name"), list(arguments()))
+def test_a_run_is_taken_wherever_its_folder_is(function: str, name: str) -> None:
+    """`h2h.evaluate(h2h.train(...))`, and each of `h2h.runs()`, alone or in a list."""
+    hint = argument_types(inspect.unwrap(getattr(h2h, function)))[name]
+    folder = Path("outputs", "mine").resolve()
+    for run in (upgraded(TrainedRun, RunRecord(id="mine", path=folder)), RunSummary(str(folder), "mine")):
+        for value, plain in ((run, folder), ([run], [folder])):
+            if hint is not object and fits(plain, hint):
+                assert own_values(value, hint) == plain and fits(own_values(value, hint), hint)
+
+
+def test_a_run_among_fields_is_its_folder() -> None:
+    run = upgraded(TrainedRun, RunRecord(id="mine", path=Path("out puts", "mine").resolve()))
+    taken = checked_arguments(inspect.unwrap(h2h.train), ({"init_from": run},), {})[0][0]
+    assert field_overrides(taken) == [f"init_from='{run.path}'"]  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_folder_is_refused() -> None:
+    with pytest.raises(ValueError, match="run mine has no folder here"):
+        h2h.evaluate(upgraded(TrainedRun, RunRecord(id="mine")))
+
+
+def test_a_long_object_is_refused_in_one_line() -> None:
+    shown = type("Shown", (), {"__repr__": lambda _: "first\nsecond"})()
+    with pytest.raises(ValueError, match=r"takes a mapping.*, and not first \.\.\.$"):
+        h2h.match(shown)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

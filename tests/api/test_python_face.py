@@ -144,7 +144,7 @@ def test_a_record_prints_in_a_few_lines_and_gives_frames_and_figures(tmp_path: P
     with pytest.raises(ValueError, match="was not logged"):
         run.curve("none")
     assert h2h.read_record(str(run.path)).metrics == run.metrics
-    assert h2h.evaluate(str(run.path), split="validation").as_rows()[0]["loss"] > 0
+    assert h2h.evaluate(run, split="validation").as_rows()[0]["loss"] > 0
     assert h2h.probe(h2h.load_run(str(run.path)), rows=[0]).to_frame().shape[0] == 2 * 4
     with pytest.raises(ValueError, match="second goes with text, and there is none"):
         h2h.probe(str(run.path), rows=[0], second="b")

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from comparison.test_comparison_formats import NASTY, record
-from headtohead.comparison.comparison import comparison_of
+from headtohead.comparison.arms import short_names
+from headtohead.comparison.comparability import NotComparable
+from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.comparison.tables.comparison_formats import comparison_latex, escaped
+from headtohead.comparison.task_comparison import compared
 
 NAMES = ("gpt", NASTY, "[a]1", "naïve-café", "w16+linear_attention", "λ→∞ 语言 🦙", '"quoted" <b>`x`', "a|b--c", "-5")
 LETTERS = [
@@ -48,6 +51,36 @@ def test_a_comparison_is_a_page(tmp_path: Path) -> None:
     ]
     message = compiled(comparison_latex(comparison_of(results, ComparisonSpec("gpt"))), tmp_path)
     assert "(1 page" in message and "Overfull" not in message
+
+
+LONG = "decoder_only-tiny-no_probe-grammar_lm-{}-num_train256-num_validation32"
+ARMS = [
+    ["lr0.0001-d_model16", "lr0.001-d_model16", "lr0.001-d_model32"],
+    ["lr0.1", "lr0.1-d_model8"],
+    ["a", "a-a", "a-a-a"],
+    ["num_train256", "b"],
+]
+
+
+@pytest.mark.parametrize("arms", ARMS)
+def test_long_names_stand_in_rows_without_what_all_share_and_name_the_baseline(arms: list[str]) -> None:
+    names = [LONG.format(arm) for arm in arms]
+    short = list(short_names(names).values())
+    assert len(set(short)) == len(names) and all(short)
+    assert all(len(left) < len(name) and left in name for left, name in zip(short, names, strict=True))
+    results = [record(name, seed, 2.0 + arm, 1000, 1e9) for arm, name in enumerate(names) for seed in range(3)]
+    by_short, by_name = (compared(results, ComparisonSpec(against)) for against in (short[1], names[1]))
+    assert isinstance(by_short, Comparison) and isinstance(by_name, Comparison)
+    assert comparison_latex(by_short) == comparison_latex(by_name)
+    table = comparison_latex(by_name).partition(r"\begin{tabular}")[2]
+    assert all(name.partition("-lr")[0] not in table for name in names)
+    with pytest.raises(NotComparable, match=f"choose among {', '.join(sorted(short))}$"):
+        compared(results, ComparisonSpec("none"))
+
+
+def test_short_names_stay_as_they_are() -> None:
+    assert short_names(["wide-a", "wide-b"]) == {"wide-a": "wide-a", "wide-b": "wide-b"}
+    assert short_names([LONG]) == {LONG: LONG}
 
 
 @pytest.mark.process

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +206,120 @@ def test_a_packed_file_is_described_as_the_file_in_it(name: str, tmp_path: Path)
     first, second = describe(plain), describe(packed)
     assert (first.columns, first.classes, first.num_rows) == (second.columns, second.classes, second.num_rows)
     assert [word.replace(str(packed), str(plain)) for word in second.overrides] == list(first.overrides)
+
+
+DELIMITERS = {",": None, "\t": "'\\t'", ";": "';'", "|": "'|'"}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+@pytest.mark.parametrize("header", ["review,verdict", ""])
+def test_the_delimiter_is_seen_in_the_lines(
+    header: str, delimiter: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    plain = table(tmp_path / "a.csv", header.replace(",", delimiter), delimiter)
+    file = tmp_path / f"b.{suffix}"
+    file.write_bytes(gzip.compress(plain.read_bytes()) if suffix.endswith("gz") else plain.read_bytes())
+    described = describe(file)
+    assert described.task == "classification" and described.classes == {"good": 20, "bad": 20}
+    named = [word.partition("=")[2] for word in described.overrides if word.startswith("data.delimiter=")]
+    assert named == ([] if DELIMITERS[delimiter] is None else [DELIMITERS[delimiter]])
+    assert len(build_data(compose_checked("train", described.overrides)).spec().class_names) == 2
+    if delimiter != "," and header:
+        with pytest.raises(ValueError, match=r"data\.delimiter=") as refused:
+            build_data(compose_checked("train", ["data=csv", f"data.path={file}", "task=classification"])).spec()
+        assert str(named[0]) in str(refused.value)
+
+
+UNUSUAL = ["a b", "a,b", "a=b", "a(1)", "{a}", "größe", "it's", 'say "a"', "a;b", "${a}", "a%", "~a", "null", "true",
+           "a\\", "@a", "+a", "#a", "*", "a|b", "[a]", "!a", "ä\\'", "&a", "a:b", "文"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_command_is_read_whatever_letters_files_and_columns_have(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name.replace('/', '')}.jsonl"
+    rows = [{f"{name} text": f"film number {row} of many", f"{name}": "ab"[row % 2]} for row in range(40)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    described = describe(file)
+    words = shlex.split(described.command)
+    assert words[2:] == list(described.overrides)
+    data = compose_checked("train", words[2:])["data"]
+    assert (data["path"], data["text_column"], data["label_column"]) == (str(file), f"{name} text", name)
+
+
+@pytest.mark.parametrize("name", ["a(1).csv", "josé.csv", "it's.csv", "a;b", "a,b.csv"])
+def test_a_value_that_cannot_be_read_is_refused_with_what_can_be(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        compose_checked("train", ["data=csv", f"data.path={name}"])
+    (suggested,) = shlex.split(re.findall(r'"data.*?[^\\]"', str(refused.value))[0])
+    assert compose_checked("train", ["data=csv", suggested])["data"]["path"] == name
+
+
+@pytest.mark.parametrize(
+    ("columns", "task", "parts"),
+    [
+        ({"en": "the old film {}", "de": "der alte Film {}"}, "seq2seq", ("source_column=en", "target_column=de")),
+        ({"question": "who is number {} here", "answer": "it is number {}"}, "seq2seq", ("source_column=question",)),
+        ({"translation": {"en": "the old film {}", "de": "der alte Film {}"}}, "seq2seq",
+         ("source_column=translation.en", "target_column=translation.de")),
+        ({"text": "the old film {}", "score": "{}.5"}, "similarity", ("text_column=text", "score_column=score")),
+        ({"body": "the old film {}", "price": "{}.5"}, "similarity", ("text_column=body", "score_column=price")),
+        ({"text": "the old film {}", "author": "Anna{}"}, "causal_lm", ("text_column=text",)),
+    ],
+)  # fmt: skip
+def test_two_columns_are_a_pair_a_score_or_a_text_alone(
+    columns: dict[str, object], task: str, parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    filled = json.dumps(columns)
+    (tmp_path / "a.jsonl").write_text("\n".join(filled.replace("{}", str(row)) for row in range(80)))
+    described = describe(tmp_path / "a.jsonl")
+    assert described.task == task and {f"data.{part}" for part in parts} <= set(described.overrides)
+    assert any("not read: author" in remark for remark in described.remarks) is ("author" in columns)
+
+
+BINARY = {
+    "a.zip": b"PK\x03\x04", "a.npy": b"\x93NUMPY", "a.xls": b"\xd0\xcf\x11\xe0", "a.feather": b"ARROW1",
+    "a.bin": b"\x01\x00", "a.pdf": b"%PDF", "a.csv": b"PK\x03\x04", "a.txt": b"\x1f\x8b",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_a_file_that_is_no_text_is_refused_as_what_it_is(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(BINARY[name] + b"\x00\xff\xfe\x80")
+    with pytest.raises(UsageError, match="is not text, but") as refused:
+        describe(tmp_path / name)
+    assert "latin-1" not in str(refused.value)
+
+
+def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
+    folder = images(tmp_path / "images")
+    (folder / "labels.csv").write_text("a,b\n")
+    (folder / "readme.txt").write_text("of cats and dogs")
+    assert describe(folder).task == "image_classification"
+    (tmp_path / "above").mkdir()
+    images(tmp_path / "above" / "unpacked")
+    (remark,) = describe(tmp_path / "above").remarks
+    assert f"{tmp_path / 'above' / 'unpacked'} holds the folders cat, dog" in remark
+
+
+def test_very_long_texts_are_cut_by_the_command_that_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{'long ' * 2000}{n},{'ab'[n % 2]}\n" for n in range(9)))
+    described = describe(tmp_path / "a.csv")
+    assert "data.max_length=512" in described.overrides and "10,001 letters" in described.remarks[0]
+
+
+def test_only_what_says_how_a_file_is_read_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text;label\n" + "".join(f"café {n};{'ab'[n % 2]}\n" for n in range(40)), encoding="latin-1")
+    assert main(["data", str(file)]) == 2 and "data.encoding=latin-1" in capsys.readouterr().err
+    assert main(["data", str(file), "data.encoding=latin-1"]) == 0
+    assert "data.encoding=latin-1" in capsys.readouterr().out
+    assert main(["data", str(file), "data.batch_size=4"]) == 2 and "data.column_names" in capsys.readouterr().err
+    for name, option in (("a.jsonl", "data.quoted=true"), ("a.txt", "data.delimiter=x")):
+        (tmp_path / name).write_text('{"text": "a", "label": "b"}\n')
+        assert main(["data", str(tmp_path / name), option]) == 2
+        assert f"{option.partition('=')[0]} cannot be chosen" in capsys.readouterr().err
 
 
 def test_the_command_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

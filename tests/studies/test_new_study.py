@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 import yaml
 
 from headtohead.api.new_studies import write_new_study
 from headtohead.cli import main
-from headtohead.config.compose.choices import choice_names
+from headtohead.config.compose.choices import choice_names, choices
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.nearest_study import nearest_studies
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study
@@ -37,9 +39,22 @@ def test_every_usual_question_composes(task: str) -> None:
     usual = CONTESTS[task]
     for overrides in usual.arms.values():
         compose_checked("train", [f"data={DATA[task]}", f"task={task}", *overrides])
+    target = next(choice.target for choice in choices("task") if choice.name == task)
+    assert usual.metric.partition("/")[2] in {metric.name for metric in locate(target).metrics}  # type: ignore[attr-defined]
     fields = {"question": "?", "hypothesis": "?", "tuning": "none", "seeds": 3, "baseline": next(iter(usual.arms))}
     study_from("mine", {**fields, "arms": {name: list(own) for name, own in usual.arms.items()},
                         "metric": usual.metric, "direction": usual.direction})  # fmt: skip
+
+
+def test_a_file_is_read_as_its_options_say(tmp_path: Path) -> None:
+    """Those of the command decide how the file is looked at, and stand in the study once."""
+    rows = [f"café {n};{'pos' if n % 2 else 'neg'}" for n in range(60)]
+    Path("josé (1).csv").write_text("\n".join(["text;label", *rows]), encoding="latin-1")
+    with pytest.raises(ValueError, match=r"data\.encoding=latin-1"):
+        write_new_study("mine", "josé (1).csv")
+    written = write_new_study("mine", "josé (1).csv", ["data.encoding=latin-1", "trainer=cpu"], seeds=3)
+    base = read_study(str(written.file)).base
+    assert base.count("data.encoding=latin-1") == 1 and "data.path='josé (1).csv'" in base
 
 
 @pytest.mark.parametrize("arms", [(), ("a=model=bag_of_words", "b=model=text_cnn")])
@@ -65,6 +80,22 @@ def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFix
     )
     assert "data.num_train=4000" not in study.base and "data.path=book.txt" in study.base
     assert main(provided) == 2 and "long.yaml exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start", [None, *choice_names("study")])
+def test_what_the_user_chose_goes_before_what_is_usual_and_what_a_study_ships(start: str | None) -> None:
+    """Each override of the file is set once, and to the value that was typed."""
+    arms = {"layer": [], "rms": ["model/norm=rms_norm"]}
+    plain = new_study("mine", ContestRequest(start, arms), task="causal_lm", data=DATA_WORDS, rows=1000).fields["base"]
+    assert isinstance(plain, list)
+    for word in plain:
+        typed = [f"{key_of(word)}=typed"] if key_of(word) != "trainer.max_steps" else ["trainer.max_steps=30"]
+        data = [*(own for own in DATA_WORDS if key_of(own) != key_of(word)), *typed]
+        made = new_study("mine", ContestRequest(start, arms, typed=typed), task="causal_lm", data=data, rows=1000)
+        base = made.fields["base"]
+        assert isinstance(base, list) and len(set(map(key_of, base))) == len(base) and typed[0] in base
+        if key_of(word) == "trainer.max_steps" and start is None:
+            assert "trainer.validate_every=7" in base
 
 
 def test_arms_of_ones_own_are_compared_on_named_data() -> None:

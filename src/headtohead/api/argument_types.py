@@ -47,7 +47,9 @@ def checked_arguments(
 
 def own_values(value: object, hint: object) -> object:
     """Return an argument in Python's own types where they are what is taken: numbers of NumPy, and in place of a list
-    whatever else can be gone through, a column of a frame or a generator."""
+    whatever else can be gone through, a column of a frame or a generator; of a run its folder."""
+    if isinstance(value, PathLike) and not isinstance(value, Path):
+        return Path(value)
     if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):
         return float(str(value)) if isinstance(value, Real) and not isinstance(value, Integral) else item()
     if isinstance(value, _AS_THEY_ARE) or not isinstance(value, Iterable) or not _takes_lists(hint):
@@ -107,7 +109,8 @@ def _is_sequence(value: object, inner: object) -> bool:
 
 def _refusal(argument: str, value: object, hint: object) -> str:
     """Write a text as a list of it where that is what was meant."""
-    text = f"{argument} takes {described(hint)}, and not {_SHORT.repr(value)}"
+    shown, *more = _SHORT.repr(value).splitlines()
+    text = f"{argument} takes {described(hint)}, and not {shown}{' ...' if more else ''}"
     return f"{text}: write [{value!r}]" if isinstance(value, str) and fits([value], hint) else text
 
 

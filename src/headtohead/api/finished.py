@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headtohead.finished_runs.text_generator import GeneratedText
 
 RunLike = str | Path | FinishedRun
-"""A finished run, or its folder."""
+"""A finished run, its record, or its folder."""
 
 
 class EvaluatedRun(Result, Evaluation):
@@ -62,7 +62,7 @@ def evaluate(
     config_dir: str | Path | None = None,
     trust: Sequence[str] = (),
 ) -> EvaluatedRun:
-    """Measure a finished run's selected weights again: `evaluate(record.path, ["data.path=other.txt"], stride=32)`.
+    """Measure a finished run's selected weights again: `evaluate(record, ["data.path=other.txt"], stride=32)`.
 
     `lengths` are tokens read at once, a pass for each; windows that start `stride` apart score every token once.
     `shots` ask a language model for classes, with so many examples in the prompt. `by_position` adds the loss by how
@@ -93,7 +93,7 @@ def generate(
     seed: int = 0,
     trust: Sequence[str] = (),
 ) -> list[GeneratedText]:
-    """Let a finished run write: `generate(record.path, "the old teacher", temperature=0.8)[0].text`.
+    """Let a finished run write: `generate(record, "the old teacher", temperature=0.8)[0].text`.
 
     The most likely token each time, unless a temperature or top_p ask for draws, or beams for a search;
     `load_run(path).generate` takes every option.

@@ -12,6 +12,7 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.data_source import DataSource
 from headtohead.diagnostics.data_description import describe
+from headtohead.diagnostics.described_data import reading_options, reads_by
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study, power_words
@@ -51,14 +52,17 @@ def write_new_study(
     if file.exists() and not replace_file:
         raise ConfigurationError(f"{file} exists: choose another name, or give --force to replace it")
     own = [word for word in overrides if is_own_field(word)]
-    data = _data_overrides(path, [word for word in overrides if word not in own])
+    typed = [word for word in overrides if word not in own]
+    data = _data_overrides(path, typed)
+    if "data.max_length" not in map(key_of, overrides) and any(map(_starts_from_weights, (arms or {}).values())):
+        data = [word for word in data if key_of(word) != "data.max_length"]  # what the weights know decides
     config = compose_checked("train", data, config_dir)
     task = str(config["choices"]["task"])
     if task not in CONTESTS:
         raise UsageError(f"there is no usual question for task={task}: choose one of {', '.join(CONTESTS)}")
     source = _built(config)
     rows = len(source.split("train"))
-    request = ContestRequest(start, dict(arms or {}), seeds, config_dir, own)
+    request = ContestRequest(start, dict(arms or {}), seeds, config_dir, own, typed)
     made = new_study(name, request, task=task, data=data, rows=rows)
     study = study_from(name, dict(made.fields))
     about = (
@@ -82,10 +86,14 @@ def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[s
         if "task" not in by_key or "model" in by_key:
             return list(overrides)
         return [*overrides, f"model={model_for(by_key['task'].partition('=')[2])}"]
-    described = describe(named)
+    described = describe(named, reading_options([word for word in overrides if reads_by(word)]))
     choice = by_key.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
     return [*(word for word in seen if key_of(word) not in by_key), *overrides]
+
+
+def _starts_from_weights(arm: Sequence[str]) -> bool:
+    return any(key_of(word) == "init_from" for word in arm)
 
 
 def _built(config: Mapping[str, object]) -> DataSource:

@@ -14,8 +14,10 @@ import numpy as np
 
 from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
+from headtohead.config.compose.overrides import value_in_override
 from headtohead.data.cache.paths import cache_root
-from headtohead.diagnostics.data_description import DataDescription, describe
+from headtohead.diagnostics.data_description import describe
+from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, reading_options
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import move_into_place, replace_by_name
 
@@ -33,11 +35,11 @@ _FIRST_LETTER = 0x4E00
 _MOST_TOKENS = 0x5000
 
 
-def overrides_for(data: object) -> tuple[str, ...]:
+def overrides_for(data: object, reading: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the overrides by which runs read a frame, a `datasets.Dataset`, a pair of tensors (images or tokens, and
-    labels), one tensor of tokens, or a file."""
+    labels), one tensor of tokens, or a file, which these overrides may say how to read."""
     if isinstance(data, str | Path):
-        return tuple(describe(data).overrides)
+        return tuple(describe(data, reading_options(reading)).overrides)
     if isinstance(data, Sequence) and all(isinstance(word, str) for word in data):
         return tuple(data)
     if isinstance(data, tuple) and len(data) == 2:
@@ -118,7 +120,8 @@ def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
         replace_by_name(folder / _IMAGES, lambda unfinished: made.to_parquet(str(unfinished)))
     colours = "grey" if pixels.ndim == 3 else "rgb"
     return (
-        "data=hub_images", f"data.folder={folder}", f"data.image_size={pixels.shape[1]}", f"data.colours={colours}",
+        "data=hub_images", f"data.folder={value_in_override(str(folder))}",
+        f"data.image_size={pixels.shape[1]}", f"data.colours={colours}",
         "task=image_classification", "model=vision_transformer",
     )  # fmt: skip
 
@@ -200,6 +203,17 @@ class DescribedData(Result, DataDescription):
 
 
 @speaks_python
-def describe_data(path: str | Path) -> DescribedData:
-    """Say what a file or folder holds: `.task`, `.columns`, `.classes`, and `.overrides`, by which a run reads it."""
-    return upgraded(DescribedData, describe(path))
+def describe_data(
+    path: str | Path,
+    *,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    quoted: bool | None = None,
+    column_names: Sequence[str] | None = None,
+) -> DescribedData:
+    """Say what a file or folder holds: `.task`, `.columns`, `.classes`, and `.overrides`, by which a run reads it.
+
+    The arguments say how a text or a table is read, where the file itself does not: `encoding="latin-1"`,
+    `delimiter=";"`, whether fields are `quoted`, and the names of columns that the first line does not name.
+    """
+    return upgraded(DescribedData, describe(path, ReadingOptions(encoding, delimiter, quoted, column_names)))

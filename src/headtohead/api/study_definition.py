@@ -15,6 +15,7 @@ from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import field_overrides, key_of, leaves, value_in_override
 from headtohead.config.errors import show
+from headtohead.diagnostics.described_data import reads_by
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import parse_yaml, read_text
@@ -82,11 +83,12 @@ class StudyDefinition:
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
         filled = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
-        base = (*(() if self.data is None else overrides_for(self.data)), *self.base)
+        read = () if self.data is None else overrides_for(self.data, [word for word in self.base if reads_by(word)])
+        base = (*read, *self.base)
         arms = {name: list(arm_overrides(arm)) for name, arm in self.arms.items()}
         if is_defined_here([word for arm in arms.values() for word in arm]):
             written = " and ".join(name for name, arm in arms.items() if is_defined_here(arm))
-            base = (*base, f"notes='{written} {_ELSEWHERE}'")
+            base = (*base, f"notes={value_in_override(f'{written} {_ELSEWHERE}')}")
         derived: dict[str, Any] = {"direction": self.direction or _direction(self.metric)}
         if self.ablation is None:
             derived |= {"arms": arms, "baseline": self.baseline or next(iter(arms), "")}

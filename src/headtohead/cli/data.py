@@ -12,13 +12,14 @@ from headtohead.cli.terminal import out, say, show_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headtohead.diagnostics.data_description import DataDescription
+    from headtohead.diagnostics.described_data import DataDescription
 
 _EXAMPLES = """\
 examples:
   h2h data reviews.csv          rows, columns, classes, the task that fits, and the command to train on it
   h2h data images/              a folder for each class
   h2h data book.txt --json
+  h2h data export.csv data.encoding=latin-1
 
 Nothing is trained or written. h2h study new NAME PATH writes a study of the same data.
 """
@@ -29,12 +30,27 @@ _LETTERS = 60
 def run(arguments: Sequence[str]) -> int:
     taken = parser("data", "Show what a file or folder contains, and how to train on it.", _EXAMPLES)
     taken.add_argument("path", metavar="PATH", help="a file, or a folder of them")
+    taken.add_argument(
+        "reading",
+        nargs="*",
+        default=[],
+        metavar="OVERRIDE",
+        help="how a text or a table is read: data.encoding=latin-1, data.delimiter=..., data.column_names=[...]",
+    )
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
     from headtohead.api.own_data import describe_data
+    from headtohead.diagnostics.described_data import reading_options
 
-    described = describe_data(options.path)
+    reading = reading_options(options.reading)
+    described = describe_data(
+        options.path,
+        encoding=reading.encoding,
+        delimiter=reading.delimiter,
+        quoted=reading.quoted,
+        column_names=reading.column_names,
+    )
     if options.json:
         out(json.dumps(described.to_dict(), indent=2, ensure_ascii=False))
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from statistics import fmean
 
 from headtohead.comparison.comparability import NotComparable, seed_of
@@ -12,6 +13,27 @@ from headtohead.records.record import FOUNDATION, RunRecord, Status
 
 COUNTED: tuple[Status, ...] = ("finished", "diverged")
 """Other runs have no outcome: they ended for reasons that are not the arm's, or have not ended."""
+
+
+_LONG_NAME = 40
+"""Letters; names of runs outside studies are longer, and mostly the same."""
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return long names without the words between hyphens that all of them begin or end with; each keeps one."""
+    words = [name.split("-") for name in names]
+    if len(set(names)) < 2 or max(map(len, names)) <= _LONG_NAME:
+        return {name: name for name in names}
+    first = min(_shared(words), min(map(len, words)) - 1)
+    left = [each[first:] for each in words]
+    last = min(_shared([each[::-1] for each in left]), min(map(len, left)) - 1)
+    return {name: "-".join(each[: len(each) - last]) for name, each in zip(names, left, strict=True)}
+
+
+def _shared(lists: Sequence[Sequence[str]]) -> int:
+    """Return with how many entries all lists begin alike."""
+    alike = (len(set(entries)) == 1 for entries in zip(*lists, strict=False))
+    return sum(1 for _ in takewhile(bool, alike))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import COUNTED, Arm, arms_of, counts, excluded
+from headtohead.comparison.arms import COUNTED, Arm, arms_of, counts, excluded, short_names
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
@@ -194,7 +194,8 @@ def _guessed(records: Sequence[RunRecord], metric: str, direction: Direction, sp
 
 def _check_baseline(names: Sequence[str], against: str) -> None:
     if against not in names:
-        raise NotComparable(f"--against {against}: no run has this name; choose among {', '.join(names)}")
+        known = ", ".join(short_names(names).values())
+        raise NotComparable(f"--against {against}: no run has this name; choose among {known}")
     if len(names) < 2:
         raise NotComparable(f"all runs are named {against}: comparing needs runs of another name")
 

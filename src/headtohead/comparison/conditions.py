@@ -133,15 +133,20 @@ def unlike_conditions(
 
 
 def sentences_on(unlike: Iterable[UnlikeConditions]) -> list[str]:
-    """Return one sentence for all contrasts that differ in the same conditions."""
+    """Return one sentence for all contrasts that differ in the same conditions, each named once: a field of data is
+    recorded as it was chosen and as it was found."""
     groups: dict[tuple[str, tuple[Condition, ...], bool], list[str]] = {}
     for one in unlike:
         groups.setdefault((one.baseline, one.conditions, one.arm_is_known), []).append(one.arm)
     return [
         f"{', '.join(arms)} and {baseline} differ in {'more than what makes them' if known else 'these conditions'}: "
-        + ", ".join(map(_in_words, conditions))
+        + ", ".join({each.name: _in_words(each) for each in reversed(conditions)}[name] for name in _names(conditions))
         for (baseline, conditions, known), arms in groups.items()
     ]
+
+
+def _names(conditions: Iterable[Condition]) -> list[str]:
+    return list(dict.fromkeys(each.name for each in conditions))
 
 
 _HASHES = {

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.comparison.analyses.across_tasks import Scores, TaskAggregate, aggregate_of
-from headtohead.comparison.arms import counts
+from headtohead.comparison.arms import counts, short_names
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec, Verdict
@@ -63,9 +63,11 @@ def compared(
 
 
 def _arm_named(name: str, records: Sequence[RunRecord]) -> str:
-    """Return the arm of the runs of a name, as lists of runs show it, where no arm itself has it."""
-    arms = {record.arm for record in records}
+    """Return the arm of the runs of a name, as lists of runs show it, or of a short name, as tables of LaTeX do, where
+    no arm itself has it."""
+    arms = sorted({record.arm for record in records})
     own = {record.arm for record in records if record.name == name}
+    own = own or {arm for arm, short in short_names(arms).items() if short == name}
     return own.pop() if name not in arms and len(own) == 1 else name
 
 

@@ -14,6 +14,9 @@ from headtohead.data.sources.columns import looks_like_a_row, usual_parts
 _FEW_CLASSES = 50
 _ROWS_OF_A_CLASS = 3.0
 _LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag", "y")
+_SCORE_NAMES = (*_LABEL_NAMES, "score", "grade", "similarity")
+_SENTENCE = 3.0
+"""Words on average from which on a column holds sentences, and no names."""
 _NOT_A_LETTER = re.compile(r"[^a-z]+")
 _ID_NAMES = ("id", "index", "idx", "uid", "")
 
@@ -24,7 +27,7 @@ class ColumnFacts:
 
     name: str
     kind: str
-    """text, number, list or mixed."""
+    """text, number, list, record or empty."""
     distinct: int
     words: float
     """The number of words on average."""
@@ -34,7 +37,7 @@ class ColumnFacts:
 def facts_of(name: str, values: Sequence[object]) -> ColumnFacts:
     """Return the facts of one column."""
     kinds = {_kind(value) for value in values if value not in (None, "")}
-    kind = "number" if kinds == {"number"} else "list" if kinds == {"list"} else "text" if kinds else "empty"
+    kind = kinds.pop() if len(kinds) == 1 else "text" if kinds else "empty"
     texts = [" ".join(map(str, value)) if isinstance(value, list | tuple) else str(value) for value in values]
     words = fmean(len(text.split()) for text in texts) if texts else 0.0
     return ColumnFacts(name, kind, len(set(texts)), words, texts[0] if texts else "")
@@ -49,8 +52,10 @@ def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKi
     """Return the kind of data and the column of each part; None where nothing is likely."""
     if (usual := usual_parts([column.name for column in columns])) is not None:
         named = [column for column in columns if _is_named_label(column)] if usual[0] == "language" else []
-        label = _label(named, num_rows)
-        return usual if label is None else ("labelled_text", {**usual[1], "label": label.name})
+        if (label := _label(named, num_rows)) is not None:
+            return "labelled_text", {**usual[1], "label": label.name}
+        score = _score(columns, _SCORE_NAMES) if usual[0] == "language" else None
+        return usual if score is None else ("scored_text", {**usual[1], "score": score.name})
     texts = sorted((column for column in columns if column.kind == "text"), key=lambda column: -column.words)
     text = next((column for column in texts if column.distinct > 1), None)
     if text is None:
@@ -59,10 +64,22 @@ def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKi
     label = _label(others, num_rows)
     if label is not None:
         return "labelled_text", {"text": text.name, "label": label.name}
-    score = next((column for column in others if column.kind == "number" and column.distinct > _FEW_CLASSES), None)
-    if score is not None:
+    if (score := _score(others)) is not None:
         return "scored_text", {"text": text.name, "score": score.name}
+    sentences = [column.name for column in columns if column in texts and _holds_sentences(column, num_rows)]
+    if len(sentences) == 2:
+        return "pairs_of_text", dict(zip(("source", "target"), sentences, strict=True))
     return "language", {"text": text.name}
+
+
+def _holds_sentences(column: ColumnFacts, num_rows: int) -> bool:
+    return column.words >= _SENTENCE and 2 * column.distinct > num_rows
+
+
+def _score(columns: Sequence[ColumnFacts], names: Sequence[str] = ()) -> ColumnFacts | None:
+    """Return the first column of many numbers, of those with one of these names where there are any."""
+    many = (column for column in columns if column.kind == "number" and column.distinct > _FEW_CLASSES)
+    return next((column for column in many if not names or _has_name(column, names)), None)
 
 
 def _label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
@@ -77,13 +94,18 @@ def _label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
 
 
 def _is_named_label(column: ColumnFacts) -> bool:
-    words = set(_NOT_A_LETTER.split(column.name.lower()))
-    return not words.isdisjoint(_LABEL_NAMES)
+    return _has_name(column, _LABEL_NAMES)
+
+
+def _has_name(column: ColumnFacts, names: Sequence[str]) -> bool:
+    return not set(_NOT_A_LETTER.split(column.name.lower())).isdisjoint(names)
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "list"
+    if isinstance(value, Mapping):
+        return "record"
     if isinstance(value, bool):
         return "text"
     try:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from headtohead.errors import UsageError
 from headtohead.files.safe_read import DamagedFile, parse_json
 from headtohead.metrics import Direction, Metric, metric_named
 from headtohead.records.secrets import mask_secrets
@@ -210,6 +211,12 @@ class RunRecord:
         value = self.metrics.get(stage, {}).get(name)
         result = "" if value is None else f", {stage}/{name} {value:.4g}"
         return f"{self.name or self.id}: {self.status.replace('_', ' ')} at step {self.progress.step:,}{result}"
+
+    def __fspath__(self) -> str:
+        """Return the run's folder, so that the record stands wherever a run is taken by its path."""
+        if self.path is None:
+            raise UsageError(f"run {self.id} has no folder here: give a run that has one")
+        return str(self.path)
 
     def __repr__(self) -> str:
         """All fields are thousands of letters, which `vars` still shows."""

@@ -128,6 +128,10 @@ class RunSummary:
         """Return the configuration by dotted names: model.d_model; a choice by its group: model/mixer."""
         return {name: value for section in self.sections for name, value in section.values.items()}
 
+    def __fspath__(self) -> str:
+        """Return the run's folder, so that the summary stands wherever a run is taken by its path."""
+        return self.path
+
     def setting(self, name: str) -> Any:
         """Return one value of the configuration by its dotted name; None where there is none."""
         return next((section.values[name] for section in self.sections if name in section.values), None)

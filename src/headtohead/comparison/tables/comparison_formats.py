@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headtohead.comparison.analyses.across_tasks import TaskAggregate, TaskArm
-from headtohead.comparison.arms import ArmCosts
+from headtohead.comparison.arms import ArmCosts, short_names
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.statistics.bootstrap import Aggregate
 from headtohead.comparison.tables.comparison_rows import ComparisonRow, rows_of
@@ -125,7 +125,12 @@ def comparison_latex(comparison: Comparison) -> str:
     heads = ["arm", comparison.notes, "difference", "$p$", "verdict", *(name for name, _ in more)]
     heads = [head if head == "$p$" else escaped(head) for head in heads]
     notes = [f"% {line}" for line in _notes(comparison)]
-    return "\n".join([*notes, tabular("lrrrl" + "r" * len(more), heads, [_latex_row(row, more) for row in rows])])
+    names = short_names([row.arm for row in rows])
+    notes += [
+        f"% {' '.join(short.split())}: {' '.join(name.split())}" for name, short in names.items() if name != short
+    ]
+    cells = [_latex_row(row, names[row.arm], more) for row in rows]
+    return "\n".join([*notes, tabular("lrrrl" + "r" * len(more), heads, cells)])
 
 
 def tabular(alignment: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -149,8 +154,8 @@ def _in_latex(letter: str) -> str:
     return "".join(_ESCAPES.get(one, one) for one in plain if one.isprintable()) or f"U+{ord(letter):04X}"
 
 
-def _latex_row(row: ComparisonRow, more: Sequence[_Column]) -> list[str]:
-    name, mean = escaped(row.arm), number(row.mean)
+def _latex_row(row: ComparisonRow, arm: str, more: Sequence[_Column]) -> list[str]:
+    name, mean = escaped(arm), number(row.mean)
     if row.stands_out:
         name, mean = rf"\textbf{{{name}}}", rf"\textbf{{{mean}}}"
     mean += "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"

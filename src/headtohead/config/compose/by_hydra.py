@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.config.compose.choices import check_all, check_chosen, yaml_files
+from headtohead.config.compose.overrides import unreadable
 from headtohead.config.compose.plain_choices import plain_choices, replaced
 from headtohead.config.compose.replacements import searched_first
 from headtohead.config.errors import ConfigurationError, show
@@ -174,16 +175,15 @@ def _lists(overrides: Sequence[str]) -> dict[str, str | None]:
 
 def _one_sentence(error: Exception) -> str:
     """Hydra's errors run over many lines and offer what is no help here; the first line is what matters."""
-    first, *rest = (line.strip().replace("++", "") for line in str(error).splitlines())
+    first = str(error).partition("\n")[0].strip().replace("++", "")
     if first.startswith("Ambiguous value"):
         field, _, value = first.split("'")[1].partition("=")
         return (
             f"{field}={value} holds several values and this is one run: write {field}=[{value}] for a list, "
-            f"or h2h train --multirun for one run each"
+            f"\"{field}='{value}'\" for one text, or h2h train --multirun for one run each"
         )
     if type(error).__name__ == "OverrideParseException":
-        known = next((line for line in (first, *rest) if "override '" in line), first)
-        return f"an override could not be read ({known}): quote special characters, for example \"notes='a, b = c'\""
+        return unreadable(str(getattr(error, "override", first)))
     if "appears more than once" in first:
         return f"{first.split()[0]} is chosen already: write {first.split()[0]}=CHOICE without the plus sign"
     if first.startswith("Could not override"):

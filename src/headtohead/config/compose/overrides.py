@@ -27,6 +27,8 @@ _PLAIN = re.compile(r"[\w.-]+")
 _ENDLESS = re.compile(r"\d{400,}")
 _BARE = re.compile(r"(?!\d[\d.]*_[\d._]*$)[\w./+-]+", re.ASCII)
 """A text that needs no quotes; one of digits is a number that YAML read as a text, as it does with 1e-3."""
+_OPENING = ("[", "{", "'", '"')
+_QUOTED = "\"notes='a, b = c'\""
 _WORDS_OF_YAML = ("null", "true", "false", "nan", "inf")
 _BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
 """A quote, or the end, with the backslashes before it, which are doubled there."""
@@ -58,13 +60,25 @@ def value_in_override(value: object) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {value_in_override(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(value_in_override, value)) + "]"
+        return "[" + ",".join(map(value_in_override, value)) + "]"
     if value is None or isinstance(value, bool):
         return show(value)
     text = str(value)
     if isinstance(value, int | float) or (_BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML):
         return text
+    text = text.replace("${", "\\${")  # else a reference to another field
     return "'" + _BEFORE_QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text) + "'"
+
+
+def unreadable(override: str) -> str:
+    """Return why an override could not be read, and how it is typed; of a list or a text in quotes it is not known
+    what was meant."""
+    key, _, value = override.lstrip("+").partition("=")
+    if not value or value.startswith(_OPENING) or "," in value:
+        return (
+            f"{override} could not be read: close each bracket and quote, and quote special characters, as in {_QUOTED}"
+        )
+    return f'{override} could not be read: put its value in quotes, "{key}={value_in_override(value)}"'
 
 
 def leaves(node: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
@@ -255,6 +269,4 @@ def _parsed(override: str) -> Override:
     try:
         return OverridesParser.create().parse_override(override)
     except HydraException:
-        raise ConfigurationError(
-            f"an override could not be read ({override}): quote special characters, for example \"notes='a, b = c'\""
-        ) from None
+        raise ConfigurationError(unreadable(override)) from None

@@ -114,7 +114,7 @@ def kind_of(
     for part, name in columns.items():
         if name not in header:
             raise DataError(
-                f"{file} has no column {name!r}, it has {', '.join(map(repr, header))}: correct data.{part}_column"
+                f"{file} has no column {name!r}, it has {names_in_short(header, repr)}: correct data.{part}_column"
                 f"{otherwise}."
             )
     if (kind := kind_of_roles(columns)) is not None:
@@ -134,7 +134,7 @@ def usual_parts(names: Sequence[str]) -> tuple[DataKind, dict[str, str]] | None:
 def _guessed(header: Sequence[str], file: str, otherwise: str) -> tuple[DataKind, dict[str, str]]:
     if (usual := usual_parts(header)) is not None:
         return usual
-    names = ", ".join(map(_shortened, header))
+    names = names_in_short(header, _shortened)
     if otherwise and looks_like_a_row(header):
         numbered = [f"column_{number}" for number in range(1, len(header) + 1)]
         names_to_give = ",".join(("text", "label") if len(header) == 2 else numbered)
@@ -151,11 +151,18 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _SENTENCE = 6
 """Words from which on the name of a column is a text, and the first line of its file a row."""
 _SHOWN = 60
+_MOST_SHOWN = 20
 
 
 def looks_like_a_row(header: Sequence[str]) -> bool:
     """Return whether a header is a row: one of its names is a sentence or a number."""
     return any(len(name.split()) >= _SENTENCE or _NUMBER.fullmatch(name.strip()) is not None for name in header)
+
+
+def names_in_short(names: Sequence[str], shown: Callable[[str], str] = str) -> str:
+    """Return the names of columns in a sentence, of very many the first."""
+    more = len(names) - _MOST_SHOWN
+    return ", ".join(map(shown, names[:_MOST_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _shortened(name: str) -> str:

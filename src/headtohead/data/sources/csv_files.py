@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,10 @@ from headtohead.ranges import Seed
 
 MOST_COLUMNS = 4_096
 """More than any table of texts has; a wrong delimiter makes as many."""
+_DELIMITERS = (",", "\t", ";", "|")
+_TAB = "\\t"
+"""A tab as it is typed, since a terminal completes words at a true one."""
+_ROWS_TO_COMPARE = 100
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class CsvDialect(FieldGroup):
     """Options for splitting the lines of a file into fields."""
 
     delimiter: str | None = None
-    """One character; None: by the file's name."""
+    """One character, or \\t for a tab; None: by the file's name."""
     quoted: bool | None = None
     """Whether fields may be quoted; None means wherever the delimiter is not a tab."""
     column_names: list[str] | None = None
@@ -39,6 +44,8 @@ class CsvDialect(FieldGroup):
 
     def checked_delimiter(self) -> str | None:
         """Return the delimiter; raise DataError where it is more than a character."""
+        if self.delimiter == _TAB:
+            return "\t"
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise DataError(
                 f"data.delimiter={self.delimiter!r} must be one character, such as ';'; null: by the file's name."
@@ -95,9 +102,29 @@ class CsvFiles(TableFiles):
                 columns[name].append(fields[index])
         return Columnar(columns, numbers)
 
+    def likely_delimiter(self, file: Path) -> str | None:
+        """Return the delimiter, as it is typed, that cuts the first rows into equally many fields, where that of the
+        file's name does not; None where it does, where one was chosen, and where none does."""
+        usual = self._usual_delimiter(file)
+        if self.delimiter is not None or self._columns_by(file, usual) > 1:
+            return None
+        likely = max(_DELIMITERS, key=lambda delimiter: self._columns_by(file, delimiter))
+        return (_TAB if likely == "\t" else likely) if self._columns_by(file, likely) > 1 else None
+
+    def _columns_by(self, file: Path, delimiter: str) -> int:
+        """Return the number of fields that each of the first rows has by this delimiter; 0 where it differs."""
+        try:
+            rows = [fields for _, fields in islice(self._lines(file, delimiter), _ROWS_TO_COMPARE)]
+        except DataError:
+            return 0
+        widths = set(map(len, rows))
+        return widths.pop() if len(widths) == 1 else 0
+
     def otherwise(self, file: Path) -> str:
         if suffix_of(file) in JsonFiles.suffixes:
             return "; or read it by data=json"
+        if (likely := self.likely_delimiter(file)) is not None:
+            return f"; or, where {likely!r} stands between its fields, data.delimiter='{likely}' in quotes"
         if self.header is not None:
             return ""
         return "; or, where its first line is a row already, name its columns, data.column_names=[text,label]"
@@ -121,10 +148,13 @@ class CsvFiles(TableFiles):
             )
         return names
 
-    def _lines(self, file: Path) -> Iterator[tuple[int, list[str]]]:
+    def _usual_delimiter(self, file: Path) -> str:
+        return "\t" if suffix_of(file) == ".tsv" else ","
+
+    def _lines(self, file: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str]]]:
         """Yield where each line of the table begins in the file, and its fields; blank lines are skipped."""
         text = decoded(file, self.encoding).removeprefix("\ufeff")
-        delimiter = self.delimiter or ("\t" if suffix_of(file) == ".tsv" else ",")
+        delimiter = delimiter or self.delimiter or self._usual_delimiter(file)
         quoted = delimiter != "\t" if self.quoted is None else self.quoted
         csv.field_size_limit(sys.maxsize)
         dialect: dict[str, Any] = {"quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, "strict": True}

@@ -29,6 +29,26 @@ TO_BE_APART: tuple[tuple[SplitName, SplitName], ...] = (
 """Splits that have no rows in common: else what was learned, or selected by, would be what is measured."""
 
 
+_FIRST_BYTES = {
+    b"PK\x03\x04": "a zip archive, as workbooks of Excel are: unpack it, or save its sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "a workbook of Excel: save its sheet as CSV",
+    b"\x1f\x8b": "packed by gzip: let its name end in .gz, or unpack it",
+    b"BZh": "packed by bzip2: unpack it",
+    b"\xfd7zXZ": "packed by xz: unpack it",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it",
+    b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"PAR1": "a Parquet file: read it by data=parquet",
+    b"ARROW1": "an Arrow file: write it as Parquet, pandas.read_feather(...).to_parquet(...)",
+    b"\x93NUMPY": "an array of NumPy: give it from Python, h2h.Study(data=numpy.load(...))",
+    b"\x89HDF": "an HDF5 file: write its rows as Parquet or CSV",
+    b"SQLite format 3": "a database of SQLite: write its rows as Parquet or CSV",
+    b"%PDF": "a PDF: write its text to a .txt file",
+    b"\x89PNG": "an image: give the folder that it lies in, data=image_folder",
+    b"\xff\xd8\xff": "an image: give the folder that it lies in, data=image_folder",
+}
+"""Formats by the first bytes of their files, none of them text, with what to do about each."""
+
+
 def existing_path(path: str | None, field: str, example: str) -> Path:
     """Return the file or folder of a field of the configuration."""
     if path is None:
@@ -70,6 +90,8 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
     try:
         return (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
     except UnicodeDecodeError as error:
+        if (binary := _binary_format(error.object)) is not None:
+            raise DataError(f"{file} is not text, but {binary}.") from error
         byte = f"(byte {error.start} is {error.object[error.start]:#04x})"
         if not may_differ:
             raise DataError(f"{file} is not text in {encoding} {byte}: save it in that encoding.") from error
@@ -82,6 +104,14 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
         raise DataError(
             f"data.encoding={encoding} is unknown: give one that Python knows, such as utf-8 or latin-1."
         ) from error
+
+
+def _binary_format(content: bytes) -> str | None:
+    """Return what a file is that is not text in any encoding, and what to do with it."""
+    known = next((what for first, what in _FIRST_BYTES.items() if content.startswith(first)), None)
+    if known is None and b"\0" in content and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "bytes of an unknown kind: give text, a table or images"
+    return known
 
 
 def suffix_of(file: Path) -> str:
@@ -123,7 +153,7 @@ def files_below(folder: Path, suffixes: Collection[str], field: str) -> list[Pat
     """Return a file itself, or those of a folder, however deep, in the order of their names."""
     if folder.is_file():
         return [folder]
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix.lower() in suffixes)
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and suffix_of(file) in suffixes)
     if not files:
         raise DataError(
             f"{field}={folder} is a folder without {' or '.join(sorted(suffixes))} files: correct the path."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,7 +47,7 @@ CONTESTS: Mapping[str, Contest] = {
     "tagging": Contest(
         "Does a transformer tag these words better than an LSTM that reads both ways?",
         {"lstm": ["model=recurrent", "model.bidirectional=true"], "transformer": ["model=encoder_only"]},
-        "test/f1", "max", 0.02,
+        "test/entity_f1", "max", 0.02,
     ),
     "seq2seq": Contest(
         "Does a transformer translate these pairs better than a recurrent network?",
@@ -107,6 +107,8 @@ class ContestRequest:
     config_dir: str | Path | None = None
     own: Sequence[str] = ()
     """Overrides of the study's fields, of which seeds may be one."""
+    typed: Sequence[str] = ()
+    """Overrides of runs that the user chose, which go before what is usual and what a shipped study has."""
 
 
 def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[str], rows: int) -> NewStudy:
@@ -116,12 +118,17 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     arms, seeds = request.arms, request.seeds
     usual = CONTESTS[task]
     batch = _rows_of_a_batch(data)
+    typed = {key_of(word): word.partition("=")[2] for word in request.typed}
     steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // batch // 100 * 100))
+    every = int(typed["trainer.max_steps"]) if typed.get("trainer.max_steps", "").isdigit() else steps
     fewer = () if batch == _BATCH else (f"data.batch_size={batch}",)
-    length = (*fewer, f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 4}")
+    defaults = (
+        *fewer, f"trainer.max_steps={steps}", f"trainer.validate_every={max(1, every // 4)}",
+        "probe=none", "trainer.num_samples=0", "trainer.keep_checkpoints=none",
+    )  # fmt: skip
     if not request.arms and shipped is None:  # each of the usual arms names its model
         data = [word for word in data if key_of(word) != "model"]
-    base = [*data, *length, "probe=none", "trainer.num_samples=0", "trainer.keep_checkpoints=none"]
+    base = [*data, *(word for word in defaults if key_of(word) not in typed)]
     fields: dict[str, object] = {
         "question": usual.question,
         "hypothesis": "Write down what you expect, before the first run.",
@@ -138,7 +145,7 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     if arms:
         fields["question"] = f"Which is better on these data: {' or '.join(arms)}?"
     if shipped is not None:
-        fields |= _as_shipped(shipped, task, base, changed_arms=bool(arms))
+        fields |= _as_shipped(shipped, task, base, set(typed), changed_arms=bool(arms))
     fields = with_own_fields(name, fields, request.own)
     return NewStudy(name, fields, _comments(fields, len(study_from(name, dict(fields)).seeds)))
 
@@ -157,10 +164,14 @@ def _rows_of_a_batch(data: Sequence[str]) -> int:
     return max(1, min(_BATCH, _BATCH_TOKENS // max(1, int(length))))
 
 
-def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms: bool) -> dict[str, object]:
-    """Take the question over to other data: its models and its way to train, without what was about its own data."""
+def _as_shipped(
+    shipped: Study, task: str, base: Sequence[str], typed: Collection[str], *, changed_arms: bool
+) -> dict[str, object]:
+    """Take the question over to other data: its models and its way to train, without what was about its own data and
+    what was chosen otherwise."""
     own = [word for word in shipped.base if _group(word) not in ("data", "task", "experiment", "evaluation")]
     own = [word for word in own if key_of(word) != "model" or _fits(word.partition("=")[2], task)]
+    own = [word for word in own if key_of(word) not in typed]
     own_keys = {key_of(word) for word in own}
     fields: dict[str, object] = {
         "question": shipped.question,

@@ -1,0 +1,234 @@
+"""A description of a table: its columns, the part that each seems to play, and what a run would refuse of its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from headtohead.data.data_source import DataError, DataKind, SplitName
+from headtohead.data.row_formats.class_names import Classes, Label
+from headtohead.data.row_formats.tagged import Tagged, tag_classes
+from headtohead.data.row_formats.text_source import check_text
+from headtohead.data.sources.columns import kind_of, names_in_short, sample_of
+from headtohead.data.sources.csv_files import CsvDialect, CsvFiles
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.local_files import FileSplits
+from headtohead.data.sources.parquet_files import ParquetFiles
+from headtohead.data.sources.table_files import TableFiles
+from headtohead.diagnostics.column_guess import ColumnFacts, facts_of, first_line_is_a_row, guessed_parts
+from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, reading_overrides
+from headtohead.errors import UsageError
+
+TABLES: Mapping[str, type[TableFiles]] = {"csv": CsvFiles, "json": JsonFiles, "parquet": ParquetFiles}
+_NO_HEADER = ("text", "label")
+_TEXTS = {"text", "second_text", "source", "target", "question", "context"}
+"""Parts of a row that may not be empty."""
+_LONG = 4_096
+"""Letters; a text of more costs a newcomer's first run minutes and gigabytes."""
+_CUT = 512
+"""Tokens that are left of it."""
+
+
+def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDescription:
+    """Return what a table, or a folder of them, holds."""
+    table, reading, header, content = _opened(choice, path, reading)
+    remarks: list[str] = []
+    if choice == "csv" and reading.column_names is None and first_line_is_a_row(header, content):
+        names = list(_NO_HEADER) if len(header) == 2 else [f"column_{number}" for number in range(1, len(header) + 1)]
+        without_header = _table(choice, path, replace(reading, column_names=names))
+        content = dict(zip(names, _columns(without_header, names), strict=True))
+        if len(header) == 2:
+            names = _in_order(names, content)
+            content = dict(zip(names, content.values(), strict=True))
+        reading = replace(reading, column_names=names)
+        table = _table(choice, path, reading)
+        remarks.append(f"its first line is a row already, so that its columns get names: {', '.join(names)}")
+    facts = tuple(facts_of(name, values) for name, values in content.items())
+    num_rows = len(next(iter(content.values())))
+    if not num_rows:
+        shown = names_in_short(list(content))
+        raise UsageError(f"{table.files['train'][0]} has the columns {shown} and no row: give a file with rows")
+    kind, parts = _parts(choice, path, facts, num_rows)
+    samples, faults = _samples(table, kind, parts)
+    remarks += remarks_on(len(samples) + len(faults), faults)
+    counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
+    if len(counts) == 1:  # nothing to tell apart
+        remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
+        kind, parts, counts = "language", {"text": parts["text"]}, Counter()
+    remarks += [*_remarks_on_columns(kind, parts, facts), *_remarks_on_held_out(table, kind, parts, samples)]
+    cut, about_length = _cutting(kind, samples)
+    return DataDescription(
+        str(path),
+        choice,
+        kind,
+        {split: _num_rows(table, files) for split, files in table.files.items() if files},
+        reading_overrides(
+            choice, path, kind, {**reading.named(), **{f"{part}_column": name for part, name in parts.items()}, **cut}
+        ),
+        facts,
+        dict(counts.most_common()),
+        (*remarks, *about_length),
+    )
+
+
+def _opened(
+    choice: str, path: Path, reading: ReadingOptions
+) -> tuple[TableFiles, ReadingOptions, list[str], dict[str, Sequence[object]]]:
+    """Return the table, the options by which it is read, its columns' names and their values."""
+    table = _table(choice, path, reading)
+    file = table.files["train"][0]
+    if isinstance(table, CsvFiles) and (likely := table.likely_delimiter(file)) is not None:
+        reading = replace(reading, delimiter=likely)
+        table = _table(choice, path, reading)
+    header = list(table.column_names(file))
+    if not header:
+        raise UsageError(f"{file} has no column: give a file with rows")
+    return table, reading, header, dict(zip(header, _columns(table, header), strict=True))
+
+
+def _table(choice: str, path: Path, reading: ReadingOptions) -> TableFiles:
+    files = FileSplits(path=str(path))
+    if choice == "csv":
+        names = None if reading.column_names is None else list(reading.column_names)
+        return CsvFiles(
+            files=files,
+            dialect=CsvDialect(reading.delimiter, reading.quoted, names, reading.encoding or CsvDialect.encoding),
+        )
+    if named := reading.named():
+        unread = " and ".join(f"data.{name}" for name in named)
+        raise UsageError(f"{unread} cannot be chosen for data={choice}, whose files say it themselves: leave it out")
+    return TABLES[choice](files=files)
+
+
+def _parts(choice: str, path: Path, facts: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKind, dict[str, str]]:
+    guessed = guessed_parts(facts, num_rows)
+    if guessed is None:
+        raise UsageError(
+            f"{path} has the columns {names_in_short([column.name for column in facts])}, and none of them is a text: "
+            f"name the parts yourself, data={choice} data.path={path} data.text_column=... (h2h list data)"
+        )
+    return guessed
+
+
+def _remarks_on_columns(kind: DataKind, parts: Mapping[str, str], facts: Sequence[ColumnFacts]) -> list[str]:
+    """Name the columns that no part was seen in, where one of them may be what the user wants to predict."""
+    if kind not in ("language", "pairs_of_text"):
+        return []
+    used = {name.split(".")[0] for name in parts.values()} | set(parts.values())
+    others = (column for column in facts if column.distinct > 1)
+    unused = [column.name for column in others if not {column.name, column.name.split(".")[0]} & used]
+    if not unused:
+        return []
+    return [
+        f"not read: {names_in_short(unused)}; data.label_column=NAME makes one the class of its text, "
+        "data.score_column=NAME its number"
+    ]
+
+
+def _cutting(kind: DataKind, samples: Sequence[object]) -> tuple[dict[str, object], list[str]]:
+    """Return the length to cut to where texts are very long, and the sentence about it."""
+    if kind in ("language", "questions", "tagged_text"):
+        return {}, []
+    texts = (part for sample in samples for part in cast("tuple[object, ...]", sample) if isinstance(part, str))
+    longest = max(map(len, texts), default=0)
+    if longest <= _LONG:
+        return {}, []
+    sentence = f"its longest text has {longest:,} letters: data.max_length={_CUT} cuts it, give more as memory allows"
+    return {"max_length": _CUT}, [sentence]
+
+
+HELD_OUT: tuple[SplitName, ...] = ("validation", "test")
+
+
+def remarks_on(num_rows: int, faults: Sequence[str], split: str = "") -> list[str]:
+    those = f"{split} rows" if split else "rows"
+    return [f"{len(faults):,} of {num_rows:,} {those} cannot be read: {faults[0]}"] if faults else []
+
+
+def _remarks_on_held_out(
+    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object]
+) -> list[str]:
+    """Say what a run would refuse of the files for validation and test, whose classes are those of the train split."""
+    remarks = []
+    try:
+        classes = _classes_of(kind, train)
+        for split in HELD_OUT:
+            samples, faults = _samples(table, kind, parts, split, classes)
+            remarks += remarks_on(len(samples) + len(faults), faults, split)
+    except DataError as error:  # of a file as a whole
+        remarks.append(str(error))
+    return remarks
+
+
+def _classes_of(kind: DataKind, train: Sequence[object]) -> Classes:
+    if kind == "tagged_text":
+        return tag_classes(cast("Sequence[Tagged]", train))
+    return Classes.from_labels(label for sample in train for label in _labels(kind, sample))
+
+
+def _labels(kind: DataKind, sample: object) -> Sequence[Label]:
+    """Return the tags of a sample, or its label, or nothing."""
+    if kind == "tagged_text":
+        return cast("Tagged", sample)[1]
+    return [cast("tuple[Label, ...]", sample)[-1]] if kind == "labelled_text" else []
+
+
+def check_labels(kind: DataKind, sample: object, classes: Classes, where: Callable[[], str]) -> None:
+    for label in _labels(kind, sample):
+        classes.number_of(label, "tag" if kind == "tagged_text" else "label", where)
+
+
+def _samples(
+    table: TableFiles,
+    kind: DataKind,
+    parts: Mapping[str, str],
+    split: SplitName = "train",
+    classes: Classes | None = None,
+) -> tuple[list[object], list[str]]:
+    """Return the samples of a split as a run reads them, and what is wrong with its other rows; labels are compared
+    with the classes, where these are known."""
+    samples: list[object] = []
+    faults: list[str] = []
+    for file in table.files.get(split, ()):
+        kind_of(parts, table.column_names(file), file=str(file))
+        read = table.columns_of(file, list(dict.fromkeys(parts.values())))
+        for index, number in enumerate(read.numbers):
+            row = {part: read.columns[name][index] for part, name in parts.items()}
+            where = partial(table.where, file, number)
+            try:
+                if kind != "language":  # whose empty texts are left out
+                    _check_texts(row, where)
+                sample = sample_of(kind, row, where)
+                if classes is not None:
+                    check_labels(kind, sample, classes, where)
+                samples.append(sample)
+            except DataError as error:
+                faults.append(str(error))
+    return samples, faults
+
+
+def _check_texts(row: Mapping[str, object], where: Callable[[], str]) -> None:
+    for part in _TEXTS & row.keys():
+        if isinstance(text := row[part], str):
+            check_text(text, part.replace("_", " "), lambda *_: where(), "train", 0)
+
+
+def _in_order(names: Sequence[str], content: Mapping[str, Sequence[object]]) -> list[str]:
+    """The text is the column of more words."""
+    first, second = (facts_of(name, values).words for name, values in content.items())
+    return list(names) if first >= second else list(reversed(names))
+
+
+def _columns(table: TableFiles, names: Sequence[str]) -> list[Sequence[object]]:
+    """Return the values of these columns of the first file."""
+    columns = table.columns_of(table.files["train"][0], list(names)).columns
+    return [columns[name] for name in names]
+
+
+def _num_rows(table: TableFiles, files: Sequence[Path]) -> int:
+    """Count the rows of a split's files; a file without a header is read by the names that the table was given."""
+    return sum(len(table.columns_of(file, [table.column_names(file)[0]]).numbers) for file in files)
