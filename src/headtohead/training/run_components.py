@@ -192,9 +192,9 @@ class RunComponents:
     probe: ProbeSettings = field(default_factory=ProbeSettings)
     identity: RunInfo = field(default_factory=RunInfo)
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
-    costs: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, object] = field(default_factory=dict)
     """The ledger as plain numbers, for the record."""
-    budget: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, object] = field(default_factory=dict)
     """The quantity that a study holds equal between its arms, for the record."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The resolved configuration, plain, as it can be run again."""

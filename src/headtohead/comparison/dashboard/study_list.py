@@ -81,7 +81,7 @@ def _study(root: Path, folder: Path) -> dict[str, Any]:
         return {**data, "unreadable": str(error)}
 
 
-def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict_sentences(data: Mapping[str, object]) -> dict[str, Any]:
     study = data.get("study")
     study_data = study if isinstance(study, Mapping) else data
     return {
@@ -102,7 +102,7 @@ def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _history(data: Mapping[str, Any]) -> list[Any]:
+def _history(data: Mapping[str, object]) -> list[Any]:
     """Return what the registrations of the folder say: how many there are, and what was rewritten since."""
     history = data.get("history")
     return _listed(history.get("sentences")) if isinstance(history, Mapping) else []

@@ -47,7 +47,7 @@ class BenchmarkResults:
     """A benchmark as it is shown and saved."""
 
     plan: BenchPlan
-    device: Mapping[str, Any]
+    device: Mapping[str, object]
     config: Mapping[str, Any]
     measurements: tuple[CaseMeasurement, ...]
 
