@@ -75,7 +75,7 @@ def _first_figure(parts: Sequence[SectionPart]) -> ReportFigure | None:
     return None
 
 
-def _resolved(value: object, columns: Mapping[str, Sequence[Any]]) -> Any:
+def _resolved(value: object, columns: Mapping[str, Sequence[object]]) -> Any:
     if isinstance(value, Mapping):
         resolved = {name: _resolved(item, columns) for name, item in value.items()}
         if "colorscale" in resolved:  # a page reads its ends as texts, Plotly in Python as numbers

@@ -102,7 +102,7 @@ def saved_bytes(module: nn.Module) -> Iterator[Callable[[], int]]:
         yield lambda: sum(tensor.untyped_storage().nbytes() for tensor in saved.values())
 
 
-def product_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
+def product_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, object], out: Any) -> int:
     """Return the FLOPs of one operation that is a matrix product, a convolution or attention; 0 for any other."""
     count = PRODUCTS.get(func.overloadpacket.__name__)
     return 0 if count is None else count(_bind(func, args, dict(kwargs)), out)
@@ -119,7 +119,7 @@ def _num_elements(out: Any) -> int:
     return sum(_num_elements(item) for item in out) if isinstance(out, list | tuple) else 0
 
 
-def _bind(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
+def _bind(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> Bound:
     schema = func._schema.arguments
     defaults = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
     return {**defaults, **dict(zip((argument.name for argument in schema), args, strict=False)), **kwargs}

@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headtohead.cli.options import INTERRUPTED, configuration_text, progress, take_workers
 from headtohead.cli.terminal import error_line, note, out, show_table
@@ -37,7 +37,7 @@ def run_all(options: argparse.Namespace) -> int:
     return _run_workers(options, multirun, workers)
 
 
-def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, Any]:
+def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, object]:
     if options.from_run:
         from headtohead.config.origins.from_run import rerun
 

@@ -102,7 +102,7 @@ class ComparisonResults:
     """The obstacles between the runs and a verdict, and whatever is not as expected."""
     history: tuple[str, ...] = ()
     """The registrations of the question, where there are several, and what was rewritten since."""
-    matching: Mapping[str, Any] | None = None
+    matching: Mapping[str, object] | None = None
     tuning: TuningSummary | None = None
     effects: Effects | None = None
     left_out: tuple[tuple[str, str], ...] = ()

@@ -47,7 +47,7 @@ _TOO_LARGE = ("overflow", "too large to convert")
 """Words of torch and Python, whose errors for it are of many kinds."""
 
 
-def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
+def build_task(config: Mapping[str, object], spec: DataSpec) -> Task:
     """Rows of the train split that it shows are among those that the run learns from."""
     check_kind(config, spec)
     task: Task = make(_task_node(config))
@@ -63,12 +63,12 @@ def _task_node(config: Node) -> Node:
     return {**node, "patch_size": config["model"]["patch_size"]} if node.get("patch_size", 0) is None else node
 
 
-def _opener_of_training_rows(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
+def _opener_of_training_rows(config: Mapping[str, object], spec: DataSpec) -> Callable[[], Split] | None:
     opened = spec.open_train
     return None if opened is None else partial(_training_rows_of, config, opened)
 
 
-def _training_rows_of(config: Mapping[str, Any], opened: Callable[[], Split]) -> Split:
+def _training_rows_of(config: Mapping[str, object], opened: Callable[[], Split]) -> Split:
     return train_subset(opened(), RunConfig(config).train_rows, seeds_of(RunConfig(config).seed).data_order)
 
 
@@ -98,7 +98,7 @@ def _translators(
     return made
 
 
-def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:
+def build_model(config: Mapping[str, object], *, device: torch.device | str | None = None) -> Architecture:
     """Return a plain module, `model(tokens) -> logits`; `device="meta"` makes it without memory.
 
     What the configuration leaves null (vocabulary, lengths, classes, image shape) is taken from the data.
@@ -106,7 +106,7 @@ def build_model(config: Mapping[str, Any], *, device: torch.device | str | None 
     return make_model(fitted(config)[0], device)
 
 
-def build_parts(config: Mapping[str, Any]) -> RunComponents:
+def build_parts(config: Mapping[str, object]) -> RunComponents:
     """All that training is handed; nothing of it is trained yet."""
     config = in_steps(config)
     mention(config)
@@ -224,7 +224,7 @@ def _on(device: torch.device) -> AbstractContextManager[object]:
     return without_memory() if device.type == "meta" else device
 
 
-def _needs_real_device(filled: Mapping[str, Any]) -> bool:
+def _needs_real_device(filled: Mapping[str, object]) -> bool:
     return bool(class_value(RunConfig(filled).model_target, "needs_real_device"))
 
 
@@ -235,7 +235,7 @@ def _head_of(filled: Mapping[str, Any]) -> dict[str, object]:
     return {"head": class_value(target, "head"), **{name: task[name] for name in fields if name in task}}
 
 
-def check_fits(config: Mapping[str, Any]) -> None:
+def check_fits(config: Mapping[str, object]) -> None:
     """Raise ConfigurationError where the machine cannot hold the weights of its model; of it nothing is made. What does
     not fit its data is left to whoever builds it."""
     try:
@@ -246,7 +246,7 @@ def check_fits(config: Mapping[str, Any]) -> None:
         _check_fits(filled)
 
 
-def _check_fits(filled: Mapping[str, Any]) -> None:
+def _check_fits(filled: Mapping[str, object]) -> None:
     check_weights(_weight_bytes(json.dumps([filled["model"], _head_of(filled)], sort_keys=True)))
 
 
@@ -286,7 +286,7 @@ def _made(node: Mapping[str, Any], head: Mapping[str, object]) -> Architecture:
     return model
 
 
-def _identity(config: Mapping[str, Any]) -> RunInfo:
+def _identity(config: Mapping[str, object]) -> RunInfo:
     run = RunConfig(config)
     init, resume = run.init_from, run.resume_from
     return RunInfo(

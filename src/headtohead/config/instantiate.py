@@ -35,7 +35,7 @@ def make(node: Mapping[str, Any], **passed: Any) -> Any:
     return partial(constructor, *placed, **values) if node.get("_partial_") else constructor(*placed, **values)
 
 
-def target_of(node: Mapping[str, Any]) -> Any:
+def target_of(node: Mapping[str, object]) -> Any:
     """Return the class or function that a node names."""
     target = node[_TARGET]
     if not isinstance(target, str) or not all(part.isidentifier() for part in target.split(".")):

@@ -18,7 +18,7 @@ _RUN_ID_LENGTH = 12
 _START = "init_from"
 
 
-def run_id(config: Mapping[str, Any]) -> str:
+def run_id(config: Mapping[str, object]) -> str:
     """Return a hash of what decides the result: the resolved configuration, its seed and the weights it starts from
     in it, without names and paths."""
     decides = deciding(config)

@@ -116,7 +116,7 @@ class TranslationDirection:
     source: str | None
     """Return None where the data tells by itself which of its columns is read."""
     target: str | None
-    files: Mapping[str, Any]
+    files: Mapping[str, object]
 
     @property
     def is_of_languages(self) -> bool:

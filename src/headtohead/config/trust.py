@@ -48,7 +48,7 @@ def trust(names: Iterable[str]) -> None:
     _typed.set((*_typed.get(), *_dotted(names, "--trust")))
 
 
-def check_recorded(config: Mapping[str, Any], file: Path) -> None:
+def check_recorded(config: Mapping[str, object], file: Path) -> None:
     """Raise ConfigurationError where the configuration in a run's file names what its reader has not trusted."""
     from headtohead.records.signatures import is_signed
 
@@ -91,7 +91,7 @@ def recorded_config(run: RunFolder) -> dict[str, Any]:
     return config
 
 
-def targets(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+def targets(config: Mapping[str, object]) -> Iterator[tuple[str, str, Any]]:
     """Yield the place, the group and the value of each `_target_`, wherever it stands."""
     for key, value in config.items():
         if key == _TARGET:

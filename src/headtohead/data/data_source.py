@@ -155,7 +155,7 @@ class DataSource(ABC):
         others."""
         return {}
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         """Return the configuration's fields that were null and have been resolved, so that a run can be repeated with
         the same rows on any machine."""
         return {}
@@ -176,11 +176,11 @@ class DataSource(ABC):
         empty where they were not counted."""
         return {}
 
-    def tokenizer_facts(self) -> Mapping[str, Any] | None:
+    def tokenizer_facts(self) -> Mapping[str, object] | None:
         """Return how its texts become tokens, as JSON can hold it; None where the token ids are the data's own."""
         return None
 
-    def take_tokenizer(self, facts: Mapping[str, Any]) -> None:
+    def take_tokenizer(self, facts: Mapping[str, object]) -> None:
         """Read texts with another run's tokenizer instead of learning one; nothing where there are none."""
         del facts
 

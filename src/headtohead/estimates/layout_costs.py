@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from torch import nn
 
@@ -78,7 +77,7 @@ class LayoutCosts:
         costs: Ledger,
         settings: TrainerSettings,
         precision: Precision,
-        optimizer: Mapping[str, Any],
+        optimizer: Mapping[str, object],
     ) -> None:
         """`optimizer` is its part of the configuration."""
         self._model, self._replay, self._costs = model, replay, costs

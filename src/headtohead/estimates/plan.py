@@ -98,7 +98,7 @@ def plan(
     return _plan_over(runs, _speed(name, runs), count, price=price, tokens=tokens, per_node=per_node)
 
 
-def cheapest_plan(config: Mapping[str, Any], on: str, *, price: float | None = None) -> Plan:
+def cheapest_plan(config: Mapping[str, object], on: str, *, price: float | None = None) -> Plan:
     """Return the plan over as many of some devices as take the fewest device hours, fewer of two that take as many:
     runs of a study stand side by side on the rest."""
     name, count = parsed_devices(on)

@@ -83,7 +83,7 @@ class StepTiming:
 class CostedModel:
     """A model without memory, and what it is given to read."""
 
-    def __init__(self, config: Mapping[str, Any], size: InputSize, reading: DataVolume) -> None:
+    def __init__(self, config: Mapping[str, object], size: InputSize, reading: DataVolume) -> None:
         self._model, self.size, self.reading = make_model(config, "meta"), size, reading
 
     @cached_property
@@ -111,7 +111,7 @@ class CostedRun:
         """Readings, of which there is one where all rows are learned from at once."""
         return int(RunConfig(self.config).max_steps) if ConfigView(self.config).trained_by_steps else 1
 
-    def changed(self, config: Mapping[str, Any]) -> CostedRun:
+    def changed(self, config: Mapping[str, object]) -> CostedRun:
         """The same data read by another shape, or for longer."""
         same = RunConfig(config).model == RunConfig(self.config).model
         model = self.model if same else CostedModel(config, self.model.size, self.model.reading)
@@ -180,12 +180,12 @@ def _text(content: object) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def num_batches(config: Mapping[str, Any]) -> int:
+def num_batches(config: Mapping[str, object]) -> int:
     """Return how many of the first batches are read."""
     return max(1, min(BATCHES_READ, RunConfig(config).max_steps))
 
 
-def data_volume_of(config: Mapping[str, Any], data: DataSource) -> DataVolume:
+def data_volume_of(config: Mapping[str, object], data: DataSource) -> DataVolume:
     """Return the first batches, in the order in which training would read them; all rows, where they are learned
     from at once."""
     task = build_task(config, data.spec())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from headtohead.architectures.ledger import Ledger, ledger
 from headtohead.config.build import build_task, fitted, make_model
@@ -63,7 +62,7 @@ class PlannedLayout:
 class RunPlanner:
     """All layouts of one run share its model without memory, which is replayed once."""
 
-    def __init__(self, config: Mapping[str, Any], device: str) -> None:
+    def __init__(self, config: Mapping[str, object], device: str) -> None:
         """`device` is the type of what is planned for: cpu or cuda."""
         if not ConfigView(config).trained_by_steps:
             raise ConfigurationError(
@@ -167,7 +166,7 @@ class RunPlanner:
         return fits
 
 
-def _widest_batch(task: Task, data: DataSource, config: Mapping[str, Any]) -> Batch:
+def _widest_batch(task: Task, data: DataSource, config: Mapping[str, object]) -> Batch:
     """Return the batch with the longest rows among those that the run reads first."""
     seed = seeds_of(RunConfig(config).seed).data_order
     split = data.split("train")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from statistics import median
-from typing import Any
 
 import torch
 
@@ -55,7 +54,7 @@ _OF_THE_TRAINER = (
 
 
 def measure_step_times(
-    configs: Mapping[str, Mapping[str, Any]],
+    configs: Mapping[str, Mapping[str, object]],
     *,
     rounds: int,
     turn_steps: int,
@@ -119,14 +118,14 @@ def _joules(counter: EnergyCounter) -> float:
 
 
 def step_seconds_by_shape(
-    configs: Mapping[str, Mapping[str, Any]], clock: Callable[[], float] = time.perf_counter
+    configs: Mapping[str, Mapping[str, object]], clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
     """Return the seconds of a step of the arms, in their order, until the time for all of them is spent.
 
     Arms that differ in rate or seed share the figure, and at no time is there more than one model. Arms that cannot be
     run, and those that the time did not reach, are not in the result.
     """
-    shapes: dict[str, Mapping[str, Any]] = {}
+    shapes: dict[str, Mapping[str, object]] = {}
     for config in configs.values():
         shapes.setdefault(_shape_of(config), config)
     share = _SECONDS / max(1, len(shapes))
@@ -157,14 +156,14 @@ def _step_seconds(trainee: TimedModel, share: float, clock: Callable[[], float])
     return median(turns) + trainee.messages
 
 
-def _shape_of(config: Mapping[str, Any]) -> str:
+def _shape_of(config: Mapping[str, object]) -> str:
     """Return all of a configuration that bears on the time of a step."""
     optimizer = {name: value for name, value in RunConfig(config).optimizer.items() if name != "lr"}
     trainer = {name: RunConfig(config).trainer.get(name) for name in _OF_THE_TRAINER}
     return json.dumps([optimizer, trainer, *(config.get(name) for name in _OF_A_STEP)], sort_keys=True)
 
 
-def _threads_of_all(configs: Mapping[str, Mapping[str, Any]]) -> int | None:
+def _threads_of_all(configs: Mapping[str, Mapping[str, object]]) -> int | None:
     counts = {RunConfig(config).threads for config in configs.values()}
     if len(counts) > 1:
         raise ConfigurationError(
@@ -180,7 +179,7 @@ class TimedModel:
     are planned.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, object]) -> None:
         parts = build_parts(config)
         if parts.settings.tensor_parallel > 1:
             raise ConfigurationError(

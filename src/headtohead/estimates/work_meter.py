@@ -122,7 +122,7 @@ class TensorMeter(TorchDispatchMode):
         torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, object] | None = None
     ) -> Any:
         if any(issubclass(kind, DTensor) for kind in types):
             return NotImplemented  # the operations on their parts come here one by one
@@ -132,7 +132,7 @@ class TensorMeter(TorchDispatchMode):
             self.peak = max(self.peak, self._bytes)
         return made
 
-    def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
         """Return what the operation makes."""
         return func(*args, **kwargs)
 
@@ -223,7 +223,7 @@ class WorkMeter(TensorMeter):
             self._times //= alike
         yield from bounds[1:][-1:]
 
-    def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
         name = func.overloadpacket.__name__
         if name == "_local_scalar_dense":
             return args[0].dtype == torch.bool or 1
@@ -236,7 +236,7 @@ class WorkMeter(TensorMeter):
         self._count(func, name, args, kwargs, made)
         return made
 
-    def _count(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> None:
+    def _count(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, object], made: Any) -> None:
         read = list(tensors_in([*args, *kwargs.values()]))
         first = next(iter(read), None) if read else next(tensors_in(made), None)
         if first is None or name in _MAKE_ROOM:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headtohead.config.run_config import RunConfig
 from headtohead.files.leases import Lease, Leases
@@ -44,7 +43,7 @@ class GpuPool:
         self._leases, self._shared_by = leases, shared_by
         self._names = gpus() if names is None else names
 
-    def take(self, config: Mapping[str, Any]) -> GpuShare | None:
+    def take(self, config: Mapping[str, object]) -> GpuShare | None:
         """Return the GPUs of a run, or None while others have too many of them; one GPU or none is not divided."""
         run = RunConfig(config)
         if len(self._names) < 2 or run.accelerator == "cpu":

@@ -75,7 +75,7 @@ def _swept(points: Sequence[Sequence[str]]) -> set[str]:
     return set().union(*points).difference(set(points[0]).intersection(*points))
 
 
-def _refuse(config: Mapping[str, Any]) -> None:
+def _refuse(config: Mapping[str, object]) -> None:
     refuse_several_machines(config, "--multirun and launcher=...")
     if config.get("resume_from"):
         raise ConfigurationError(

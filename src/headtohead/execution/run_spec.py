@@ -66,7 +66,7 @@ def most_devices(runs: Iterable[RunSpec]) -> int:
     return max((RunConfig(run.config).devices for run in runs), default=1)
 
 
-def refuse_several_machines(config: Mapping[str, Any], whose: str) -> None:
+def refuse_several_machines(config: Mapping[str, object], whose: str) -> None:
     """Raise UsageError for a run over several nodes: a worker starts processes on its own machine alone."""
     if RunConfig(config).num_nodes > 1:
         raise UsageError(

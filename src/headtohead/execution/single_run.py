@@ -69,7 +69,7 @@ def train_run(run: RunSpec, folder: Path, budget: str | None, threads: int | Non
             raise SystemExit(DISK_FULL_BEFORE_START)
 
 
-def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | None) -> RunRecord:
+def _train(run: RunSpec, config: Mapping[str, object], folder: Path, budget: str | None) -> RunRecord:
     from headtohead.config.build import build_parts
     from headtohead.training.run import train
 
@@ -94,7 +94,7 @@ def give_up(run: RunSpec, folder: Path, reason: str) -> None:
         _note(run, folder, dict(run.config), reason)
 
 
-def _as_run(config: Mapping[str, Any], folder: Path, threads: int | None) -> dict[str, Any]:
+def _as_run(config: Mapping[str, object], folder: Path, threads: int | None) -> dict[str, Any]:
     """Return the configuration as the run is trained here: on so many threads in all, silently, from its last
     checkpoint."""
     trainer = {**RunConfig(config).trainer, "progress_bar": False}
@@ -123,12 +123,12 @@ ENDED: tuple[Status, ...] = ("finished", "diverged")
 """The states that another start would not change. A failure may have been that of a machine."""
 
 
-def folder_of_run(config: Mapping[str, Any]) -> Path:
+def folder_of_run(config: Mapping[str, object]) -> Path:
     """Return the run's folder, which follows from its content as in a multirun."""
     return Path(RunConfig(config).output_dir) / slug(RunConfig(config).group) / run_id(config)
 
 
-def train_resumable(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
+def train_resumable(config: Mapping[str, object], *, take_over: bool = False) -> RunRecord:
     """Started, resumed, or, where it has ended, its record as it is."""
     from headtohead.config.build import build_parts
     from headtohead.training.run import train

@@ -63,7 +63,7 @@ class Tuning:
         return self.direction == "max"
 
 
-def for_arm(tuning: Tuning, *, metric: str, direction: Literal["min", "max"], config: Mapping[str, Any]) -> Tuning:
+def for_arm(tuning: Tuning, *, metric: str, direction: Literal["min", "max"], config: Mapping[str, object]) -> Tuning:
     """Return the tuning with every field set; metric and direction are the study's, the configuration is that of the
     arm's runs."""
     chosen = tuning.metric or f"validation/{metric.partition('/')[2]}"
@@ -97,7 +97,7 @@ def _direction(chosen: str, metric: str, direction: Literal["min", "max"]) -> Li
     return own.direction
 
 
-def _learning_rate(config: Mapping[str, Any]) -> float:
+def _learning_rate(config: Mapping[str, object]) -> float:
     rate = RunConfig(config).learning_rate
     if not isinstance(rate, int | float) or rate <= 0:
         raise ConfigurationError(

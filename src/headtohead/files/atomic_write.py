@@ -11,7 +11,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from typing_extensions import Buffer, override
 
@@ -132,7 +132,7 @@ def replace_text(path: Path, text: str) -> None:
     replace_bytes(path, text.encode("utf-8"))
 
 
-def write_each(files: Mapping[str, Any], folder: Path) -> None:
+def write_each(files: Mapping[str, object], folder: Path) -> None:
     """Write each content as JSON under its name; where there are none, no folder is made."""
     for name, content in files.items():
         folder.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ class FinishedRun:
         """Return the device for its model: a GPU where there is one, unless the run kept to the processor."""
         return device_for(self.config)
 
-    def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
+    def model_with(self, changed: Callable[[Mapping[str, object]], Mapping[str, object]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""
         with self._made_of("model"):
             model = make_model(config := changed(self.config))
@@ -82,13 +82,13 @@ class FinishedRun:
             raise DamagedFile(self.folder / CONFIG, reason, "restore the file as the run wrote it") from error
 
 
-def device_for(config: Mapping[str, Any]) -> torch.device:
+def device_for(config: Mapping[str, object]) -> torch.device:
     """A GPU where there is one, unless the configuration keeps to the CPU."""
     on_gpu = RunConfig(config).accelerator != "cpu" and torch.cuda.is_available()
     return torch.device("cuda" if on_gpu else "cpu")
 
 
-def _complete(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def _complete(config: Mapping[str, object], folder: Path) -> Mapping[str, object]:
     if missing := [part for part in PARTS if part not in config]:
         what = f"holds no configuration of a run: it has no {missing[0]}"
         raise DamagedFile(folder / CONFIG, what, "restore the file as the run wrote it")

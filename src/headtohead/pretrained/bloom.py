@@ -49,7 +49,7 @@ class BloomFamily(ModelFamily):
         "feedforward": "DenseFeedForward",
     }
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Mapping[str, object]) -> Hub:
         """Complete the configuration; refuse tensor-parallel slices, for which the reference drops biases."""
         hub = super().complete(config)
         if hub.get("slow_but_exact") and hub.get("pretraining_tp", 1) != 1:

@@ -48,7 +48,7 @@ def write_safetensors(weights: Mapping[str, Tensor], file: Path) -> None:
     replace_by_name(file, lambda unfinished: save_file(dict(weights), unfinished, metadata={"format": "pt"}))
 
 
-def _ids(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, int]:
+def _ids(config: Mapping[str, object], tokenizer: Tokenizer | None) -> dict[str, int]:
     """Return the numbers of special tokens; the start token of a target is a separate field there."""
     if tokenizer is None:
         return {}
@@ -98,5 +98,5 @@ def _described(tokenizer: Tokenizer) -> str:
     return str(library.to_str())
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
+def _write(path: Path, content: Mapping[str, object]) -> None:
     replace_text(path, json.dumps(content, indent=2) + "\n")

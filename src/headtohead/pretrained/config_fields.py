@@ -127,7 +127,7 @@ def _parameters(hub: Hub, base: float) -> Mapping[str, Any]:
     return {**beside, **rope}
 
 
-def _plain(hub: Hub, rope: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _plain(hub: Hub, rope: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     del hub, rope
     return "rotary", {}
 
@@ -146,7 +146,7 @@ def rotary_differences(hub: Hub, base: float) -> Iterator[str]:
         )
 
 
-def rotary_kind(rope: Mapping[str, Any]) -> str:
+def rotary_kind(rope: Mapping[str, object]) -> str:
     """Return the kind of scaling, in its newer or its older spelling."""
     return str(rope.get("rope_type", rope.get("type", "default")))
 

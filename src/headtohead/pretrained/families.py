@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bart import BartFamily, MbartFamily
@@ -81,7 +80,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 """The families in the order in which a model of ours is offered to them."""
 
 
-def family_of(config: Mapping[str, Any]) -> ModelFamily:
+def family_of(config: Mapping[str, object]) -> ModelFamily:
     """Return the family of a config.json; raise InexpressibleError where it is not supported."""
     kind = config.get("model_type")
     for family in FAMILIES:

@@ -128,7 +128,7 @@ class ModelFamily(ABC):
     parts: ClassVar[Mapping[str, str]] = {}
     """The classes that a model of ours must be made of to be written in this form, by the slots they fill."""
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Mapping[str, object]) -> Hub:
         """Return config.json with the class's defaults filled in; refuse what we cannot express."""
         hub = {**self.defaults, **self._in_one_spelling(config)}
         if quantized := hub.get("quantization_config"):
@@ -152,7 +152,7 @@ class ModelFamily(ABC):
                 )
         return hub
 
-    def _in_one_spelling(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def _in_one_spelling(self, config: Mapping[str, object]) -> dict[str, Any]:
         """Return the fields under the names that are read here; refuse two spellings with different values."""
         spelt = dict(config)
         for other, field in self.synonyms.items():
@@ -166,7 +166,7 @@ class ModelFamily(ABC):
             spelt[field] = config[other]
         return spelt
 
-    def written(self, config: Mapping[str, Any]) -> Hub:
+    def written(self, config: Mapping[str, object]) -> Hub:
         """Return a config.json that `hub_config` made, completed, so that nothing depends on names of tensors."""
         return self.complete(config)
 
@@ -180,7 +180,7 @@ class ModelFamily(ABC):
         del hub, head
         return iter(())
 
-    def check_parts(self, model: Mapping[str, Any]) -> None:
+    def check_parts(self, model: Mapping[str, object]) -> None:
         """Raises InexpressibleError where a model of ours is made of other classes."""
         self.check_classes(model, self.parts)
 
@@ -221,7 +221,7 @@ class ModelFamily(ABC):
         """Map aliases of their weights to the first name: an older file may hold both."""
         return {self.head_matrix: self.table} if self.table and hub["tie_word_embeddings"] else {}
 
-    def hub_config(self, model: Mapping[str, Any]) -> HubConfig:
+    def hub_config(self, model: Mapping[str, object]) -> HubConfig:
         """Return config.json for a model of ours from its composed configuration; raise InexpressibleError."""
         del model
         raise InexpressibleError(f"models are read from the form of {self.model_type}, not written in it")
@@ -258,6 +258,6 @@ class EncoderDecoderFamily(ModelFamily):
         return (*self.heads, self.decoder) if head in READING else self.heads
 
 
-def choice(node: Mapping[str, Any]) -> str:
+def choice(node: Mapping[str, object]) -> str:
     """Return the class that a node of a configuration builds, without its module."""
     return str(node.get("_target_", "")).rpartition(".")[2]

@@ -56,7 +56,7 @@ class MptFamily(ModelFamily):
         "feedforward": "DenseFeedForward",
     }
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Mapping[str, object]) -> Hub:
         hub = super().complete(config)
         attention = hub["attn_config"]
         for field, values in _ATTENTION.items():

@@ -60,7 +60,7 @@ class T5Family(EncoderDecoderFamily):
         "feed_forward_proj": "relu",
     }
 
-    def complete(self, config: Mapping[str, Any]) -> Hub:
+    def complete(self, config: Mapping[str, object]) -> Hub:
         """Complete the configuration as the reference does: explicit fields about logits and gates override implicit
         ones.
 
@@ -75,7 +75,7 @@ class T5Family(EncoderDecoderFamily):
             "num_decoder_layers": hub["num_decoder_layers"] or hub["num_layers"],
         }
 
-    def written(self, config: Mapping[str, Any]) -> Hub:
+    def written(self, config: Mapping[str, object]) -> Hub:
         return {**self.complete(config), "tie_word_embeddings": config["tie_word_embeddings"]}
 
     def completed_by_names(self, hub: Hub, names: Callable[[], Container[str]]) -> Hub:

@@ -169,10 +169,10 @@ class ReadReport:
 
 
 @dataclass
-class _Noted(Mapping[str, Any]):
+class _Noted(Mapping[str, object]):
     """A config.json that notes which of its fields are read."""
 
-    hub: Mapping[str, Any]
+    hub: Mapping[str, object]
     read: set[str] = field(default_factory=set)
 
     def __getitem__(self, name: str) -> Any:

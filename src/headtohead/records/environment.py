@@ -37,7 +37,7 @@ PACKAGES = (
 """The packages that can change a result; one that is not installed is left out."""
 
 
-def collect_environment(device: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Environment:
+def collect_environment(device: Mapping[str, object], config: Mapping[str, object] | None = None) -> Environment:
     """Return what is known of the machine and the code: that of the working folder, of this package, and of the user's
     own modules that the configuration names. `device` is what training knows of its devices."""
     commit, dirty = git_state(Path.cwd())
@@ -61,7 +61,7 @@ def read_unchanging() -> None:
     _state_at_first(Path(__file__).parent)
 
 
-def own_modules(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def own_modules(config: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     """Return the state of every imported module that a `_target_` names and that is neither ours nor installed."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]
     installed.append(Path(__file__).resolve().parents[1])

@@ -278,7 +278,7 @@ class RunFolder:
         """Know config.yaml, and the record where this user made that too, as their own whenever they are opened."""
         sign(self.path, [self.read_config(), *([self.read_record_as_written().config] if record else [])])
 
-    def write_tokenizer(self, facts: Mapping[str, Any]) -> None:
+    def write_tokenizer(self, facts: Mapping[str, object]) -> None:
         """Save the run's tokenizer for runs that start from it."""
         replace_text(self.path / TOKENIZER, json.dumps(facts))
 

@@ -50,7 +50,7 @@ UNREADABLE = "unreadable"
 class ConfigSection:
     """One section of a configuration, by dotted names; runs that share it share this object: read it, never write."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, object]) -> None:
         self.values = values
         self._by_ending: dict[str, str | None] = {}
 
@@ -195,7 +195,7 @@ def unreadable(path: str, reason: str) -> RunSummary:
     return RunSummary(path=path, id=name, name=name, arm=name, status=UNREADABLE, reason=reason)
 
 
-def flattened_config(config: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flattened_config(config: Mapping[str, object], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield dotted names with plain values; lists in one piece."""
     for name, value in config.items():
         path = f"{before}{name}"

@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import read_json
@@ -35,7 +34,7 @@ def settings_folder() -> Path:
     return Path(os.devnull) / "headtohead"
 
 
-def sign(run: Path, configs: Iterable[Mapping[str, Any]]) -> None:
+def sign(run: Path, configs: Iterable[Mapping[str, object]]) -> None:
     """Add the signatures of these configurations to a run's folder; without a key there are none, and nothing is lost
     but comfort."""
     key = _key(create=True)
@@ -44,7 +43,7 @@ def sign(run: Path, configs: Iterable[Mapping[str, Any]]) -> None:
         replace_text(run / SIGNATURES, json.dumps(sorted(known), indent=1) + "\n")
 
 
-def is_signed(run: Path, config: Mapping[str, Any]) -> bool:
+def is_signed(run: Path, config: Mapping[str, object]) -> bool:
     """Return whether this user made a run of exactly this configuration in this folder, wherever the folder was."""
     key, known = _key(create=False), _signatures(run)
     if key is None or not known:
@@ -53,7 +52,7 @@ def is_signed(run: Path, config: Mapping[str, Any]) -> bool:
     return any(hmac.compare_digest(own, one) for one in known)
 
 
-def _signature(key: bytes, config: Mapping[str, Any]) -> str:
+def _signature(key: bytes, config: Mapping[str, object]) -> str:
     content = json.dumps(dict(config), sort_keys=True, default=str)
     return hmac.new(key, content.encode(), hashlib.sha256).hexdigest()
 

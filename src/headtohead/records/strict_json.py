@@ -146,7 +146,7 @@ def _decoders(kind: type) -> dict[str, _Decoder]:
     return {one.name: _decoder(hints[one.name]) for one in _stored(kind)}
 
 
-def _decode_union(options: Sequence[Any], value: object, where: str) -> object:
+def _decode_union(options: Sequence[object], value: object, where: str) -> object:
     if value is None and type(None) in options:
         return None
     others = [option for option in options if option is not type(None)]

@@ -18,7 +18,7 @@ GROUP = "sweep-{}"
 """The folder and the group on W&B of the runs of a sweep that names no other."""
 
 
-def as_written(overrides: Sequence[str], values: Mapping[str, Any], sweep: str) -> list[str]:
+def as_written(overrides: Sequence[str], values: Mapping[str, object], sweep: str) -> list[str]:
     """Return `values` by parameter as overrides, as the agent had them; raise ConfigurationError if they would name a
     class."""
     check_given_values(values, f"sweep {sweep}")

@@ -54,7 +54,7 @@ class AgentsPlan(SweepPlan):
 class AgentMonitor(Monitor):
     """This monitor looks again and again at the runs that the agents of one folder have begun."""
 
-    def __init__(self, sweep: Sweep, registered: RegisteredSweep, config: Mapping[str, Any]) -> None:
+    def __init__(self, sweep: Sweep, registered: RegisteredSweep, config: Mapping[str, object]) -> None:
         self._sweep, self._registered = sweep, registered
         outputs = Path(RunConfig(config).output_dir).absolute()
         named = RunConfig(config).group if any(key_of(text) == "group" for text in sweep.overrides()) else None
@@ -112,7 +112,7 @@ def _outcome(record: RunRecord, folder: Path, sweep: Sweep) -> Outcome:
     return replace(outcome, status="interrupted") if record.reason == DIED else outcome
 
 
-def _value(config: Mapping[str, Any], key: str) -> Value:
+def _value(config: Mapping[str, object], key: str) -> Value:
     """Return the run's value for the key, be it a group or a field."""
     choices = RunConfig(config).choices
     node: Any = choices if key in choices else config
@@ -124,7 +124,7 @@ def _value(config: Mapping[str, Any], key: str) -> Value:
 _OFFLINE = ("offline", "none")
 
 
-def first_run(sweep: Sweep, config_dir: str | Path | None = None) -> Mapping[str, Any]:
+def first_run(sweep: Sweep, config_dir: str | Path | None = None) -> Mapping[str, object]:
     """Return the configuration of one trial; raises ConfigurationError where some trial could not be."""
     if sweep.method == "bayes":  # what is tried, its search tells
         check_parameters(sweep, config_dir)

@@ -30,7 +30,7 @@ _NAMES = ("categorical", "constant", "int_uniform", *CURVES, *(f"q_{name}" for n
 _KEYS = ("value", "values", "probabilities", "distribution", "parameters", "min", "max", "q", "mu", "sigma", "a", "b")
 
 
-def parameters_of(written: Mapping[str, Any]) -> dict[str, Distribution]:
+def parameters_of(written: Mapping[str, object]) -> dict[str, Distribution]:
     """Return the distributions by their parameters' full paths."""
     distributions: dict[str, Distribution] = {}
     for name, entry in _flat("", written):
@@ -43,7 +43,7 @@ def parameters_of(written: Mapping[str, Any]) -> dict[str, Distribution]:
     return distributions
 
 
-def _flat(prefix: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _flat(prefix: str, parameters: Mapping[str, object]) -> Iterator[tuple[str, dict[str, Any]]]:
     for key, entry in parameters.items():
         path = f"{prefix}{key}"
         if not isinstance(entry, dict):
@@ -81,7 +81,7 @@ def _distribution(path: str, entry: dict[str, Any]) -> Distribution:
     return _spread(path, name, arguments)
 
 
-def _usual(entry: Mapping[str, Any]) -> str | None:
+def _usual(entry: Mapping[str, object]) -> str | None:
     """W&B's own choice where no distribution is named."""
     if "value" in entry:
         return "constant"
@@ -135,7 +135,9 @@ def _spread(path: str, name: str, arguments: dict[str, Any]) -> QuantileDistribu
     return QuantileDistribution(name, figures)
 
 
-def _only(path: str, name: str, arguments: Mapping[str, Any], needed: Set[str], also: Set[str] = frozenset()) -> None:
+def _only(
+    path: str, name: str, arguments: Mapping[str, object], needed: Set[str], also: Set[str] = frozenset()
+) -> None:
     if missing := sorted(needed - arguments.keys()):
         raise ConfigurationError(f"parameters.{path}.{missing[0]} is missing: {name} takes {one_of(needed | also)}")
     if extra := sorted(arguments.keys() - needed - also):
@@ -199,7 +201,7 @@ def _overrides(sweep: Sweep, setting: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple({key_of(override): override for override in typed}.values())
 
 
-def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, Any]]) -> None:
+def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, object]]) -> None:
     """Check that every trial logs the metric."""
     for config in configs:
         measured = metric_names(RunConfig(config).task_target)
@@ -212,7 +214,7 @@ def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, Any]]) -> None:
             raise ConfigurationError(f"sweep {sweep.name}: {message}")
 
 
-def refuse_several_devices(config: Mapping[str, Any]) -> None:
+def refuse_several_devices(config: Mapping[str, object]) -> None:
     run = RunConfig(config)
     if run.devices * run.num_nodes > 1:
         raise ConfigurationError(

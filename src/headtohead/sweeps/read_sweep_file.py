@@ -93,7 +93,7 @@ def read_sweep(
 
 
 def sweep_from(
-    name: str, content: Mapping[str, Any], overrides: Sequence[str] = (), run_cap: int | None = None
+    name: str, content: Mapping[str, object], overrides: Sequence[str] = (), run_cap: int | None = None
 ) -> Sweep:
     """Build a sweep from the content of a file."""
     fields = _checked("", content, _KINDS)
@@ -154,7 +154,7 @@ def _checked(prefix: str, fields: Mapping[Any, Any], kinds: Mapping[str, Kind]) 
     return read
 
 
-def _hyperband(fields: Mapping[str, Any]) -> Hyperband:
+def _hyperband(fields: Mapping[str, object]) -> Hyperband:
     read = _checked("early_terminate.", fields, _KINDS_OF_STOPPING)
     if "type" not in read:
         raise ConfigurationError("early_terminate.type is missing: write type: hyperband")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Int
@@ -168,7 +168,7 @@ class SequenceToSequence(TokenPrediction):
         """Return the metrics of a uniform prediction over tokens."""
         return {LOSS.name: math.log(self.spec.vocab_size), TOKEN_ACCURACY.name: 1 / self.spec.vocab_size}
 
-    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
+    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, object]:
         """Return every text of the test as it was measured, by its row, beside its target."""
         rows = sorted(self._written.get(stage, []))
         texts = {str(row): {"truth": truth, "written": text} for row, truth, text in rows}

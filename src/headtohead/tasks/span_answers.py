@@ -220,7 +220,7 @@ class AnsweredQuestions:
             best[HAS_ANSWER_F1.name] = _mean(with_answer, F1.name)
         return best | ({NO_ANSWER_ACCURACY.name: 1.0} if silent else {})
 
-    def files(self, threshold: float) -> Mapping[str, Any]:
+    def files(self, threshold: float) -> Mapping[str, object]:
         """Return the files that SQuAD's scripts read, by the id of each question."""
         result: dict[str, Any] = {
             "predictions": dict(

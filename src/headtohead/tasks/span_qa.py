@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -148,7 +148,7 @@ class SpanQuestionAnswering(Task):
         where some questions have no answer, of never answering."""
         return {"loss": self._uniform_loss[stage], **self._results[stage].blind()} if stage in self._results else {}
 
-    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
+    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, object]:
         """Return predictions as SQuAD's scripts read them, the candidates behind them, and the odds of no answer."""
         return self._results[stage].files(self.threshold) if stage in self._results else {}
 

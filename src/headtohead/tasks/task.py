@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -162,7 +162,7 @@ class Task(nn.Module, ABC):
         tested: a threshold."""
         del selected
 
-    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
+    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, object]:
         """Return what the stage's last results rest on, sample by sample, by the name of a JSON file: predictions in a
         published format."""
         del stage

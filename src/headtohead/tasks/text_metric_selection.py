@@ -63,7 +63,7 @@ class GeneratedEntities(TextMetric):
     def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
         return dict(zip(self.names, rates(*(sums[name] for name in self.shapes)), strict=True))
 
-    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def of_a_row(self, sums: Mapping[str, object]) -> dict[str, float]:
         """Return the F1, which is 1 where there are no entities and none were written."""
         is_empty = not sums["entities_written"] and not sums["entities_there"]
         return {"entity_f1": 1.0 if is_empty else self.figures(sums)["entity_f1"]}
@@ -90,7 +90,7 @@ class GeneratedLabels(TextMetric):
             counts[self._number_of[truth.strip()], self._number_of.get(text.strip(), len(self.words))] += 1
         return {"label_counts": counts}
 
-    def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def figures(self, sums: Mapping[str, object]) -> dict[str, float]:
         counts = torch.tensor(sums["label_counts"], dtype=torch.float64)
         right, total = counts.diagonal(), float(counts.sum())
         sides = counts.sum(1) + counts[:, :-1].sum(0)
@@ -100,7 +100,7 @@ class GeneratedLabels(TextMetric):
             "readable": 1 - float(counts[:, -1].sum()) / total,
         }
 
-    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def of_a_row(self, sums: Mapping[str, object]) -> dict[str, float]:
         """Return the accuracy alone, since a single label has no F1."""
         return {"accuracy": self.figures(sums)["accuracy"]}
 

@@ -41,10 +41,10 @@ class TextMetric(ABC):
         """Return the sums over these samples."""
 
     @abstractmethod
-    def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def figures(self, sums: Mapping[str, object]) -> dict[str, float]:
         """Return the metrics from the sums over all samples and devices."""
 
-    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def of_a_row(self, sums: Mapping[str, object]) -> dict[str, float]:
         """Return those metrics that mean something for a single sample."""
         return self.figures(sums)
 
@@ -77,7 +77,7 @@ class Bleu(TextMetric):
             "bleu_wanted": counts.target_len,
         }
 
-    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def of_a_row(self, sums: Mapping[str, object]) -> dict[str, float]:
         """Return nothing, since a good sentence without four consecutive words of the true one would score 0."""
         del sums
         return {}
@@ -114,7 +114,7 @@ class Chrf(TextMetric):
         ).sum(0)
         return dict(zip(self.shapes, counts.T, strict=True))
 
-    def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def figures(self, sums: Mapping[str, object]) -> dict[str, float]:
         """Return the F-score of the mean precision and recall over the orders that both sides are long enough for."""
         counts = zip(*(sums[name] for name in self.shapes), strict=True)
         shares = [(right / written, right / expected) for right, written, expected in counts if written and expected]

@@ -25,7 +25,7 @@ _PARTS = {LAST: ("run", "state_dict"), BEST: ("model",)}
 """The parts that each checkpoint holds, whatever else."""
 
 
-def save(content: Mapping[str, Any], path: Path) -> None:
+def save(content: Mapping[str, object], path: Path) -> None:
     """Write a checkpoint as a whole; OutOfDisk, before anything is written, where it would not fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     require_space(path, _bytes_in(content))

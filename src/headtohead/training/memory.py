@@ -10,7 +10,6 @@ import resource
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import torch
@@ -146,7 +145,7 @@ class TrainedBytes:
 
 
 def trained_bytes(
-    weights: float, trained: float, optimizer: Mapping[str, Any], weight_averaging: float | None
+    weights: float, trained: float, optimizer: Mapping[str, object], weight_averaging: float | None
 ) -> TrainedBytes:
     """Return the bytes by those of the weights on the device, and of those of them that are trained."""
     state = kept_state(optimizer)

@@ -204,9 +204,9 @@ class RunComponents:
     """The name, group and seed of the run, and what it starts from."""
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
     """The W&B project that the run is logged to, and in which mode."""
-    costs: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, object] = field(default_factory=dict)
     """The ledger as plain numbers, for the record."""
-    budget: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, object] = field(default_factory=dict)
     """The quantity that a study holds equal between its arms, for the record."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The resolved configuration, plain, as it can be run again."""

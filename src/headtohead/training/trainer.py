@@ -211,11 +211,11 @@ def _store(address: str, port: int, rank: int, size: int) -> Any:
     return store
 
 
-def _whole_values(state: Mapping[str, Any]) -> dict[str, Any]:
+def _whole_values(state: Mapping[str, object]) -> dict[str, Any]:
     return {name: gathered(value).cpu() if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
-def _divided_values(state: Mapping[str, Any], weight: Tensor) -> dict[str, Any]:
+def _divided_values(state: Mapping[str, object], weight: Tensor) -> dict[str, Any]:
     """Place what an optimizer stores for each element of a weight on the device of that element."""
     return {
         name: divided(value, weight) if isinstance(value, Tensor) and value.shape == weight.shape else value
@@ -245,7 +245,7 @@ class RunLogger(Logger):
             self._folder.log(progress, values)
             self._tracker.log(progress, values)
 
-    def write_pictures(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+    def write_pictures(self, progress: Progress, pictures: Mapping[str, object]) -> None:
         """Write pictures to W&B only: the caller saves the files itself."""
         if self._tracker is not None:
             self._tracker.images(progress, pictures)

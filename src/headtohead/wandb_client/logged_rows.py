@@ -39,7 +39,7 @@ def axes_of(progress: Progress) -> dict[str, float]:
     return dict(zip(_AXES, (p.step, p.epoch, p.tokens, p.flops, p.seconds), strict=True))
 
 
-def prepared(run: Any, number: int, values: Mapping[str, Any], medium: Medium) -> dict[str, Any]:
+def prepared(run: Any, number: int, values: Mapping[str, object], medium: Medium) -> dict[str, Any]:
     """Return the values as W&B's client takes them; the files of pictures and tables are written here."""
     if medium == "numbers":
         return dict(values)
@@ -51,7 +51,7 @@ def prepared(run: Any, number: int, values: Mapping[str, Any], medium: Medium) -
     return made
 
 
-def send(run: Any, number: int, progress: Progress, made: Mapping[str, Any]) -> None:
+def send(run: Any, number: int, progress: Progress, made: Mapping[str, object]) -> None:
     """Send one whole row of prepared values under W&B's own step."""
     run.log({**made, **axes_of(progress)}, step=number, commit=True)
 
@@ -167,7 +167,7 @@ def usual_number(step: int, position: int) -> int:
     return step * _PER_STEP + position
 
 
-def in_rows(values: Mapping[str, Any], medium: Medium = "numbers") -> dict[int, dict[str, Any]]:
+def in_rows(values: Mapping[str, object], medium: Medium = "numbers") -> dict[int, dict[str, Any]]:
     """Group values that are logged together into rows by their index within the step, however they were gathered."""
     rows: dict[int, dict[str, Any]] = {}
     for name, value in values.items():

@@ -129,10 +129,10 @@ def complete(run: RunFolder, file: Path, missing: Missing) -> None:
     marker(file).unlink(missing_ok=True)
 
 
-def _rows(run: RunFolder, missing: Missing) -> Iterator[tuple[Progress, Mapping[str, Any], Medium]]:
+def _rows(run: RunFolder, missing: Missing) -> Iterator[tuple[Progress, Mapping[str, object], Medium]]:
     """Yield what is sent, in order of steps; a file that cannot be read costs itself alone."""
     known = {row.progress.step: row.progress for row in run.metrics_file.rows()}
-    rows: list[tuple[Progress, Mapping[str, Any], Medium]] = [
+    rows: list[tuple[Progress, Mapping[str, object], Medium]] = [
         (row.progress, row.values, "numbers") for row in missing.rows
     ]
     for one in missing.media:

@@ -37,7 +37,7 @@ class LoggedKeys:
         return self.results(*{name.partition("/")[0] for name in self.numbers if name.startswith("test")})
 
 
-def keys_in_summaries(summaries: Iterable[Mapping[str, Any]]) -> LoggedKeys:
+def keys_in_summaries(summaries: Iterable[Mapping[str, object]]) -> LoggedKeys:
     summary_values: dict[str, Any] = {name: value for summary in summaries for name, value in summary.items()}
     numbers = [
         name for name, value in summary_values.items() if isinstance(value, int | float) and not name.startswith("_")

@@ -69,7 +69,7 @@ def check_server() -> None:
         )
 
 
-def register(config: Mapping[str, Any], *, project: str, entity: str | None) -> RegisteredSweep:
+def register(config: Mapping[str, object], *, project: str, entity: str | None) -> RegisteredSweep:
     """Raises NoSweepError where the server does not take it."""
 
     import wandb
@@ -115,7 +115,7 @@ def unlocked() -> Iterator[None]:
             os.environ[_VALUES] = file
 
 
-def with_swept(config: Mapping[str, Any]) -> dict[str, Any]:
+def with_swept(config: Mapping[str, object]) -> dict[str, Any]:
     """Return the configuration and, where its sweep's charts and search look for them, the swept values; what the
     run is has the last word."""
     return {**sweep_values(), **config}

@@ -162,12 +162,12 @@ def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[s
     return record
 
 
-def _status(run: Any, summary: Mapping[str, Any]) -> Status:
+def _status(run: Any, summary: Mapping[str, object]) -> Status:
     reported = summary.get("status")
     return next((status for status in _STATUSES if status == reported), _STATES.get(str(run.state), "interrupted"))
 
 
-def _progress(summary: Mapping[str, Any]) -> Progress:
+def _progress(summary: Mapping[str, object]) -> Progress:
     numbers = _numbers(summary)
     return Progress(
         step=int(numbers.get("trainer/global_step", numbers.get("_step", 0))),
@@ -177,7 +177,7 @@ def _progress(summary: Mapping[str, Any]) -> Progress:
     )
 
 
-def _numbers(summary: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(summary: Mapping[str, object]) -> dict[str, float]:
     """W&B writes numbers that JSON lacks as text."""
     return {name: float(value) for name, value in flattened(summary).items() if _is_number(value)}
 
@@ -243,7 +243,7 @@ def as_external_run(record: RunRecord, run: Any, numbers: Mapping[str, float], n
     return record
 
 
-def seed_of(config: Mapping[str, Any], name: str) -> int:
+def seed_of(config: Mapping[str, object], name: str) -> int:
     """Return the seed from the configuration, else the number at the end of the name, else 0."""
     for key in _SEED:
         value = config.get(key)
@@ -253,7 +253,7 @@ def seed_of(config: Mapping[str, Any], name: str) -> int:
     return int(tail) if "seed" in name and tail.isdecimal() else 0
 
 
-def flattened(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def flattened(values: Mapping[str, object], above: str = "") -> dict[str, Any]:
     """Nested values by dotted names: what `define_metric` with a summary makes of a result among them. Tables and
     pictures, which the client writes with a `_type`, are not values."""
     flat: dict[str, Any] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
 
 from headtohead.metrics.metric import MetricTable
 from headtohead.records.record import Progress, Status, WandbLink
@@ -27,7 +26,7 @@ class Tracker(ABC):
         """Numbers of one step."""
 
     @abstractmethod
-    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+    def images(self, progress: Progress, pictures: Mapping[str, object]) -> None:
         """Arrays as pictures: maps [H, W], coloured here, or colours [H, W, 3]."""
 
     @abstractmethod
@@ -35,7 +34,7 @@ class Tracker(ABC):
         """Tables by name."""
 
     @abstractmethod
-    def summary(self, values: Mapping[str, Any]) -> None:
+    def summary(self, values: Mapping[str, object]) -> None:
         """Single values of the whole run."""
 
     @abstractmethod
@@ -49,13 +48,13 @@ class NoTracker(Tracker):
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
         del progress, values
 
-    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+    def images(self, progress: Progress, pictures: Mapping[str, object]) -> None:
         del progress, pictures
 
     def tables(self, progress: Progress, tables: Mapping[str, MetricTable]) -> None:
         del progress, tables
 
-    def summary(self, values: Mapping[str, Any]) -> None:
+    def summary(self, values: Mapping[str, object]) -> None:
         del values
 
     def finish(self, status: Status, reason: str | None = None) -> None:

@@ -113,13 +113,13 @@ class WandbTracker(Tracker):
         if any(name.startswith("validation/") for name in values):
             self.summary(self._extremes.as_summary())
 
-    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+    def images(self, progress: Progress, pictures: Mapping[str, object]) -> None:
         self._log_row(progress, pictures, "pictures")
 
     def tables(self, progress: Progress, tables: Mapping[str, MetricTable]) -> None:
         self._log_row(progress, tables, "tables")
 
-    def summary(self, values: Mapping[str, Any]) -> None:
+    def summary(self, values: Mapping[str, object]) -> None:
         if self._run is not None and values:
             self._succeeds("the summary", self._run.summary.update, without_home(mask_secrets(dict(values))))
 
@@ -171,7 +171,7 @@ class WandbTracker(Tracker):
             return 0
         return _EXIT_CODES.get(status, 1)
 
-    def _log_row(self, progress: Progress, values: Mapping[str, Any], medium: Medium) -> None:
+    def _log_row(self, progress: Progress, values: Mapping[str, object], medium: Medium) -> None:
         """Log the values as one row, or as one for each index in the step; skip rows that W&B already has."""
         for index, row in in_rows(values, medium).items():
             number = self._numbers.take(progress.step, row, index)
@@ -187,7 +187,7 @@ class WandbTracker(Tracker):
                 self._lost[medium] -= len(made)
             self._lost[medium] += len(row)
 
-    def _prepared(self, number: int, row: Mapping[str, Any], medium: Medium) -> dict[str, Any]:
+    def _prepared(self, number: int, row: Mapping[str, object], medium: Medium) -> dict[str, Any]:
         """Return what W&B's client takes of a row: a table or a picture that it cannot write costs itself alone."""
         made: dict[str, Any] = {}
         for name, value in row.items() if self._run is not None else ():

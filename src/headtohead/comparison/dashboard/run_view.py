@@ -46,7 +46,7 @@ def label_of(run: RunSummary, group: str) -> str:
 def differing_fields(runs: Iterable[RunSummary]) -> list[str]:
     """Return the fields of the configuration in which these runs differ, by name; equal sections are looked at once."""
     total = 0
-    sections: dict[int, tuple[int, Mapping[str, Any]]] = {}
+    sections: dict[int, tuple[int, Mapping[str, object]]] = {}
     """The number of runs that have a section, by the section itself, which is held."""
     for run in runs:
         total += 1

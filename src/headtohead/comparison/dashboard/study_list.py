@@ -82,7 +82,7 @@ def _study(root: Path, folder: Path) -> dict[str, Any]:
         return {**data, "unreadable": str(error)}
 
 
-def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict_sentences(data: Mapping[str, object]) -> dict[str, Any]:
     return {
         **_question(data),
         "complete": data.get("complete") is True,
@@ -106,7 +106,7 @@ def _question(data: Mapping[str, object]) -> dict[str, str]:
     return {name: _text(study_data.get(name)) for name in ("title", "question", "hypothesis")}
 
 
-def _history(data: Mapping[str, Any]) -> list[Any]:
+def _history(data: Mapping[str, object]) -> list[Any]:
     """Return what the registrations of the folder say: how many there are, and what was rewritten since."""
     history = data.get("history")
     return _listed(history.get("sentences")) if isinstance(history, Mapping) else []

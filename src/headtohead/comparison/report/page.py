@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
@@ -108,6 +107,6 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
     return "".join([*pieces, rest])
 
 
-def as_script(content: Mapping[str, Any]) -> str:
+def as_script(content: Mapping[str, object]) -> str:
     """JSON that is also safe between <script> and </script>."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False).translate(_UNSAFE)

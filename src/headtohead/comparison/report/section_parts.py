@@ -95,7 +95,7 @@ class ReportFigure:
     caption: str
     """The caption: what to see, and what the error bars are."""
     controls: Sequence[Control] = ()
-    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[object]] = field(default_factory=dict)
     hint: str = ""
     """The end of the caption that is of no use on paper: what a click does."""
 
@@ -156,7 +156,7 @@ class Section:
     parts: Sequence[SectionPart]
 
 
-def figure(form: Any, caption: str, columns: Mapping[str, Sequence[Any]] | None = None) -> ReportFigure:
+def figure(form: Any, caption: str, columns: Mapping[str, Sequence[object]] | None = None) -> ReportFigure:
     """Return a report figure of a single form."""
     return ReportFigure({(): form}, caption, columns=columns or {})
 

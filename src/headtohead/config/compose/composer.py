@@ -41,7 +41,7 @@ _OF_HYDRA = "hydra"
 class _Chosen(NamedTuple):
     """A composition in which the choices of groups are made, before any value is set."""
 
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     choices: Mapping[Any, Any]
 
 

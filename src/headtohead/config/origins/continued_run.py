@@ -55,7 +55,7 @@ def continued(
     return {**config, "resume_from": run}
 
 
-def content_hash(config: Mapping[str, Any]) -> str:
+def content_hash(config: Mapping[str, object]) -> str:
     """Return the hash of what decides the result; of a run that continues under other settings of the trainer, which
     neither configuration alone repeats, that of both."""
     from headtohead.config.run_id import deciding, run_id
@@ -90,7 +90,7 @@ def _choose(
     config["choices"][group] = chosen
 
 
-def _set(key: str, config: dict[str, Any], composed: Mapping[str, Any]) -> None:
+def _set(key: str, config: dict[str, Any], composed: Mapping[str, object]) -> None:
     node, value, last = config, _at(composed, key), key.rpartition(".")[2]
     if key.partition(".")[0] in _TRAINED:
         if value is not None and (before := _at(config, key)) != value:
@@ -106,7 +106,7 @@ def _set(key: str, config: dict[str, Any], composed: Mapping[str, Any]) -> None:
     node[last] = value
 
 
-def _at(config: Mapping[str, Any], key: str) -> Any:
+def _at(config: Mapping[str, object], key: str) -> Any:
     node: Any = config
     for name in key.split("."):
         node = node.get(name) if isinstance(node, Mapping) else None

@@ -25,7 +25,7 @@ _MAY_DIFFER = (
 _log = logging.getLogger(__name__)
 
 
-def starts_published(config: Mapping[str, Any]) -> bool:
+def starts_published(config: Mapping[str, object]) -> bool:
     """Return whether a run that is not resumed starts from a published checkpoint."""
     return str(config.get("init_from") or "").startswith(PREFIX) and not config.get("resume_from")
 
@@ -84,7 +84,7 @@ def _name(config: Mapping[str, Any], origin: str) -> str:
     return f"{called}-{config['choices']['task']}-{config['choices']['data']}-s{config['seed']}"
 
 
-def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> None:
+def _check(there: Mapping[str, object], here: Mapping[str, object], origin: str) -> None:
     if there["_target_"] != here["_target_"]:
         raise ConfigurationError(
             f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: "

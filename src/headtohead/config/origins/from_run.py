@@ -150,7 +150,7 @@ class _ConfigRevision:
             node = {**had, **{key: value for key, value in node.items() if usual.get(key, ...) != value}}
         _put(self._config, path, deepcopy(node))
 
-    def _usual(self, group: str, choice: str | None, path: Sequence[str]) -> Mapping[str, Any]:
+    def _usual(self, group: str, choice: str | None, path: Sequence[str]) -> Mapping[str, object]:
         """The choice that the run had, with nothing set by hand."""
         if choice is None:
             return {}
@@ -193,7 +193,7 @@ def _refuse(key: str, override: str) -> None:
         )
 
 
-def _at(config: Mapping[str, Any], path: Sequence[str]) -> Any:
+def _at(config: Mapping[str, object], path: Sequence[str]) -> Any:
     node: Any = config
     for name in path:
         node = node.get(name) if isinstance(node, Mapping) else None

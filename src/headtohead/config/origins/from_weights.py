@@ -176,7 +176,7 @@ def _data(config: Mapping[str, Any]) -> str:
     return str(choice or config.get("data", {}).get("_target_", "").rpartition(".")[2])
 
 
-def _parametrisation(config: Mapping[str, Any]) -> str:
+def _parametrisation(config: Mapping[str, object]) -> str:
     node = scaling(config)
     if node is None:
         return "parametrisation=standard"
@@ -192,7 +192,7 @@ def _differences(there: Any, here: Any, path: str) -> Iterator[str]:
         yield f"{path}={show(here)} differs from {show(there)} there"
 
 
-def build_data(config: Mapping[str, Any]) -> DataSource:
+def build_data(config: Mapping[str, object]) -> DataSource:
     """A run that starts from another reads text as that one did."""
     data: DataSource = make(with_row_limit(config)["data"])
     if (tokenizer := tokenizer_to_take(config)) is not None:

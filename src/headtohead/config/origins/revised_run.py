@@ -88,7 +88,7 @@ def _refuse_others(key: str) -> None:
         )
 
 
-def _refuse_unread(choice: str, node: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
+def _refuse_unread(choice: str, node: Mapping[str, object], usual: Mapping[str, object]) -> None:
     """Refuse a choice of the trainer that is set apart by nothing that plays a part."""
     apart = [field for field, value in node.items() if usual.get(field) != value]
     if apart and not set(apart) & set(_READ_OF_TRAINER):
@@ -123,7 +123,7 @@ def _choose(
     config["choices"] = {**(config.get("choices") or {}), group: composed["choices"][group]}
 
 
-def _at(config: Mapping[str, Any], path: Sequence[str]) -> Any:
+def _at(config: Mapping[str, object], path: Sequence[str]) -> Any:
     node: Any = config
     for name in path:
         node = node.get(name) if isinstance(node, Mapping) else None

@@ -61,7 +61,7 @@ def write_hub(
     )
 
 
-def _origin(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _origin(config: Mapping[str, object]) -> Mapping[str, object]:
     """Return the config.json that a run started from; empty where there is none, or none within reach."""
     origin = str(config.get("init_from") or "")
     if not is_published(origin):

@@ -22,7 +22,7 @@ from headtohead.data.sources.column_roles import kind_of_fields
 Rule = Callable[[ConfigView], Iterator[str]]
 
 
-def check(config: Mapping[str, Any]) -> None:
+def check(config: Mapping[str, object]) -> None:
     """Raises ConfigurationError with the first reason why these choices do not go together."""
     view = ConfigView(config)
     for rule in RULES:

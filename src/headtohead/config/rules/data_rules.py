@@ -13,7 +13,7 @@ from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.data.generated.problem_forms import KIND_OF_FORM
 
 
-def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
+def fit(config: Mapping[str, object], spec: DataSpec) -> dict[str, Any]:
     """Return the configuration with the model's nulls filled; raises ConfigurationError where model and data do not
     fit."""
     view = ConfigView(config)
@@ -31,7 +31,7 @@ def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
     return {**config, "model": model}
 
 
-def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
+def check_kind(config: Mapping[str, object], spec: DataSpec) -> None:
     """Check data whose kind only their content tells."""
     view = ConfigView(config)
     kinds = view.data_kinds

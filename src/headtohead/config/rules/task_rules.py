@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.schema.source_code import class_value
@@ -56,7 +55,7 @@ def _augmented_classes(view: ConfigView) -> Iterator[str]:
             )
 
 
-def _reasons(step: Mapping[str, Any]) -> Mapping[str, str]:
+def _reasons(step: Mapping[str, object]) -> Mapping[str, str]:
     """Only those that are written down: what is made when imported is checked once the data is at hand."""
     try:
         return class_value(step["_target_"], "cannot") or {}
@@ -71,5 +70,5 @@ def _augmentation_sources(view: ConfigView) -> Iterator[str]:
                 yield f"augmentation={name} needs a {field}: give augmentation.steps.{name}.{field}"
 
 
-def _steps(view: ConfigView) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _steps(view: ConfigView) -> Iterator[tuple[str, Mapping[str, object]]]:
     yield from view.config["augmentation"]["steps"].items()

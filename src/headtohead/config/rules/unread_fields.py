@@ -71,7 +71,7 @@ def _unread(view: ConfigView) -> Iterator[str]:
         yield f"{typed} {one.why}, and {one.needs} is {show(needed)}: give {one.way}, or {one.field}={show(one.unset)}"
 
 
-def _at(config: Mapping[str, Any], field: str) -> Any:
+def _at(config: Mapping[str, object], field: str) -> Any:
     node: Any = config
     for name in field.split("."):
         node = node.get(name) if isinstance(node, Mapping) else None

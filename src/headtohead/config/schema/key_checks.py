@@ -69,12 +69,12 @@ class KnownKeys:
     """The defaults that are numbers or lists of them, to show what is meant."""
 
 
-def check(config: Mapping[str, Any]) -> dict[str, Any]:
+def check(config: Mapping[str, object]) -> dict[str, Any]:
     """Return the configuration with its values in their own types; raises ConfigurationError."""
     return _Checker(config).checked()
 
 
-def fields_of(group: str, node: Mapping[str, Any]) -> KnownKeys | None:
+def fields_of(group: str, node: Mapping[str, object]) -> KnownKeys | None:
     """Return what a node of this group may hold; None if its source does not say (`**kwargs`): then every key
     passes."""
     return _fields(node["_target_"], slot_of(group)) if "_target_" in node else None

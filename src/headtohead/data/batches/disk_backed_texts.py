@@ -101,7 +101,7 @@ class Origins(Sequence[tuple[str, int]]):
 class _SelectedSamples(Sequence[Any]):
     """Some rows of others, which stay where they are."""
 
-    def __init__(self, of: Sequence[Any], indices: np.ndarray) -> None:
+    def __init__(self, of: Sequence[object], indices: np.ndarray) -> None:
         self._of, self._indices = of, indices
 
     def __len__(self) -> int:

@@ -37,7 +37,7 @@ class CachedSource(DataSource):
         self._splits: dict[str, Split] = {}
 
     @abstractmethod
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """Return everything that determines the content, and nothing else."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class CachedSource(DataSource):
     def open_split(self, name: SplitName) -> Split:
         """Return the rows of one split."""
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         """Return what changes rows without changing the content they are cut from."""
         return {}
 

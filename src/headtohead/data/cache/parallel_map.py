@@ -98,7 +98,7 @@ _WAITING = 3
 """Pieces per process that are under way, so that memory stays small."""
 
 
-def parallel_map(work: Work, samples: Iterable[Any], *, doing: str, size_of: Size = len) -> Table:
+def parallel_map(work: Work, samples: Iterable[object], *, doing: str, size_of: Size = len) -> Table:
     """Return what `work` returns for all samples, in their order, made by as many processes as there are processors.
     The samples are iterated twice, and only those in work are in memory."""
     size, processes = sum(map(size_of, samples)), num_processes()
@@ -185,7 +185,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work_on(samples: Sequence[Any]) -> Table:
+def _work_on(samples: Sequence[object]) -> Table:
     return _WORK[0](samples)
 
 

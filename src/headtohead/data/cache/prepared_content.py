@@ -55,7 +55,7 @@ def fingerprint(parameters: Mapping[str, Any]) -> str:
     return hashlib.sha256(written.encode()).hexdigest()[:24]
 
 
-def prepared(name: str, parameters: Mapping[str, Any], make: Callable[[], PreparedContent]) -> PreparedContent:
+def prepared(name: str, parameters: Mapping[str, object], make: Callable[[], PreparedContent]) -> PreparedContent:
     """Return what `make` returns for these parameters, from the cache if it is there.
 
     If two processes need it at once, one makes it and the other waits. A process that dies, even killed, leaves at most
@@ -100,7 +100,7 @@ def _lock_of(index: Path) -> Path:
     return locks / hashlib.sha256(str(index.absolute()).encode()).hexdigest()[:24]
 
 
-def _write(folder: Path, make: Callable[[], PreparedContent], parameters: Mapping[str, Any]) -> None:
+def _write(folder: Path, make: Callable[[], PreparedContent], parameters: Mapping[str, object]) -> None:
     unfinished = folder.parent / f"{_UNFINISHED}{folder.name}"
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed: this one holds the lock
     with disk_full_message(folder):
@@ -142,7 +142,7 @@ def _unwritable(folder: Path, error: OSError) -> DataError:
     )
 
 
-def _write_files(unfinished: Path, content: PreparedContent, parameters: Mapping[str, Any]) -> None:
+def _write_files(unfinished: Path, content: PreparedContent, parameters: Mapping[str, object]) -> None:
     tables = {}
     for name, table in content.tables.items():
         write_table(unfinished / f"{name}.arrow", table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class Dyck(DrawnSource):
         )
         self.num_types, self.max_depth = num_types, max_depth
 
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         return {"num_types": self.num_types, "max_depth": self.max_depth}
 
     def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -181,7 +181,7 @@ class GrammarCorpus(LanguageSource):
             raise DataError(f"data.max_sentences={max_sentences} must be at least 1.")
         self.max_sentences, self.seed = max_sentences, seed
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {"sizes": self.sizes, "max_sentences": self.max_sentences, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[str]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class WordProblem(DrawnSource):
         )
         self.group = group
 
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         return {"group": self.group}
 
     def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
@@ -176,7 +176,7 @@ class ModularAddition(ProceduralSource):
         numbers = [str(number) for number in range(modulus)]
         super().__init__(form=form, symbols=[*numbers, "+"], class_names=numbers, batch_size=batch_size, seed=seed)
 
-    def problem_parameters(self) -> Mapping[str, Any]:
+    def problem_parameters(self) -> Mapping[str, object]:
         return {"modulus": self.modulus, "train_fraction": self.train_fraction, "pairs": self.pairs}
 
     def problems(self, name: SplitName) -> Problems:

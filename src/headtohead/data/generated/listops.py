@@ -4,7 +4,7 @@ https://arxiv.org/abs/2011.04006): the value of nested operations on digits, suc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class ListOps(DrawnSource):
         )
         self.max_depth, self.max_args = max_depth, max_args
 
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         return {"max_depth": self.max_depth, "max_args": self.max_args}
 
     def longer_span(self, multiple: int) -> AnswerSpan:

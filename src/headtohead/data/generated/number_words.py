@@ -4,7 +4,7 @@ sequence-to-sequence models."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class NumberWords(PairSource):
             f"{self.max_number:,}"
         )
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {name: getattr(self, name) for name in ("sizes", "max_number", "direction", "seed")}
 
     def samples(self) -> Mapping[SplitName, list[Pair]]:

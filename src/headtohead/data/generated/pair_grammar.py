@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class PairGrammar(TextSource):
     def form(self) -> ClassFormat:
         return ClassFormat(CLASS_NAMES[self.relation])
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {"sizes": self.sizes, "relation": self.relation, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[LabelledPair]]:
@@ -154,7 +154,7 @@ class SimilarityGrammar(TextSource):
     def form(self) -> ScoreFormat:
         return ScoreFormat()
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {"sizes": self.sizes, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[ScoredPair]]:

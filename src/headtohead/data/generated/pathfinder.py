@@ -86,7 +86,7 @@ class Pathfinder(CachedSource):
         self.num_distractors, self.distractor_length = num_distractors, distractor_length
         self.seed = seed
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {
             "sizes": dict(self.sizes),
             "image_size": self.image_size,
@@ -187,7 +187,7 @@ class PathfinderPixels(Pathfinder):
             seed=seed,
         )
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         return {"view": "pixels"}
 
     def describe_rows(self) -> DataSpec:

@@ -64,10 +64,10 @@ class ProceduralSource(CachedSource):
         """Return the problems of a split, in any order: no prompt is in two splits, nor twice in one."""
 
     @abstractmethod
-    def problem_parameters(self) -> Mapping[str, Any]:
+    def problem_parameters(self) -> Mapping[str, object]:
         """Return everything that determines the problems, without the seed."""
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {**self.problem_parameters(), "form": self.form, "seed": self.seed}
 
     def make(self) -> PreparedContent:
@@ -183,7 +183,7 @@ class DrawnSource(ProceduralSource):
         """Draw at most as many problems of these lengths, all lines as wide as the longest; some may be equal."""
 
     @abstractmethod
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         """Return everything that determines the problems beside their lengths and their number."""
 
     def longer(self, multiple: int) -> DrawnSource:
@@ -201,7 +201,7 @@ class DrawnSource(ProceduralSource):
         """Return the lengths of test rows so many times as long: short and long ones alike."""
         return self.spans["train"].times(multiple)
 
-    def problem_parameters(self) -> Mapping[str, Any]:
+    def problem_parameters(self) -> Mapping[str, object]:
         spans = {name: [span.shortest, span.longest] for name, span in self.spans.items()}
         return {**self.drawn_parameters(), "sizes": dict(self.sizes), "spans": spans}
 

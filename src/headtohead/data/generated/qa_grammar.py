@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class QaGrammar(TextSource):
     def form(self) -> QuestionFormat:
         return self.asking
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         names = ("sizes", "max_facts", "unanswerable_share", "seed")
         return {name: getattr(self, name) for name in names}
 

@@ -11,7 +11,7 @@ model can only have in its weights.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class Induction(DrawnSource):
         )
         self.pattern, self.num_symbols = pattern, num_symbols
 
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         return {"pattern": self.pattern, "num_symbols": self.num_symbols}
 
     def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class SentenceGrammar(LabelledSource):
         super().__init__(rows)
         self.sizes, self.seed = splits.by_name(), seed
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {"sizes": self.sizes, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[Labelled]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Rewriting(DrawnSource):
     def rewritten(self, prompts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return the answers to padded prompts."""
 
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         return {"num_symbols": self.num_symbols}
 
     def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
@@ -159,7 +159,7 @@ class SelectiveCopy(DrawnSource):
         )
         self.num_copied, self.num_symbols = num_copied, num_symbols
 
-    def drawn_parameters(self) -> Mapping[str, Any]:
+    def drawn_parameters(self) -> Mapping[str, object]:
         return {"num_copied": self.num_copied, "num_symbols": self.num_symbols}
 
     def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class TaggingGrammar(TextSource):
     def form(self) -> TagFormat:
         return TagFormat(self.class_names)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {"sizes": self.sizes, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[Tagged]]:

@@ -36,14 +36,14 @@ class LabelledTextFormat(RowFormat[LabelledText]):
     @abstractmethod
     def targets(
         self, samples: Mapping[SplitName, Sequence[LabelledText]], index: SampleOrigin
-    ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, Any]]:
+    ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, object]]:
         """Return the judgments of all samples as checked numbers, and facts that give the numbers their meaning."""
 
     @abstractmethod
-    def describe_target(self, target_name: float, facts: Mapping[str, Any]) -> Any:
+    def describe_target(self, target_name: float, facts: Mapping[str, object]) -> Any:
         """Return a judgment as a person would write it."""
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"max_length": self.max_length}
 
     def texts(self, sample: LabelledText) -> Iterable[str]:
@@ -145,11 +145,11 @@ class ScoreFormat(LabelledTextFormat[Scored | ScoredPair]):
 
     def targets(
         self, samples: Mapping[SplitName, Sequence[Scored | ScoredPair]], index: SampleOrigin
-    ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, Any]]:
+    ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, object]]:
         del index
         return {name: np.array([one[-1] for one in own], dtype=np.float64) for name, own in samples.items()}, {}
 
-    def describe_target(self, target_name: float, facts: Mapping[str, Any]) -> Any:
+    def describe_target(self, target_name: float, facts: Mapping[str, object]) -> Any:
         del facts
         return target_name
 
@@ -179,12 +179,12 @@ class ClassFormat(LabelledTextFormat[Labelled | LabelledPair]):
         """Set up the format; without names, the classes are the labels of the train split."""
         self.class_names, self.max_length = class_names, max_length
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"class_names": self.class_names, **super().parameters()}
 
     def targets(
         self, samples: Mapping[SplitName, Sequence[Labelled | LabelledPair]], index: SampleOrigin
-    ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, Any]]:
+    ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, object]]:
         class_names = self.class_names
         classes = (
             Classes(tuple(class_names))

@@ -117,7 +117,7 @@ class LanguageFormat(RowFormat[str]):
             raise DataError(f"data.packing={packing} is unknown: choose one of {', '.join(get_args(Packing))}.")
         self.context_length, self.packing = context_length, packing
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         return {"context_length": self.context_length, "packing": self.packing}
 
     def texts(self, sample: str) -> Iterable[str]:

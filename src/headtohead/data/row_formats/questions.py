@@ -113,7 +113,7 @@ class QuestionFormat(RowFormat[Question]):
             raise DataError(f"data.stride={stride} must be at least 1 token.")
         self.max_length, self.stride = max_length, stride
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"max_length": self.max_length, "stride": self.stride}
 
     def texts(self, sample: Question) -> Iterable[str]:

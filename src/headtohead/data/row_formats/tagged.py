@@ -37,7 +37,7 @@ class TagFormat(RowFormat[Tagged]):
         """Set up the format; without names, the tags are those of the train split."""
         self.class_names, self.max_length = class_names, max_length
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"class_names": self.class_names, "max_length": self.max_length}
 
     def texts(self, sample: Tagged) -> Iterable[str]:

@@ -32,7 +32,7 @@ class PairFormat(RowFormat[Pair]):
     def __init__(self, max_length: int | None = None) -> None:
         self.max_length = max_length
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"max_length": self.max_length}
 
     def texts(self, sample: Pair) -> Iterable[str]:

@@ -100,11 +100,11 @@ class RowFormat(ABC, Generic[Sample]):
         none."""
         del sample
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """Return the options of the format that determine the content."""
         return {}
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         """Return the options of the format that change rows without changing the content."""
         return {}
 
@@ -162,23 +162,23 @@ class TextSource(CachedSource):
         """Return the samples of each split, in the type of the row format."""
 
     @abstractmethod
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         """Return everything that determines the samples."""
 
     def origin_of(self, name: SplitName, row: int) -> str:
         return f"row {row} of the {name} split of data={self.name}"
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         size = self.vocab_size or ("by the texts" if self.vocabulary_follows_texts else None)
         chosen: dict[str, Any] = {"tokenizer": self.tokenizer_name, "vocab_size": size}
         if (known := self._known()) is not None:
             chosen = {"tokenizer": known.digest}
         return {**self.sample_parameters(), **self.form.parameters(), **chosen}
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         return self.form.view_parameters()
 
-    def samples_apart(self) -> tuple[Mapping[SplitName, Sequence[Any]], Mapping[str, Any]]:
+    def samples_apart(self) -> tuple[Mapping[SplitName, Sequence[object]], Mapping[str, object]]:
         """Return the samples, without those of train that are held out too where these are dropped, and the leaks that
         remain of validation and test in train."""
         samples, form = self.samples(), self.form
@@ -190,7 +190,7 @@ class TextSource(CachedSource):
             facts["expected"] = expected_repeats(samples["train"], form.pieces, sizes)
         return samples, facts
 
-    def _without_shared(self, samples: Mapping[SplitName, Sequence[Any]]) -> Sequence[Any]:
+    def _without_shared(self, samples: Mapping[SplitName, Sequence[object]]) -> Sequence[object]:
         form, remaining = self.form, self.form.new_samples()
         matches = Matches.of({name: samples[name] for name in HELD_OUT}, form.pieces)
         rows = []
@@ -229,7 +229,7 @@ class TextSource(CachedSource):
             self._taken = named_tokenizer(self.tokenizer_name)
         return self._taken
 
-    def _train_tokenizer(self, samples: Sequence[Any]) -> Tokenizer:
+    def _train_tokenizer(self, samples: Sequence[object]) -> Tokenizer:
         usual = None if self.vocabulary_follows_texts else usual_size(self.tokenizer_name)
         return trained_tokenizer(self.tokenizer_name, SplitTexts(self.form, samples), self.vocab_size or usual)
 
@@ -241,10 +241,10 @@ class TextSource(CachedSource):
         facts = self.content.facts.get("reading")
         return fingerprint({name: facts[name]["digest"] for name in ("validation", "test")}) if facts else ""
 
-    def tokenizer_facts(self) -> Mapping[str, Any]:
+    def tokenizer_facts(self) -> Mapping[str, object]:
         return self.tokenizer.to_dict()
 
-    def take_tokenizer(self, facts: Mapping[str, Any]) -> None:
+    def take_tokenizer(self, facts: Mapping[str, object]) -> None:
         assert self._content is None, "rows were made with another tokenizer"
         self._taken = Tokenizer.from_dict(facts)
 

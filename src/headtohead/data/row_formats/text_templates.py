@@ -146,7 +146,7 @@ class AnswerTemplate(TextTemplate):
 
 def template_for(
     form: RowFormat[Any],
-    train: Sequence[Any],
+    train: Sequence[object],
     template: str | None,
     label_words: Sequence[str] | None,
     *,

@@ -15,7 +15,7 @@ from headtohead.data.sources.column_roles import COLUMN_ROLES, kind_of_roles
 from headtohead.field_group import FieldGroup
 
 
-def names_with_nested(columns: Mapping[str, Any]) -> list[str]:
+def names_with_nested(columns: Mapping[str, object]) -> list[str]:
     """Return the columns of a sample row, those with nested columns followed by these, with dots."""
     names: list[str] = []
     for name, value in columns.items():
@@ -46,7 +46,7 @@ def within(value: Any, way: Sequence[str]) -> Any:
     raise KeyError(way[0])
 
 
-def _first_mapping(value: Any) -> Mapping[str, Any] | None:
+def _first_mapping(value: Any) -> Mapping[str, object] | None:
     if isinstance(value, Mapping):
         return value
     if isinstance(value, Sequence) and not isinstance(value, str) and value:
@@ -249,7 +249,7 @@ def _score(row: Row, where: Where) -> float:
     return number
 
 
-def _listed(value: Any, what: str, where: Where) -> Sequence[Any]:
+def _listed(value: Any, what: str, where: Where) -> Sequence[object]:
     """Return a list, also from a text of words with blanks between."""
     if isinstance(value, str):
         return value.split()

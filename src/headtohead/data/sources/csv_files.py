@@ -78,7 +78,7 @@ class CsvFiles(TableFiles):
         self.delimiter, self.quoted = dialect.checked_delimiter(), dialect.quoted
         self.header, self.encoding = dialect.column_names, dialect.encoding
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         own = {name: getattr(self, name) for name in ("delimiter", "quoted", "header", "encoding")}
         return {**super().sample_parameters(), **own}
 

@@ -37,7 +37,7 @@ class Digits(CachedSource):
         self.drop_shared = drop_shared
         self.num_train, self.seed = num_train, seed
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"num_train": self.num_train, "seed": self.seed}
 
     def make(self) -> PreparedContent:

@@ -96,15 +96,15 @@ class FileSamples(TextSource):
                     f"{its} does not read, or null for rows of their own."
                 )
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed}
 
-    def file_identities(self) -> Mapping[str, Any]:
+    def file_identities(self) -> Mapping[str, object]:
         """Return the digests of the files, which change with their content."""
         return {name: [content_digest(file) for file in files] for name, files in self.files.items()}
 
     def samples(self) -> Mapping[SplitName, Sequence[Any]]:
-        samples: dict[SplitName, Sequence[Any]] = {}
+        samples: dict[SplitName, Sequence[object]] = {}
         for name in SPLIT_NAMES:
             samples[name], self._origins[name] = self._gathered(self.files.get(name, []))
             if self.files.get(name) and not samples[name]:
@@ -112,7 +112,7 @@ class FileSamples(TextSource):
         self._share_out(samples)
         return samples
 
-    def _gathered(self, files: Sequence[Path]) -> tuple[Sequence[Any], Origins]:
+    def _gathered(self, files: Sequence[Path]) -> tuple[Sequence[object], Origins]:
         samples, origins = self.form.new_samples(), Origins()
         for file in files:
             for sample, number in self.read(file):
@@ -120,7 +120,7 @@ class FileSamples(TextSource):
                 origins.append((str(file), number))
         return samples, origins
 
-    def _share_out(self, samples: dict[SplitName, Sequence[Any]]) -> None:
+    def _share_out(self, samples: dict[SplitName, Sequence[object]]) -> None:
         """Draw missing splits from the train samples, which stay in order."""
         size = len(samples["train"])
         if all(samples[name] for name in SPLIT_NAMES):
@@ -146,7 +146,7 @@ class FileSamples(TextSource):
         samples["train"] = selected_samples(samples["train"], remaining)
         self._origins["train"] = selected_samples(self._origins["train"], remaining)
 
-    def _drawn(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[np.ndarray, np.ndarray]:
+    def _drawn(self, samples: Sequence[object], origins: Sequence[tuple[str, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Return an order of the samples drawn by the seed, and the positions where it may be divided: groups stay
         together."""
         generator, size = np.random.default_rng(self.seed), len(samples)
@@ -160,7 +160,7 @@ class FileSamples(TextSource):
         begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
         return order, np.append(begins, [size, 2 * size])
 
-    def _keys(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> Iterator[Keys]:
+    def _keys(self, samples: Sequence[object], origins: Sequence[tuple[str, int]]) -> Iterator[Keys]:
         form = self.form
         for sample, origin in zip(samples, origins, strict=True):
             yield form.together(sample), *self.shared_of(origin)

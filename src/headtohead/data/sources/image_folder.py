@@ -80,7 +80,7 @@ class ImageFolder(CachedSource):
     def class_names(self) -> tuple[str, ...]:
         return tuple(self.content.facts["class_names"])
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         digests = {
             split: {name: [content_digest(file) for file in files] for name, files in by_class.items()}
             for split, by_class in self.files.items()

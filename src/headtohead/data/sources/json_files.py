@@ -108,7 +108,7 @@ def _of_document(file: Path, text: str) -> Sequence[Any]:
     return rows
 
 
-def _rows_within(content: Mapping[str, Any]) -> Sequence[Any]:
+def _rows_within(content: Mapping[str, object]) -> Sequence[Any]:
     rows = content.get("data")
     return rows if isinstance(rows, list) and rows and isinstance(rows[0], dict) else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from headtohead.data.data_source import DataError
 from headtohead.data.row_formats.class_names import check_class_names
@@ -48,7 +48,7 @@ class ConllFiles(FileSamples):
     def form(self) -> TagFormat:
         return TagFormat(self.class_names, self.max_length)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         own = {name: getattr(self, name) for name in ("word_field", "tag_field", "encoding")}
         return {**super().sample_parameters(), **own}
 
@@ -111,7 +111,7 @@ class ParallelText(FileSamples):
     def form(self) -> PairFormat:
         return PairFormat(self.max_length)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         partners = [content_digest(self._partner(file)) for files in self.files.values() for file in files]
         return {**super().sample_parameters(), "partners": partners, "encoding": self.encoding}
 

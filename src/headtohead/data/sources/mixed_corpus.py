@@ -99,7 +99,7 @@ class MixedCorpus(DataSource):
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         return next(iter(self.sources.values())).describe(batch)
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         pinned = {name: source.pinned_fields() for name, source in self.sources.items()}
         return {"sources": {name: own for name, own in pinned.items() if own}} if any(pinned.values()) else {}
 
@@ -110,10 +110,10 @@ class MixedCorpus(DataSource):
     def reading(self) -> Mapping[str, Any]:
         return next(iter(self.sources.values())).reading()
 
-    def tokenizer_facts(self) -> Mapping[str, Any] | None:
+    def tokenizer_facts(self) -> Mapping[str, object] | None:
         return next(iter(self.sources.values())).tokenizer_facts()
 
-    def take_tokenizer(self, facts: Mapping[str, Any]) -> None:
+    def take_tokenizer(self, facts: Mapping[str, object]) -> None:
         for source in self.sources.values():
             source.take_tokenizer(facts)
 

@@ -29,7 +29,7 @@ from headtohead.ranges import Length, Seed
 class Columnar:
     """Columns of a file by name, and the number of each row in it."""
 
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[object]]
     numbers: Sequence[int]
 
 
@@ -119,7 +119,7 @@ class TableFiles(FileSamples):
         longer.corpus = self.corpus.longer(self.content.tables["test"], multiple)
         return longer
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         shared = {"share_by": self.share_by} if self.share_by else {}
         return {**super().sample_parameters(), "columns": self.chosen[1], **shared}
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Documents:
         self.path, self.unit, self.pattern = Path(path).expanduser(), unit, documents.pattern
         self.encoding, self.shares, self.seed = documents.encoding, held_out.shares(), seed
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """Return everything that determines the documents."""
         return {
             "files": [content_digest(file) for file in self.files()],
@@ -148,7 +148,7 @@ class TextFiles(LanguageSource):
         self.drop_shared = drop_shared
         self.documents = Documents(documents, held_out, seed=seed)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return self.documents.parameters()
 
     def samples(self) -> Mapping[SplitName, Sequence[str]]:
@@ -203,7 +203,7 @@ class NextSentence(TextSource):
     def form(self) -> ClassFormat:
         return ClassFormat((NEXT, RANDOM), self.max_length)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {**self.documents.parameters(), "sentences": self.ends, "sentences_per_side": self.per_side}
 
     def samples(self) -> Mapping[SplitName, list[LabelledPair]]:

@@ -54,7 +54,7 @@ class TextToText(TextSource):
     def form(self) -> PairFormat:
         return PairFormat(self.max_length)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         source = self.source
         inner = {**source.sample_parameters(), **source.form.parameters(), "kind": source.form.kind}
         if source.drop_shared:
@@ -68,14 +68,14 @@ class TextToText(TextSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.source.provenance()
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         inner = self.source.pinned_fields()
         return {"of": inner} if inner else {}
 
     def ignored_fields(self) -> Mapping[str, object]:
         return {f"of.{name}": value for name, value in self.source.ignored_fields().items()}
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         return {**super().view_parameters(), **self.source.view_parameters()}
 
     def samples(self) -> Mapping[SplitName, list[Pair]]:

@@ -84,7 +84,7 @@ class Matches:
         return {"unit": unit, "train": {"rows": self.num_train, "held_out": self.num_shared}, **counts}
 
 
-def leaks_between(samples: Mapping[Any, Iterable[Any]], pieces: Pieces, unit: str = "rows") -> dict[str, Any]:
+def leaks_between(samples: Mapping[Any, Iterable[object]], pieces: Pieces, unit: str = "rows") -> dict[str, Any]:
     """Return the leaks: what of validation and test occurs in train."""
     matches = Matches.of({name: samples[name] for name in HELD_OUT}, pieces)
     for sample in samples["train"]:
@@ -93,7 +93,7 @@ def leaks_between(samples: Mapping[Any, Iterable[Any]], pieces: Pieces, unit: st
     return matches.facts(unit)
 
 
-def expected_repeats(train: Iterable[Any], pieces: Pieces, sizes: Mapping[Any, int]) -> dict[str, float]:
+def expected_repeats(train: Iterable[object], pieces: Pieces, sizes: Mapping[Any, int]) -> dict[str, float]:
     """Return how many rows of each split repeat one of train where all are drawn alike.
 
     By Good and Turing, a new draw repeats with the share of rows that were drawn more than once

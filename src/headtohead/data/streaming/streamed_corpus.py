@@ -159,7 +159,7 @@ class StreamedCorpus(LanguageSource):
     def addresses(self) -> list[str]:
         return self.located.addresses(self.train_split)
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         folder, files = self.published.path, self.located.files(self.train_split)[self.train_split]
         written = [] if folder is None else [(folder / file.path).stat().st_mtime_ns for file in files]
         return {
@@ -174,10 +174,10 @@ class StreamedCorpus(LanguageSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         return self.located.pinned_fields()
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         return {**super().view_parameters(), "lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 
     def samples(self) -> Mapping[SplitName, Sequence[str]]:

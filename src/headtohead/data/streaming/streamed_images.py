@@ -106,7 +106,7 @@ class StreamedImages(CachedSource):
     def addresses(self) -> dict[str, list[str]]:
         return {ours: self.located.addresses(theirs) for ours, theirs in self.published_splits.items()}
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """Return what determines the content. A commit never changes; for a folder, the times of its files count, and
         the names of its card."""
         folder, result = self.published.path, self.located
@@ -128,10 +128,10 @@ class StreamedImages(CachedSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         return self.located.pinned_fields()
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         return {"lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 
     def make(self) -> PreparedContent:

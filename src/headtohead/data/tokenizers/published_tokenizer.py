@@ -38,7 +38,11 @@ _USUAL = {
 
 
 def published_tokenizer(
-    description: str, *, named: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, origin: str
+    description: str,
+    *,
+    named: Mapping[str, object] | None = None,
+    config: Mapping[str, object] | None = None,
+    origin: str,
 ) -> Tokenizer:
     """Build a tokenizer from the text of tokenizer.json; `named` is the content of FILES_OF_NAMES, `config` a model's
     config.json. Raise DataError, with `origin` as the user gave it."""
@@ -54,7 +58,7 @@ def published_tokenizer(
     return Tokenizer("published", pieces, description, special)
 
 
-def _names(named: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, str]:
+def _names(named: Mapping[str, object], ids: Mapping[str, int]) -> dict[str, str]:
     """Return the token of each purpose: as the files say, else the usual ones that exist."""
     tokens = {purpose: token.get("content") if isinstance(token, dict) else token for purpose, token in named.items()}
     result = {purpose: token for purpose, token in tokens.items() if isinstance(token, str) and token in ids}
@@ -65,7 +69,7 @@ def _names(named: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, str]:
 
 
 def _special(
-    names: Mapping[str, str], config: Mapping[str, Any], ids: Mapping[str, int], nothing: Iterable[int], origin: str
+    names: Mapping[str, str], config: Mapping[str, object], ids: Mapping[str, int], nothing: Iterable[int], origin: str
 ) -> SpecialIds:
     """Return the special tokens by their names, else by the numbers in config.json."""
 
@@ -95,7 +99,7 @@ def _special(
     )
 
 
-def _uses_byte_letters(description: Mapping[str, Any]) -> bool:
+def _uses_byte_letters(description: Mapping[str, object]) -> bool:
     """Return whether each letter of its pieces stands for one byte (GPT-2)."""
     return '"ByteLevel"' in json.dumps(description.get("decoder"))
 

@@ -48,7 +48,7 @@ class BenchmarkResults:
 
     plan: BenchPlan
     """The lengths, variants and measures that were requested."""
-    device: Mapping[str, Any]
+    device: Mapping[str, object]
     """The device that measured: its type, name and number, its memory or the processor's threads."""
     config: Mapping[str, Any]
     """The resolved configuration of the benchmark."""

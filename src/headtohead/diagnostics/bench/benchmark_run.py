@@ -37,7 +37,7 @@ INTERRUPTED = "interrupted"
 Report = Callable[[BenchmarkCase], None]
 
 
-def sweep(config: Mapping[str, Any], plan: BenchPlan, *, report: Report | None = None) -> list[CaseMeasurement]:
+def sweep(config: Mapping[str, object], plan: BenchPlan, *, report: Report | None = None) -> list[CaseMeasurement]:
     """Return one measurement for each case: medians over the rounds, the largest peak. `report` hears of each case
     begun.
 
@@ -84,7 +84,7 @@ def _tried(
     return result
 
 
-def _on_gpu(config: Mapping[str, Any]) -> bool:
+def _on_gpu(config: Mapping[str, object]) -> bool:
     return RunConfig(config).accelerator != "cpu" and torch.cuda.is_available()
 
 
@@ -99,7 +99,7 @@ def _together(rounds: list[CaseMeasurement]) -> CaseMeasurement:
     )
 
 
-def _in_a_process(config: Mapping[str, Any], case: BenchmarkCase, seconds: float) -> CaseMeasurement:
+def _in_a_process(config: Mapping[str, object], case: BenchmarkCase, seconds: float) -> CaseMeasurement:
     """A server that has imported everything forks: a process costs a moment, and shares nothing it could hurt."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
@@ -120,12 +120,12 @@ def _in_a_process(config: Mapping[str, Any], case: BenchmarkCase, seconds: float
     return result
 
 
-def _work(pipe: Connection, config: Mapping[str, Any], case: BenchmarkCase, seconds: float) -> None:
+def _work(pipe: Connection, config: Mapping[str, object], case: BenchmarkCase, seconds: float) -> None:
     pipe.send(_measured(config, case, seconds))
     pipe.close()
 
 
-def _measured(config: Mapping[str, Any], case: BenchmarkCase, seconds: float) -> CaseMeasurement:
+def _measured(config: Mapping[str, object], case: BenchmarkCase, seconds: float) -> CaseMeasurement:
     """A case that cannot be measured is a result too."""
     try:
         return measure(config, case, seconds=seconds)
@@ -188,7 +188,7 @@ def died_of_memory(exit_code: int | None) -> bool:
     return exit_code == -9 and os.name == "posix"
 
 
-def bench(config: Mapping[str, Any], *, report: Report | None = None) -> BenchmarkResults:
+def bench(config: Mapping[str, object], *, report: Report | None = None) -> BenchmarkResults:
     """Measures all that the plan asks for; `report` hears of each case as it begins."""
     plan = plan_of(config)
     check_fits(config)

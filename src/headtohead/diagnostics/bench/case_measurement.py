@@ -59,7 +59,7 @@ class CaseMeasurement:
     """The model's own for this work: forward, or forward and backward."""
 
 
-def measure(config: Mapping[str, Any], case: BenchmarkCase, *, seconds: float) -> CaseMeasurement:
+def measure(config: Mapping[str, object], case: BenchmarkCase, *, seconds: float) -> CaseMeasurement:
     """Builds data, model and optimizer for the case, does the work until `seconds` have passed."""
     device = _device(config)
     with threads(RunConfig(config).threads):
@@ -85,12 +85,12 @@ def measure(config: Mapping[str, Any], case: BenchmarkCase, *, seconds: float) -
         )
 
 
-def _device(config: Mapping[str, Any]) -> torch.device:
+def _device(config: Mapping[str, object]) -> torch.device:
     on_gpu = RunConfig(config).accelerator != "cpu" and torch.cuda.is_available()
     return torch.device("cuda" if on_gpu else "cpu")
 
 
-def _model(filled: Mapping[str, Any], variant: Variant, device: torch.device) -> Architecture:
+def _model(filled: Mapping[str, object], variant: Variant, device: torch.device) -> Architecture:
     model = make_model(filled).to(device, Precision(variant.precision).of_weights)
     for module in model.modules():
         if isinstance(module, Stack):
@@ -101,7 +101,7 @@ def _model(filled: Mapping[str, Any], variant: Variant, device: torch.device) ->
 
 
 def _work(
-    case: BenchmarkCase, model: Architecture, task: Task, filled: Mapping[str, Any], batch: Batch
+    case: BenchmarkCase, model: Architecture, task: Task, filled: Mapping[str, object], batch: Batch
 ) -> Callable[[], None]:
     autocast = partial(_autocast, case.variant.precision, batch.rows.device)
     if case.measure == "step":
@@ -122,7 +122,7 @@ def _work(
 def _step(
     model: Architecture,
     task: Task,
-    filled: Mapping[str, Any],
+    filled: Mapping[str, object],
     batch: Batch,
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> Callable[[], None]:
@@ -225,7 +225,7 @@ def spec_of_length(spec: DataSpec, *, length: int, patch: int | None) -> DataSpe
     return replace(spec, max_length=length, max_target_length=length if spec.max_target_length else 0)
 
 
-def patch_of(config: Mapping[str, Any]) -> int | None:
+def patch_of(config: Mapping[str, object]) -> int | None:
     """Return the side of a model's patches, where it cuts images into such."""
     patch: int | None = RunConfig(config).model.get("patch_size")
     return patch

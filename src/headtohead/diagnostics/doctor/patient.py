@@ -142,7 +142,7 @@ class Patient:
             outputs: Tensor = model(**inputs)
         return outputs
 
-    def _start(self, config: Mapping[str, Any]) -> Architecture:
+    def _start(self, config: Mapping[str, object]) -> Architecture:
         identity = self.parts.identity
         torch.manual_seed(seeds_of(identity.seed).initialisation)
         model = make_model(config)

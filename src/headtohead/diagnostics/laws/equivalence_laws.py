@@ -239,7 +239,7 @@ class _Seen(TorchFunctionMode):
         self.names: set[str] = set()
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Sequence[Any], args: Sequence[Any] = (), kwargs: Any = None
+        self, func: Callable[..., Any], types: Sequence[object], args: Sequence[object] = (), kwargs: Any = None
     ) -> Any:
         del types
         self.names.add(getattr(func, "__name__", ""))

@@ -41,8 +41,8 @@ class AllocationCounter(TorchDispatchMode):
         self,
         func: Callable[..., Any],
         types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         before = {tensor.untyped_storage()._cdata for tensor in _tensors((args, kwargs))}
         result = func(*args, **(kwargs or {}))

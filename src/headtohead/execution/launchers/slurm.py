@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -37,7 +37,7 @@ class Allocation(FieldGroup):
     constraint: str | None = None
     exclude: str | None = None
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """Return the fields by the names that submitit's AutoExecutor has for them."""
         return {name if name in _OF_ANY_CLUSTER else f"slurm_{name}": value for name, value in asdict(self).items()}
 
@@ -56,7 +56,7 @@ class Slurm(SubmititJobs):
         signal_delay_s: Amount = 120,
         max_num_timeout: Amount = 20,
         array_parallelism: Count = 256,
-        additional_parameters: Mapping[str, Any] | None = None,
+        additional_parameters: Mapping[str, object] | None = None,
         claims: str | None = None,
     ) -> None:
         self.claims = claims
@@ -75,7 +75,7 @@ class Slurm(SubmititJobs):
         self._parameters = {name: value for name, value in parameters.items() if value is not None}
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         return {"name": "headtohead", "nodes": 1, "tasks_per_node": 1, **self._parameters}
 
     @override
@@ -92,5 +92,5 @@ class Slurm(SubmititJobs):
         subprocess.call(["scancel", *(job.job_id for job in jobs)])
 
     @property
-    def executor_options(self) -> Mapping[str, Any]:
+    def executor_options(self) -> Mapping[str, object]:
         return {"slurm_max_num_timeout": self._max_num_timeout}

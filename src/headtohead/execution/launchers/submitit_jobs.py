@@ -39,7 +39,7 @@ class SubmititJobs(Launcher):
         """Return the parameters of every job, as submitit's AutoExecutor takes them."""
 
     @property
-    def executor_options(self) -> Mapping[str, Any]:
+    def executor_options(self) -> Mapping[str, object]:
         return {}
 
     def needs(self, devices: int) -> dict[str, int]:

@@ -189,7 +189,7 @@ class _Counts:
         return self._seen / self.scored if is_causal and self.scored else None
 
 
-def _with_weights(run: FinishedRun, config: Mapping[str, Any]) -> Architecture:
+def _with_weights(run: FinishedRun, config: Mapping[str, object]) -> Architecture:
     try:
         return run.model_with(lambda _: config)
     except RuntimeError as error:

@@ -123,7 +123,7 @@ def _no_effect(config: Mapping[str, object], length: int, rows: str, way: str) -
     return ConfigurationError(f"--length {length} has no effect on {chosen}, whose rows {rows}: {way}")
 
 
-def data_of(run: FinishedRun, config: Mapping[str, Any], question: EvaluationRequest) -> DataSource:
+def data_of(run: FinishedRun, config: Mapping[str, object], question: EvaluationRequest) -> DataSource:
     """Other texts are read with the run's own tokenizer."""
     _check_tokenizer(run, RunConfig(config).data, question)
     if question.has_other_data or run.config.get("init_from"):
@@ -131,7 +131,7 @@ def data_of(run: FinishedRun, config: Mapping[str, Any], question: EvaluationReq
     return build_data(config)
 
 
-def _check_tokenizer(run: FinishedRun, data: Mapping[str, Any], question: EvaluationRequest) -> None:
+def _check_tokenizer(run: FinishedRun, data: Mapping[str, object], question: EvaluationRequest) -> None:
     """Refuses another one, which no text would be read with."""
     for field in ("tokenizer", "vocab_size"):
         typed, own = data.get(field), RunConfig(run.config).data.get(field)
@@ -142,7 +142,7 @@ def _check_tokenizer(run: FinishedRun, data: Mapping[str, Any], question: Evalua
             )
 
 
-def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> None:
+def check_data(run: FinishedRun, config: Mapping[str, object], spec: DataSpec) -> None:
     """Raises ConfigurationError where rows would mean other things than the run learned; a language model has learned
     no classes, whatever data it is asked about."""
     trained, data = run.record.comparability.tokenizer, ConfigView(config).chosen("data")
@@ -159,7 +159,7 @@ def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> N
     fit({**config, "model": {name: value for name, value in free.items() if name in model}}, spec)
 
 
-def _check_classes(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
+def _check_classes(run: FinishedRun, config: Mapping[str, object], spec: DataSpec, data: str) -> None:
     trained_classes = (RunConfig(run.config).num_classes or 0) if spec.num_classes else 0
     if spec.num_classes != trained_classes and RunConfig(run.config).data_target != RunConfig(config).data_target:
         raise ConfigurationError(
@@ -169,7 +169,7 @@ def _check_classes(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, 
     _check_class_names(run, config, spec, data)
 
 
-def _check_class_names(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
+def _check_class_names(run: FinishedRun, config: Mapping[str, object], spec: DataSpec, data: str) -> None:
     """Classes go by their numbers: where names are alike, so must the numbers be; other names are reported."""
     trained, names = list(run.record.data.get("classes") or ()), list(spec.class_names)
     if not trained or not names or trained == names:
@@ -188,7 +188,7 @@ def _shown(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" ... ({len(names)})" if len(names) > 10 else "")
 
 
-def check_stride(task: Task, config: Mapping[str, Any], stride: int | None) -> None:
+def check_stride(task: Task, config: Mapping[str, object], stride: int | None) -> None:
     if stride is not None and not isinstance(task, CausalLanguageModelling):
         raise ConfigurationError(
             f"--stride {stride} slides windows over text to predict next tokens, and "
@@ -233,6 +233,6 @@ def prompted(
     return revised(changed, [override for override in overrides if override not in of_task], config_dir)
 
 
-def with_shots(config: Mapping[str, Any], shots: int | None) -> dict[str, Any]:
+def with_shots(config: Mapping[str, object], shots: int | None) -> dict[str, Any]:
     """Nothing changes without a number."""
     return dict(config) if shots is None else {**config, "task": {**RunConfig(config).task, "shots": shots}}

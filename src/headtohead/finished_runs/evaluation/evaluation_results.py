@@ -59,7 +59,7 @@ class EvaluationPoint:
     1934)."""
     per_class: list[dict[str, Any]] = field(default_factory=list)
     """Precision, recall and F1 of each class, and of how many rows it is true."""
-    files: Mapping[str, Any] = field(default_factory=dict, metadata={"stored": False})
+    files: Mapping[str, object] = field(default_factory=dict, metadata={"stored": False})
     """The answers to each sample, by the name of a file of its own."""
 
 

@@ -23,7 +23,7 @@ class LmEvalResults:
 
     run: str
     shots: int | None
-    tasks: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, Mapping[str, object]]
     path: str
 
 

@@ -27,7 +27,7 @@ _LONGEST = 2048
 """Tokens of a side that a page shows."""
 
 
-def data_content(seen: DataSeen, config: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
+def data_content(seen: DataSeen, config: Mapping[str, object], *, name: str | None = None) -> dict[str, Any]:
     """Return what data.js draws."""
     tokens = [token for sample in seen.samples for side in sample.sides.values() for token in side]
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -64,7 +64,7 @@ class PositionEncoding:
     curves: tuple[Curves, ...]
 
 
-def fresh_model(config: Mapping[str, Any]) -> nn.Module:
+def fresh_model(config: Mapping[str, object]) -> nn.Module:
     """Build the model as training would start it; the global generator keeps its state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds_of(int(RunConfig(config).seed)).initialisation)

@@ -21,7 +21,7 @@ _MOST_PANELS = 8
 
 
 def positions_content(
-    encodings: Sequence[PositionEncoding], config: Mapping[str, Any], *, name: str | None = None
+    encodings: Sequence[PositionEncoding], config: Mapping[str, object], *, name: str | None = None
 ) -> dict[str, Any]:
     """Return what positions.js draws."""
     return {

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from headtohead.comparison.report.page import as_script, filled
 from headtohead.files.atomic_write import replace_text
@@ -52,7 +52,7 @@ def write_attention(
     return [*written, folder / "statistics.csv", write_page(folder, "attention", attention_content(run, attention))]
 
 
-def write_data(seen: DataSeen, config: Mapping[str, Any], folder: Path, *, name: str | None = None) -> list[Path]:
+def write_data(seen: DataSeen, config: Mapping[str, object], folder: Path, *, name: str | None = None) -> list[Path]:
     """Figures of the splits, a grid of images where there are any, and the page, which comes last."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -64,7 +64,7 @@ def write_data(seen: DataSeen, config: Mapping[str, Any], folder: Path, *, name:
 
 
 def write_positions(
-    encodings: Sequence[PositionEncoding], config: Mapping[str, Any], folder: Path, *, name: str | None = None
+    encodings: Sequence[PositionEncoding], config: Mapping[str, object], folder: Path, *, name: str | None = None
 ) -> list[Path]:
     """Return a figure per encoding, and the page, which comes last."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def write_positions(
     return [*figures, write_page(folder, "positions", positions_page.positions_content(encodings, config, name=name))]
 
 
-def write_page(folder: Path, name: PageName, content: Mapping[str, Any]) -> Path:
+def write_page(folder: Path, name: PageName, content: Mapping[str, object]) -> Path:
     path = folder / f"{name}.html"
     replace_text(path, page(name, str(content["title"]), content))
     return path
@@ -81,7 +81,7 @@ def write_page(folder: Path, name: PageName, content: Mapping[str, Any]) -> Path
 PageName = Literal["attention", "data", "positions"]
 
 
-def page(name: PageName, title: str, content: Mapping[str, Any]) -> str:
+def page(name: PageName, title: str, content: Mapping[str, object]) -> str:
     """Return the page called `name`, showing `content`; every text in it may hold any characters."""
     parts = {
         "title": escape(title),

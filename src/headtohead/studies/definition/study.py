@@ -40,7 +40,7 @@ class RequestedBudget:
 
     name: str
     """One of conf/budget."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     """Fields of it with other values: tolerance, counted, rounds ..."""
 
     @property

@@ -188,7 +188,7 @@ class TimingConditions:
         return self.device != other.device or (known and self.threads != other.threads)
 
 
-def conditions_here(config: Mapping[str, Any], threads: int | None) -> TimingConditions:
+def conditions_here(config: Mapping[str, object], threads: int | None) -> TimingConditions:
     """Return the conditions of a run on this machine, with so many threads unless its configuration sets them."""
     import torch
 

@@ -40,7 +40,7 @@ class SizeAxis(ABC):
 class WidthAxis(SizeAxis):
     """Multiples of 8; heads keep their size and become more, or keep their number and become wider."""
 
-    def __init__(self, config: Mapping[str, Any], *, keeps: str) -> None:
+    def __init__(self, config: Mapping[str, object], *, keeps: str) -> None:
         self._heads = RunConfig(config).num_heads
         self._keeps_size = keeps == "size"
         width = _required(config, "d_model")
@@ -67,7 +67,7 @@ class DepthAxis(SizeAxis):
     """Layers, in whole rounds of the pattern where there is one, and no fewer than early ones; sides with a depth of
     their own keep their share."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, object]) -> None:
         model = RunConfig(config).model
         shared = _required(config, "num_layers")
         sides = {f"model.{side}": model[side] for side in SIDES if isinstance(model.get(side), Mapping)}
@@ -112,7 +112,7 @@ class InnerWidthAxis(SizeAxis):
 class StepsAxis(SizeAxis):
     """The length of the run."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, object]) -> None:
         self.count = LARGEST_RUN
         self.start = _clamped(int(RunConfig(config).max_steps) - 1, self.count)
 
@@ -120,7 +120,7 @@ class StepsAxis(SizeAxis):
         return {"trainer.max_steps": index + 1}
 
 
-def axis_of(move: SizeAxisName, config: Mapping[str, Any]) -> SizeAxis:
+def axis_of(move: SizeAxisName, config: Mapping[str, object]) -> SizeAxis:
     """The dial as it is for this configuration; raises CannotResizeError."""
     if move in ("width", "head_size"):
         return WidthAxis(config, keeps="size" if move == "width" else "number")
@@ -142,14 +142,14 @@ def with_setting(config: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
     return changed
 
 
-def _required(config: Mapping[str, Any], name: str) -> int:
+def _required(config: Mapping[str, object], name: str) -> int:
     value = RunConfig(config).model.get(name)
     if value is None or not _takes(config, name):
         raise CannotResizeError(f"it has no model.{name}")
     return int(value)
 
 
-def _takes(config: Mapping[str, Any], name: str) -> bool:
+def _takes(config: Mapping[str, object], name: str) -> bool:
     return any(item.name == name for item in arguments(RunConfig(config).model_target) or ())
 
 

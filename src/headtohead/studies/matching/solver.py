@@ -49,7 +49,7 @@ def match(
 
 
 def match_composed(
-    configs: Mapping[str, Mapping[str, Any]],
+    configs: Mapping[str, Mapping[str, object]],
     baseline: str,
     budget: Budget,
     movable: Movable | None = None,
@@ -100,7 +100,7 @@ def _moves_by_arm(
     return {name: _checked(name, movable.get(name) or budget.usual, budget) for name in arms}
 
 
-def _check_steps(configs: Mapping[str, Mapping[str, Any]], budget: Budget) -> None:
+def _check_steps(configs: Mapping[str, Mapping[str, object]], budget: Budget) -> None:
     for name, config in configs.items():
         if "steps" in budget.changed_by and not ConfigView(config).trained_by_steps:
             raise ConfigurationError(
@@ -130,14 +130,16 @@ def _composed(name: str, overrides: Sequence[str], config_dir: str | Path | None
         raise ConfigurationError(f"arm {name}: {error}") from None
 
 
-def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None, costs: RunCosts) -> CostedRun:
+def _costed(name: str, config: Mapping[str, object], timing: StepTiming | None, costs: RunCosts) -> CostedRun:
     try:
         return costs.of(config, timing)
     except ConfigurationError as error:
         raise ConfigurationError(f"arm {name}: {error}") from None
 
 
-def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, report: Report | None) -> dict[str, StepTiming]:
+def _timings(
+    configs: Mapping[str, Mapping[str, object]], budget: Budget, report: Report | None
+) -> dict[str, StepTiming]:
     if not isinstance(budget, MeasuredBudget):
         return {}
     from headtohead.estimates.step_times import measure_step_times

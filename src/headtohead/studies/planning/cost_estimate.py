@@ -223,7 +223,7 @@ def _left(plan: StudyPlan, arm: str, records: Records, parameters: float) -> _Le
     return _Left(len(steps), sum(_share(each, whole) for each in steps), sum(disk_bytes))
 
 
-def _whole(draft: Mapping[str, Any]) -> int:
+def _whole(draft: Mapping[str, object]) -> int:
     """Steps of a whole run; 0 where there are none, whatever is set."""
     return RunConfig(draft).max_steps if ConfigView(draft).trained_by_steps else 0
 
@@ -283,7 +283,7 @@ def _of_matching(plan: StudyPlan) -> dict[str, float]:
     return {arm.name: arm.timing.step_seconds * steps[arm.name] for arm in arms if arm.timing is not None}
 
 
-def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -> dict[str, float]:
+def _calibrated(configs: Mapping[str, Mapping[str, object]], threads: int | None) -> dict[str, float]:
     """Training alone: start, validation and test come on top."""
     from headtohead.estimates.step_times import step_seconds_by_shape
 
@@ -297,5 +297,5 @@ def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -
     return {arm: seconds * RunConfig(configs[arm]).max_steps for arm, seconds in timed.items()}
 
 
-def _with_threads(trainer: Mapping[str, Any], threads: int | None) -> dict[str, Any]:
+def _with_threads(trainer: Mapping[str, object], threads: int | None) -> dict[str, Any]:
     return {**trainer, "threads": trainer["threads"] or threads}

@@ -162,6 +162,6 @@ def _content(config: Config) -> str:
     return run_id({**config, "seed": None})
 
 
-def _hash(content: Mapping[str, Any]) -> str:
+def _hash(content: Mapping[str, object]) -> str:
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]

@@ -121,7 +121,7 @@ class SavedRegistration:
     """ISO 8601, in UTC."""
     study: Mapping[str, Any]
     """All fields of it."""
-    configuration: Mapping[str, Any]
+    configuration: Mapping[str, object]
     """That of the baseline, as far as it decides results."""
 
 
@@ -274,14 +274,14 @@ def _differences(before: SavedRegistration, after: SavedRegistration) -> Iterato
             yield _change(key, first.get(key, ABSENT), second.get(key, ABSENT))
 
 
-def _rewritten(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _rewritten(then: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
     past, present = _plain(then), _plain(now)
     for name in _REWRITTEN:
         if name in past and past[name] != present[name]:
             yield _change(name, past[name], present[name])
 
 
-def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(study: Mapping[str, object]) -> dict[str, Any]:
     """Return it as JSON has it, where a tuple is a list."""
     plain: dict[str, Any] = json.loads(json.dumps(study))
     return plain

@@ -216,7 +216,7 @@ class StudyPlanner:
         """Return the overrides that the budget requires."""
         return () if self._matching is None else self._matching.arm(arm).overrides
 
-    def _tuned(self, arm: str, draft: Mapping[str, Any], foundation_runs: FoundationRuns) -> TuningProgress:
+    def _tuned(self, arm: str, draft: Mapping[str, object], foundation_runs: FoundationRuns) -> TuningProgress:
         """Trials wait for the foundations of their own seeds."""
         study = self.study
         assert isinstance(study.tuning, Tuning), "a sentence is not a tuning"
@@ -242,7 +242,7 @@ class StudyPlanner:
         arm: str,
         seed: int,
         share: float,
-        draft: Mapping[str, Any],
+        draft: Mapping[str, object],
         progress: TuningProgress | None,
         foundation_runs: FoundationRuns,
     ) -> RunSpec:
@@ -276,7 +276,7 @@ def _in_turn(rows: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:
     return [row[index] for index in range(longest) for row in rows if index < len(row)]
 
 
-def _folder(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Path:
+def _folder(study: Study, written: Mapping[str, Mapping[str, object]]) -> Path:
     arm_of_folder = {RunConfig(config).output_dir: arm for arm, config in written.items()}
     if len(arm_of_folder) > 1:
         raise ConfigurationError(

@@ -23,7 +23,7 @@ _IN_STEPS = ("schedule.warmup", "schedule.decay")
 class StudyRuns:
     """Makes the runs of one study."""
 
-    def __init__(self, study: Study, compose: Callable[[tuple[str, ...]], Mapping[str, Any]]) -> None:
+    def __init__(self, study: Study, compose: Callable[[tuple[str, ...]], Mapping[str, object]]) -> None:
         self._study, self._compose = study, compose
 
     def of(
@@ -52,7 +52,7 @@ class StudyRuns:
         config = self._composed(name, overrides)
         return RunSpec(name, seed, overrides, config, run_id(config), self._study.name, is_foundation=True)
 
-    def _composed(self, arm: str, overrides: tuple[str, ...]) -> Mapping[str, Any]:
+    def _composed(self, arm: str, overrides: tuple[str, ...]) -> Mapping[str, object]:
         try:
             config = self._compose(overrides)
         except ConfigurationError as error:
@@ -79,7 +79,7 @@ def split_of(study: Study, seed: int) -> tuple[str, ...]:
     return (f"{SPLIT_FIELD}={seed}",) if "split" in study.vary else ()
 
 
-def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
+def shortened(config: Mapping[str, object], steps: int) -> tuple[str, ...]:
     """Overrides that make a whole run of so many steps: what is counted in steps keeps its place in the run. A run that
     takes none stays as it is."""
     whole: int = RunConfig(config).max_steps
@@ -128,7 +128,7 @@ def _without(study: Study, gone: set[str]) -> Study:
     return left
 
 
-def refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, Any]]) -> None:
+def refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, object]]) -> None:
     fitted = [arm for arm, config in written.items() if not ConfigView(config).trained_by_steps]
     if fitted and len(study.shares) > 1:
         raise ConfigurationError(
@@ -154,7 +154,7 @@ def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
         )
 
 
-def check_metric(study: Study, written: Mapping[str, Mapping[str, Any]]) -> None:
+def check_metric(study: Study, written: Mapping[str, Mapping[str, object]]) -> None:
     """Refuse an unknown metric before the first run rather than after the last."""
     metrics = {"metric": study.metric}
     if isinstance(study.tuning, Tuning) and study.tuning.metric is not None:

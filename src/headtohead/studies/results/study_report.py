@@ -191,7 +191,7 @@ def report_of(plan: StudyPlan) -> StudyReport:
     )
 
 
-def write(data: Mapping[str, Any], folder: Path) -> Path:
+def write(data: Mapping[str, object], folder: Path) -> Path:
     """Write verdict.json beside the runs."""
     file = folder / VERDICT_FILE
     replace_text(file, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -86,7 +86,7 @@ def _row(arm: Mapping[str, Any], verdict: Mapping[str, Any] | None, baseline: st
     )
 
 
-def _kind(verdict: Mapping[str, Any]) -> str:
+def _kind(verdict: Mapping[str, object]) -> str:
     return f"{verdict['answer']}{' (exploratory)' if verdict['exploratory'] else ''}"
 
 

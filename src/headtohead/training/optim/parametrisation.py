@@ -153,7 +153,7 @@ def _scaled(group: Mapping[str, Any], grown: float, number: Growth, exponent: fl
     return scaled
 
 
-def _exponents(optimizer: Optimizer, group: Mapping[str, Any]) -> Exponents:
+def _exponents(optimizer: Optimizer, group: Mapping[str, object]) -> Exponents:
     if group.get("orthogonal"):
         return _ORTHOGONAL_AS_ADAMW if group["scale"] == "match_adamw" else _ORTHOGONAL
     if isinstance(optimizer, SGD):

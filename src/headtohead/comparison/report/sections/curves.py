@@ -37,7 +37,7 @@ def section(results: ComparisonResults) -> Section | None:
     drawn_curves = [curve for curve in (*logged, *means) if curve.name in names]
     lines = _lines(results, drawn_curves)
     words = [metric_words(name) for name in names]
-    columns: dict[str, Sequence[Any]] = {
+    columns: dict[str, Sequence[object]] = {
         f"{number}.{axis}": curve.along[axis] for number, curve in enumerate(drawn_curves) for axis in axes
     }
     columns |= {f"{number}.values": curve.values for number, curve in enumerate(drawn_curves)}

@@ -42,7 +42,7 @@ def section(results: ComparisonResults) -> Section | None:
 
 def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
     styles = styles_of(results)
-    data: list[Mapping[str, Any]] = [
+    data: list[Mapping[str, object]] = [
         trace for curve in curves.curves if curve.measured for trace in _traces(curve, styles[curve.arm])
     ]
     layout: dict[str, Any] = {

@@ -107,7 +107,7 @@ def _is_untrained(record: RunRecord) -> bool:
 
 
 def _trainer(record: RunRecord) -> Mapping[str, Any]:
-    trainer: Mapping[str, Any] = record.config.get("trainer", {})
+    trainer: Mapping[str, object] = record.config.get("trainer", {})
     return trainer
 
 
@@ -142,7 +142,7 @@ def section(results: ComparisonResults) -> Section | None:
 def _figure(results: ComparisonResults, curves: Sequence[RowsCurve]) -> ReportFigure:
     styles = list(styles_of(results).values())  # curves are fewer than arms: the first ones have colours of their own
     rows = _numbers(curves)
-    data: list[Mapping[str, Any]] = []
+    data: list[Mapping[str, object]] = []
     for curve, style in zip(curves, styles, strict=False):
         if curve.level is not None:
             across = {"x": rows, "y": [curve.level] * len(rows), "mode": "lines"}

@@ -12,7 +12,7 @@ from headtohead.data.sources.columns import kind_of, translation_direction
 from headtohead.data.sources.parquet_files import schema_of
 
 
-def features_of_card(card: Mapping[str, Any], subset: str | None) -> Mapping[str, Any]:
+def features_of_card(card: Mapping[str, object], subset: str | None) -> Mapping[str, object]:
     """Return the features of one subset; empty where the card has none, or has types that this version of `datasets`
     does not know."""
     from datasets.info import DatasetInfosDict
@@ -28,24 +28,24 @@ def features_of_card(card: Mapping[str, Any], subset: str | None) -> Mapping[str
     return (info.features or {}) if info is not None else {}
 
 
-def features_of_parquet(file: Path) -> Mapping[str, Any]:
+def features_of_parquet(file: Path) -> Mapping[str, object]:
     """Return the features of a file's schema, in whose metadata `datasets` writes what Arrow cannot express."""
     from datasets import Features
 
-    result: Mapping[str, Any] = Features.from_arrow_schema(schema_of(file))
+    result: Mapping[str, object] = Features.from_arrow_schema(schema_of(file))
     return result
 
 
-def features_of_arrow(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def features_of_arrow(rows: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
     """Infer the features from rows."""
     import pyarrow as pa
     from datasets import Features
 
-    result: Mapping[str, Any] = Features.from_arrow_schema(pa.Table.from_pylist([dict(row) for row in rows]).schema)
+    result: Mapping[str, object] = Features.from_arrow_schema(pa.Table.from_pylist([dict(row) for row in rows]).schema)
     return result
 
 
-def class_names_of(features: Mapping[str, Any], column: str) -> tuple[str, ...] | None:
+def class_names_of(features: Mapping[str, object], column: str) -> tuple[str, ...] | None:
     """Return the class names of a column of labels, or of lists of labels; a dot leads into a nested column."""
     from datasets import ClassLabel
 
@@ -54,12 +54,12 @@ def class_names_of(features: Mapping[str, Any], column: str) -> tuple[str, ...] 
     return tuple(map(str, names)) if names else None
 
 
-def type_of(features: Mapping[str, Any], column: str) -> str:
+def type_of(features: Mapping[str, object], column: str) -> str:
     """Return the type of a column in words: string, int32, a list of strings, 3 classes."""
     return _in_words(_at(features, column))
 
 
-def leaves(features: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def leaves(features: Mapping[str, object], above: str = "") -> dict[str, Any]:
     """Return every column that can be named, nested ones with dots, and its type."""
     result: dict[str, Any] = {}
     for name, feature in features.items():
@@ -85,7 +85,7 @@ def is_label(feature: Any) -> bool:
     return isinstance(feature, ClassLabel)
 
 
-def _at(features: Mapping[str, Any], column: str) -> Any:
+def _at(features: Mapping[str, object], column: str) -> Any:
     if column in features:
         return features[column]
     feature: Any = features
@@ -97,7 +97,7 @@ def _at(features: Mapping[str, Any], column: str) -> Any:
     return feature
 
 
-def _fields(feature: Any) -> Mapping[str, Any] | None:
+def _fields(feature: Any) -> Mapping[str, object] | None:
     """Return the fields of a struct, or of a list of structs; those of a translation are its languages."""
     from datasets import Translation, Value
 
@@ -133,7 +133,7 @@ ChosenColumns = tuple[DataKind, dict[str, str]]
 
 
 def chosen_columns(
-    columns: Mapping[str, str], names: Sequence[str], features: Mapping[str, Any], what: str
+    columns: Mapping[str, str], names: Sequence[str], features: Mapping[str, object], what: str
 ) -> ChosenColumns:
     """Return the kind of data, and the column of each role; `names` are those of the first file."""
     for part, column in columns.items():
@@ -169,5 +169,5 @@ def _by_names(names: Sequence[str], what: str) -> ChosenColumns | None:
         return None
 
 
-def _listed(features: Mapping[str, Any]) -> str:
+def _listed(features: Mapping[str, object]) -> str:
     return ", ".join(f"{name} ({type_of(features, name)})" for name in leaves(features))

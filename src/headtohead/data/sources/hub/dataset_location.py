@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.hub.column_types import class_names_of, features_of_card
@@ -35,7 +34,7 @@ class DatasetLocation:
         return ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence or "")
 
     @cached_property
-    def features(self) -> Mapping[str, Any]:
+    def features(self) -> Mapping[str, object]:
         """Return the columns and their types (`datasets.Features`), as far as the card has them; empty where it does
         not."""
         return features_of_card(self.listing.card, self.published.subset)

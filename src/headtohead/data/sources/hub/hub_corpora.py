@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class HubCorpus(HubTables):
         """Ignore the indices, since its documents are not rows of its files."""
         del rows
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         return {**super().sample_parameters(), "documents": self.documents, "cut": self.cut}
 
     def samples(self) -> Mapping[SplitName, Sequence[str]]:

@@ -80,11 +80,11 @@ class HubImages(CachedSource):
         """Return the files of each published split that is in use."""
         return {name: fetch_file(self.located, name) for name in self.published_splits.values() if name is not None}
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """Return what determines the content. A commit never changes; in a folder, the files themselves count, and the
         names of its card."""
         if self.published.folder is None:
-            origin: Mapping[str, Any] = self.located.provenance()
+            origin: Mapping[str, object] = self.located.provenance()
         else:
             origin = {name: [content_digest(file) for file in files] for name, files in self.files.items()}
             origin = {**origin, "names": self.located.all_class_names()}
@@ -101,10 +101,10 @@ class HubImages(CachedSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         return self.located.pinned_fields()
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         """Return the origin: rows of another set or revision are other rows, though they may look alike."""
         origin = {name: value for name, value in self.located.provenance().items() if name != "licence"}
         return {"origin": origin} if origin else {}

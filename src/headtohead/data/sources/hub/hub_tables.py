@@ -113,12 +113,12 @@ class HubTables(TableFiles):
             return ClassFormat(self.classes, self.max_length)
         return TagFormat(self.classes, self.max_length) if kind == "tagged_text" else super().form
 
-    def sample_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, object]:
         """Return what determines the samples, including the class names of the card, which is none of the files."""
         names = self.names_of_numbers
         return {**super().sample_parameters(), **({"names": names} if names else {})}
 
-    def file_identities(self) -> Mapping[str, Any]:
+    def file_identities(self) -> Mapping[str, object]:
         """Return what identifies the files. Those of a commit never change, and so are not read again, however
         large."""
         if self.published.folder is not None:
@@ -146,7 +146,7 @@ class HubTables(TableFiles):
     def _labelled_rows(self, file: Path, table: Columnar) -> Columnar:
         """Replace class numbers by their names."""
         parts = self.chosen[1]
-        columns: dict[str, Sequence[Any]] = dict(table.columns)
+        columns: dict[str, Sequence[object]] = dict(table.columns)
         class_names = self.names_of_numbers
         for part in ("label", "tags"):
             if part in parts and class_names is not None:
@@ -170,7 +170,7 @@ class HubTables(TableFiles):
             [table.numbers[index] for index in labelled],
         )
 
-    def _hides(self, labels: Sequence[Any]) -> bool:
+    def _hides(self, labels: Sequence[object]) -> bool:
         """Return whether -1 stands for a withheld label: it may be a class, by its name or among other numbers."""
         if self.classes is not None:
             return str(UNLABELLED) not in self.classes
@@ -204,10 +204,10 @@ class HubTables(TableFiles):
         left_out = self._left_out if self._content is None else self._content.facts.get("left_out")
         return {**self.located.provenance(), **({"rows left out": dict(left_out)} if left_out else {})}
 
-    def pinned_fields(self) -> Mapping[str, Any]:
+    def pinned_fields(self) -> Mapping[str, object]:
         return self.located.pinned_fields()
 
-    def view_parameters(self) -> Mapping[str, Any]:
+    def view_parameters(self) -> Mapping[str, object]:
         """Return the origin: rows of another set or revision are other rows, though they may read alike."""
         origin = self.located.identity()
         return {**super().view_parameters(), **({"origin": origin} if origin else {})}

@@ -41,14 +41,14 @@ class ChosenImageColumns:
 
 
 def choose_image_columns(
-    requested: PictureColumns, file: Path, features: Mapping[str, Any], origin: str
+    requested: PictureColumns, file: Path, features: Mapping[str, object], origin: str
 ) -> ChosenImageColumns:
     """Return the requested columns, else the only ones of their kind; `features` are those of the card."""
     _check_form(file)
     return chosen_of(requested, schema_of(file), features, f"{origin}: {file.name}")
 
 
-def chosen_of(requested: PictureColumns, schema: Any, features: Mapping[str, Any], where: str) -> ChosenImageColumns:
+def chosen_of(requested: PictureColumns, schema: Any, features: Mapping[str, object], where: str) -> ChosenImageColumns:
     """Return the same for an Arrow schema."""
     from datasets import Features
 

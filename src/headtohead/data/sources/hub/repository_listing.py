@@ -36,7 +36,7 @@ class Listing:
     revision: str
     """A commit; empty for a folder that no revision was named for."""
     files: tuple[RepositoryFile, ...]
-    card: Mapping[str, Any] = field(default_factory=dict)
+    card: Mapping[str, object] = field(default_factory=dict)
     """The metadata at the top of the card, between two lines of ---."""
 
 
@@ -95,7 +95,7 @@ def _of_folder(published: DatasetReference, folder: Path) -> Listing:
     return Listing(published.revision or "", files, _card_of(folder / CARD))
 
 
-def _card_of(file: Path) -> Mapping[str, Any]:
+def _card_of(file: Path) -> Mapping[str, object]:
     from huggingface_hub import DatasetCard
 
     if not file.is_file():

@@ -38,7 +38,7 @@ def pieces_of(file: Path, names: Sequence[str]) -> Iterator[Columnar]:
     return _reader(file).pieces_of(file, names)
 
 
-def features_of(file: Path) -> Mapping[str, Any]:
+def features_of(file: Path) -> Mapping[str, object]:
     """Return the types of the columns in terms of `datasets`: those of a Parquet file, else inferred from the first
     row."""
     if file.name.lower().endswith(".parquet"):
@@ -68,7 +68,7 @@ def _reader(file: Path) -> TableFiles:
 class Schema:
     column_names: Sequence[str]
     """Nested ones with dots."""
-    features: Mapping[str, Any]
+    features: Mapping[str, object]
     """The features in terms of `datasets`."""
 
 

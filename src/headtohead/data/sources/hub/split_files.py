@@ -49,7 +49,7 @@ def _configs(card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {str(entry.get("config_name", "default")): entry for entry in entries if isinstance(entry, Mapping)}
 
 
-def _chosen(published: DatasetReference, configs: Mapping[str, Mapping[str, Any]]) -> str:
+def _chosen(published: DatasetReference, configs: Mapping[str, Mapping[str, object]]) -> str:
     if published.subset is not None:
         if published.subset not in configs:
             raise _no_subset(published, list(configs))
@@ -68,7 +68,7 @@ def _no_subset(published: DatasetReference, subsets: Sequence[str]) -> DataError
 
 
 def _as_the_card_says(
-    published: DatasetReference, config: Mapping[str, Any], readable: Sequence[RepositoryFile]
+    published: DatasetReference, config: Mapping[str, object], readable: Sequence[RepositoryFile]
 ) -> Splits:
     splits: Splits = {}
     above = str(config.get("data_dir") or "").strip("/")
