@@ -10,7 +10,7 @@ import torch
 
 from headtohead.data.data_source import DataSpec
 from headtohead.interpretability.colour_table import values_to_colours
-from headtohead.interpretability.montage import LONGEST_LABELLED, montage, scale_of
+from headtohead.interpretability.montage import LONGEST_LABELLED, heading, montage, scale_of
 from headtohead.interpretability.picture_text import axis_labels, patch_labels, side_strip, token_labels, top_strip
 from headtohead.interpretability.recorded_attention import AttentionMaps
 
@@ -160,3 +160,17 @@ def test_axes_are_labelled_with_what_queries_and_keys_stand_for() -> None:
     assert queries == [["<bos>", "i"]] and keys == [["f", "g", "h"]]
     image = random_maps(2, 1, 5, 5, grid=(2, 2), queries="images", keys="images")
     assert axis_labels(image, {}, SPEC, str)[0] == [["<cls>", "0,0", "0,1", "1,0", "1,1"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "fields", "words"),
+    [
+        ("decoder.1.cross", "cross", {}, "decoder layer 2, cross-attention"),
+        ("memory", "cross", {}, "memory  (cross-attention)"),
+        ("stack.0.mixer", "self", {"causal": True}, "layer 1  (causal)"),
+        ("stack.0.mixer", "self", {"measure": "implicit attention"}, "layer 1  (implicit attention, bidirectional)"),
+        ("stack.0.mixer", "self", {"measure": "receptive field"}, "layer 1  (by gradients)"),
+    ],
+)
+def test_a_heading_says_nothing_twice(name: str, kind: str, fields: dict[str, object], words: str) -> None:
+    assert heading(AttentionMaps(name, kind, torch.ones(1, 1, 2, 2), **{"causal": False, **fields})) == words

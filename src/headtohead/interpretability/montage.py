@@ -108,8 +108,8 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
         samples=samples,
         heads=heads,
     )
-    scale, heading = scale_of(maps), _heading(maps)
-    width = max(_MARGIN + layout.columns * layout.step_right, _heading_width(heading, scale))
+    scale, title = scale_of(maps), heading(maps)
+    width = max(_MARGIN + layout.columns * layout.step_right, _heading_width(title, scale))
     page = np.full((_TOP + layout.lines * layout.step_down, width, 3), PAPER, dtype=np.uint8)
     captions = []
     for sample, head in np.ndindex(samples, heads):
@@ -119,9 +119,9 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
         _fill(page, _colours(maps, sample, head, scale), y, x, cell)
         if sides:
             _label(page, sides[sample], tops[sample], y, x)
-        text = head_words(head) if samples == 1 else f"sample {sample}, {head_words(head)}"
+        text = head_words(head) if samples == 1 else f"sample {sample + 1}, {head_words(head)}"
         captions.append((x, y - layout.above - _ABOVE_TILE, text))
-    return _lettered(page, heading, captions, scale)
+    return _lettered(page, title, captions, scale)
 
 
 def scale_of(maps: AttentionMaps) -> ColourScale:
@@ -171,15 +171,17 @@ def _lettered(page: np.ndarray, heading: str, captions: list[tuple[int, int, str
     return np.asarray(picture)
 
 
-def _heading(maps: AttentionMaps) -> str:
-    kind = "cross-attention" if maps.kind == "cross" else "causal" if maps.causal else "bidirectional"
+def heading(maps: AttentionMaps) -> str:
+    """Return the layer, and in brackets what its name leaves open: decoder layer 1  (causal)."""
+    layer, words = layer_words(maps.name), []
     if maps.measure == "receptive field":
-        kind = "by gradients"
-    elif maps.measure != "attention":
-        kind = f"{maps.measure}, {kind}"
+        words.append("by gradients")
+    else:
+        kind = "cross-attention" if maps.kind == "cross" else "causal" if maps.causal else "bidirectional"
+        words += [word for word in (maps.measure, kind) if word != "attention" and word not in layer]
     if maps.channels > 1:
-        kind = f"{kind}, mean size over {maps.channels} channels"
-    return f"{layer_words(maps.name)}  ({kind})"
+        words.append(f"mean size over {maps.channels} channels")
+    return f"{layer}  ({', '.join(words)})" if words else layer
 
 
 def _heading_width(heading: str, scale: ColourScale) -> int:
