@@ -12,7 +12,7 @@ from typing import Any
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bart import BartFamily, MbartFamily
-from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
+from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily, RoFormerFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.cohere2 import Cohere2Family
@@ -65,6 +65,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     RobertaFamily(),
     DistilBertFamily(),
     ElectraFamily(),
+    RoFormerFamily(),
     ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),
