@@ -87,9 +87,10 @@ def exactly(dtype: torch.dtype) -> Iterator[None]:
 
 @torch.no_grad()
 def redraw(model: nn.Module, seed: int = 0, constants: Sequence[str] = ()) -> None:
-    """Every parameter from a normal distribution; the same numbers in every type."""
+    """Every parameter that learns from a normal distribution; the same numbers in every type."""
     generator = torch.Generator().manual_seed(seed)
-    for parameter in [*model.parameters(), *map(model.get_buffer, constants)]:
+    learning = (parameter for parameter in model.parameters() if parameter.requires_grad)
+    for parameter in [*learning, *map(model.get_buffer, constants)]:
         scale = parameter[0].numel() ** -0.5 if parameter.ndim > 1 else 0.5
         drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         parameter.copy_(scale * drawn)

@@ -134,6 +134,9 @@ MODELS: dict[str, PublishedModel] = {
         old={"sinusoidal_pos_embds": True, "tie_weights_": True, "hidden_size": 12, "num_hidden_layers": 1},
     ),
     "electra": PublishedModel("Electra", {**_LLAMA, "embedding_size": 24}, **_MASKED, **_ENCODER),
+    "roformer": PublishedModel(
+        "RoFormer", _LLAMA, **_MASKED, **_ENCODER, idle=("roformer.encoder.embed_positions.weight",)
+    ),
     "modernbert": PublishedModel(
         "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
         old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,

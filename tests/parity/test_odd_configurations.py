@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import RoFormerForMaskedLM
 from transformers.models.bloom import modeling_bloom
 
 from headtohead.pretrained.families import FAMILIES
@@ -124,6 +125,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "ELECTRA, three segment types, odd heads and widths, ReLU": (
         "electra", {**LAYERS, **FIVE_HEADS, "embedding_size": 35, "type_vocab_size": 3, "layer_norm_eps": 1e-2,
                     "hidden_act": "relu"}),
+    "RoFormer, three segment types, odd heads and widths, eps, ReLU": (
+        "roformer", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "type_vocab_size": 3,
+                     "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
     "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
         "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
                        "hidden_activation": "relu", "attention_bias": True}),
@@ -213,12 +217,23 @@ def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
     fields = {key: value for key, value in fields.items() if kind not in NO_EAGER or key not in EAGER}
     config = config_class(model)(**fields)
     theirs, ours, scored = rows(model, fields.get("num_channels", 3), fields.get("type_vocab_size", 1))
+    made = {"t5": untied, "roformer": with_whole_angles}.get(kind, reference_class(model))
     case = Case(
-        family, untied if kind == "t5" else reference_class(model), config, theirs, ours, head=model.head,
+        family, made, config, theirs, ours, head=model.head,
         scored=scored, overrides=model.task, idle=model.idle, on_disk=_names(kind, family),
         constants=CONSTANTS.get(kind, ()),
     )  # fmt: skip
     check(name, case)
+
+
+def with_whole_angles(config: Any) -> nn.Module:
+    """Return a RoFormer whose table of sines and cosines is not rounded to 32 bits, as its own is."""
+    made = RoFormerForMaskedLM(config)
+    table = made.roformer.encoder.embed_positions.weight
+    length, width = table.shape
+    angles = torch.arange(length)[:, None] * 10000.0 ** (torch.arange(0, width, 2) / -width)
+    table.data = torch.cat((angles.sin(), angles.cos()), dim=1)
+    return made
 
 
 def _names(kind: str, family: ModelFamily) -> Callable[[str], str]:

@@ -1,5 +1,6 @@
-"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT of half the layers, without sentence types; and
-ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555): BERT that was trained to find replaced tokens."""
+"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): BERT of half the layers, without sentence types;
+ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555): BERT that was trained to find replaced tokens; and
+RoFormer (Su et al. 2021, https://arxiv.org/abs/2104.09864): BERT with the first rotary positions."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.bert_like import BertLike
+from headtohead.pretrained.bert_like import RESTORED, BertLike
 from headtohead.pretrained.model_description import Describable, Model
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
@@ -119,13 +120,7 @@ class ElectraFamily(BertLike):
     vocabulary_bias = "generator_lm_head.bias"
 
     def complete(self, config: Hub) -> Hub:
-        hub = super().complete(config)
-        if hub["embedding_size"] != hub["hidden_size"]:
-            raise InexpressibleError(
-                f"its config.json has embedding_size={hub['embedding_size']} and hidden_size={hub['hidden_size']}, and "
-                "ours are the same: choose a base or large discriminator"
-            )
-        return hub
+        return _with_wide_embedding(super().complete(config), "choose a base or large discriminator")
 
     def heading(self, hub: Hub) -> list[str]:
         """Return the overrides for the heads, which have an exact GELU whatever the layers have."""
@@ -141,3 +136,70 @@ class ElectraFamily(BertLike):
 
     def hub_config(self, model: Model) -> HubConfig:
         return {**super().hub_config(model), "embedding_size": model["d_model"]}
+
+
+class RoFormerFamily(BertLike):
+    """Pairs of neighbouring channels turn, instead of a table of positions. Its classifiers have an activation of their
+    own: they start fresh. The table of angles that files hold is left out, since its numbers follow from its size."""
+
+    model_type = "roformer"
+    architectures: ClassVar[Architectures] = {
+        "RoFormerForMaskedLM": "masked_language_model",
+        "RoFormerForTokenClassification": "tagger",
+        "RoFormerForQuestionAnswering": "span",
+        "RoFormerForSequenceClassification": None,
+        "RoFormerForMultipleChoice": None,
+        "RoFormerForCausalLM": None,
+        "RoFormerModel": None,
+    }
+    prefix = "roformer."
+    heads = ("cls.", "classifier.", "qa_outputs.", "sequence_summary.")
+    buffers = (r"roformer\.encoder\.embed_positions\.weight",)
+    defaults: ClassVar[Hub] = {**BertLike.defaults, "embedding_size": None}
+    accepts: ClassVar[Accepted] = {**BertLike.accepts, "rotary_value": (False,)}
+    head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
+        "masked_language_model": RESTORED,
+        "tagger": (("linear", "classifier"),),
+        "span": (("linear", "qa_outputs"),),
+    }
+    vocabulary_bias = "cls.predictions.bias"
+
+    def complete(self, config: Hub) -> Hub:
+        hub = super().complete(config)
+        return hub if hub["embedding_size"] is None else _with_wide_embedding(hub, "choose another checkpoint")
+
+    def position_overrides(self, hub: Hub) -> list[str]:
+        del hub
+        return ["model/position=rotary", f"model.position.base={_BASE}", "model.position.pairing=interleaved"]
+
+    def position_table(self, hub: Hub) -> Iterator[WeightMapping]:
+        """Yield nothing: positions are rotary."""
+        del hub
+        return iter(())
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+            "cls.predictions.decoder.weight": f"{self.prefix}embeddings.word_embeddings.weight",
+        }
+
+    def words(self, model: Model) -> Describable:
+        rotary = {"position.base": (_BASE,), "position.pairing": ("interleaved",), "position.fraction": (1.0,)}
+        return {**super().words(model), "position": ("Rotary",), **rotary}
+
+    def hub_config(self, model: Model) -> HubConfig:
+        return {**super().hub_config(model), "embedding_size": model["d_model"], "rotary_value": False}
+
+
+_BASE = 10000.0
+
+
+def _with_wide_embedding(hub: Hub, remedy: str) -> Hub:
+    """Return the fields; refuse embeddings of another width than layers have."""
+    if hub["embedding_size"] != hub["hidden_size"]:
+        raise InexpressibleError(
+            f"its config.json has embedding_size={hub['embedding_size']} and hidden_size={hub['hidden_size']}, and "
+            f"ours are the same: {remedy}"
+        )
+    return hub

@@ -77,6 +77,16 @@ class BertLike(ModelFamily):
         del hub, head
         return ["model/mixer=softmax_attention"]
 
+    def position_overrides(self, hub: Hub) -> list[str]:
+        """Return the overrides for the positions."""
+        del hub
+        return ["model/position=learned"]
+
+    def position_table(self, hub: Hub) -> Iterator[WeightMapping]:
+        """Yield the table of positions, where there is one."""
+        theirs = f"{self.prefix}embeddings.position_embeddings.weight"
+        yield OffsetRows("stack.positions.0.table.weight", theirs, self.first_position(hub))
+
     def heading(self, hub: Hub) -> list[str]:
         """Return the overrides for the heads besides their linear maps."""
         return [f"model.head_activation={our_activation(hub['hidden_act'])}", f"model.pooler={self.pooler}"]
@@ -86,7 +96,7 @@ class BertLike(ModelFamily):
         return [
             "model=encoder_only",
             *self.mixing(hub, head),
-            "model/position=learned",
+            *self.position_overrides(hub),
             "model/norm=layer_norm",
             "model/residual=post",
             "model/feedforward=gelu",
@@ -109,9 +119,7 @@ class BertLike(ModelFamily):
     def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         there = f"{self.prefix}embeddings"
         yield Renamed("embedding.weight", f"{there}.word_embeddings.weight")
-        yield OffsetRows(
-            "stack.positions.0.table.weight", f"{there}.position_embeddings.weight", self.first_position(hub)
-        )
+        yield from self.position_table(hub)
         if hub["type_vocab_size"]:
             yield Renamed("segment_embedding.weight", f"{there}.token_type_embeddings.weight")
         yield from renamed("stack.embedding_norm", f"{there}.LayerNorm")
@@ -170,7 +178,7 @@ class BertLike(ModelFamily):
 # BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805).
 
 
-_RESTORED = (("dense", "cls.predictions.transform.dense"), ("norm", "cls.predictions.transform.LayerNorm"))
+RESTORED = (("dense", "cls.predictions.transform.dense"), ("norm", "cls.predictions.transform.LayerNorm"))
 
 
 class BertFamily(BertLike):
@@ -190,9 +198,9 @@ class BertFamily(BertLike):
     prefix = "bert."
     heads = ("cls.", "classifier.", "qa_outputs.", "bert.pooler.")
     head_parts: ClassVar[Mapping[HeadName, tuple[tuple[str, str], ...]]] = {
-        "masked_language_model": _RESTORED,
+        "masked_language_model": RESTORED,
         "masked_language_model_and_pair": (
-            *_RESTORED,
+            *RESTORED,
             ("pooler", "bert.pooler.dense"),
             ("pair", "cls.seq_relationship"),
         ),

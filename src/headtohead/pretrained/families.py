@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bart import BartFamily, MbartFamily
-from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
+from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily, RoFormerFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.cohere2 import Cohere2Family
@@ -64,6 +64,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     RobertaFamily(),
     DistilBertFamily(),
     ElectraFamily(),
+    RoFormerFamily(),
     ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),
