@@ -109,7 +109,24 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], Read]] = {
     "interpretability/map_archive.py": (MAPS, read_maps),
     "records/row_sums.py": (ROWS, lambda file: read_rows(file.parents[1], "test")),
 }
-ODD_VALUES = (None, True, -1, 0, 0.5, 10**400, 1e308, float("nan"), "", "../..", "/etc", "x" * 3000, [], [[]], {}, "²")
+ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    0.5,
+    10**400,
+    1e308,
+    float("nan"),
+    "",
+    "../..",
+    "/etc",
+    "x" * 3000,
+    [],
+    [[]],
+    {},
+    "²",
+)
 ODD_ARRAYS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     lambda held: held[:0], lambda held: held[:1], lambda held: held.reshape(1, -1), lambda _: np.array(3.0),
     lambda held: held.astype("U9"), lambda held: np.full(held.shape, np.nan), lambda held: np.full(held.shape, -1),
