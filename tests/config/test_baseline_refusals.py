@@ -17,6 +17,7 @@ REFUSED = {
     ],
     ("model/mixer=linear_attention", "model/position=alibi"): ["biases the score of each pair", "learned, rotary or"],
     ("model/mixer=performer", "model/position=t5_bias"): ["sums keys and values before it reads them", "rotary"],
+    ("model.mixer.rotated=false",): ["model/position=rotary nothing to rotate", "model/position=none"],
     ("model=recurrent", "model.drop_path=0.1"): ["model/residual=none has no stream", "model/residual=pre"],
     ("model=cnn",): ["task=causal_lm cannot be done by model=cnn", "task=image_classification"],
     ("model=text_cnn", "task=classification", "data=sentence_grammar", "checkpointing=full"): [

@@ -137,6 +137,16 @@ def _position_and_mixer(view: ConfigView) -> Iterator[str]:
                 )
 
 
+def _nothing_rotated(view: ConfigView) -> Iterator[str]:
+    for path, sides in groupby(view.sides(), lambda side: side.path):
+        layers = list(sides)
+        if all(one.can("position", "rotates") and one.nodes["mixer"].get("rotated") is False for one in layers):
+            yield (
+                f"{layers[0].paths['mixer']}.rotated=false in every layer of {path} leaves "
+                f"{view.chosen_of(layers[0], 'position')} nothing to rotate: leave it out, or choose model/position=none"
+            )
+
+
 def _position_and_width(view: ConfigView) -> Iterator[str]:
     width, heads = view.model.get("d_model", 1), view.model.get("num_heads", 1)
     for side in view.sides():
@@ -290,6 +300,7 @@ RULES: tuple[Rule, ...] = (
     _key_value_heads,
     _direction,
     _position_and_mixer,
+    _nothing_rotated,
     _position_and_width,
     _head_widths,
     _parts_of_heads,
