@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from datasets import Dataset, DatasetDict
 from PIL import Image
 
 from headtohead.api.own_data import overrides_for
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.data_source import SPLIT_NAMES
 from headtohead.errors import UsageError
 
 LABELS = torch.arange(6) % 2
@@ -107,3 +112,15 @@ def test_what_is_neither_is_refused_in_a_sentence(name: str) -> None:
 
 def test_whole_numbers_with_a_point_are_classes() -> None:
     assert overrides_for((GREY, LABELS.float())) == overrides_for((GREY, LABELS))
+
+
+@pytest.mark.parametrize("form", ["a DatasetDict", "frames"])
+def test_splits_of_a_notebook_stay_apart(form: str) -> None:
+    frame = pd.DataFrame({"review": [f"film number {row} of many" for row in range(40)], "good": ["yes", "no"] * 20})
+    parts = {"train": frame[:30], "val": frame[30:35].reset_index(drop=True), "test": frame[35:].reset_index(drop=True)}
+    data = parts if form == "frames" else DatasetDict({name: Dataset.from_pandas(part) for name, part in parts.items()})
+    source = build_data(compose_checked("train", overrides_for(data)))
+    assert [len(source.split(split)) for split in SPLIT_NAMES] == [30, 5, 5]
+    assert overrides_for(data) == overrides_for(data)
+    with pytest.raises(UsageError, match="data has the splits a, b: give train"):
+        overrides_for({"a": frame, "b": frame})

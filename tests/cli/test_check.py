@@ -95,6 +95,21 @@ def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys:
 
 
 @pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("def f(:", "raises SyntaxError: invalid syntax (broken_mixer.py, line 1)"),
+     ("1 / 0", "raises ZeroDivisionError: division by zero"),
+     ("from headtohead import nothing_of_it", "raises ImportError")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_imported_is_refused_in_a_sentence(
+    text: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken_mixer.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["check", "broken_mixer.Mine"]) == 2
+    assert f"importing broken_mixer {sentence}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "target",
     ["positions.image_positions.Sinusoidal2d", pytest.param("norms.BatchNorm", marks=pytest.mark.slow)],
 )
@@ -107,6 +122,8 @@ def test_positions_and_norms_are_held_to_the_laws_in_a_stack(target: str, capsys
     ("arguments", "message"),
     [
         (["Mine"], "give package.module.Class"),
+        (["PACKAGE"], "PACKAGE names no class: give PACKAGE.Mine or "),
+        (["PACKAGE.py"], "PACKAGE.py names no class: give PACKAGE.Mine or "),
         (["PACKAGE.Min"], "has no class Min: did you mean Mine?"),
         (["no_such_package.Mine"], "there is no module no_such_package"),
         (["PACKAGE.Plain"], "derives from none of Mixer, CrossMixer, Position, Norm, FeedForward"),

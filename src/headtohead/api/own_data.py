@@ -16,6 +16,7 @@ from headtohead.api.result import Result, upgraded
 from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.compose.overrides import value_in_override
 from headtohead.data.cache.paths import cache_root
+from headtohead.data.sources.local_files import SPLIT_OF_NAME, content_digest
 from headtohead.diagnostics.data_description import describe
 from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, reading_options
 from headtohead.errors import UsageError
@@ -36,8 +37,9 @@ _MOST_TOKENS = 0x5000
 
 
 def overrides_for(data: object, reading: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the overrides by which runs read a frame, a `datasets.Dataset`, a pair of tensors (images or tokens, and
-    labels), one tensor of tokens, or a file, which these overrides may say how to read."""
+    """Return the overrides by which runs read a frame, a `datasets.Dataset` or a mapping of splits to those, a pair of
+    tensors (images or tokens, and labels), one tensor of tokens, or a file, which these overrides may say how to
+    read."""
     if isinstance(data, str | Path):
         return tuple(describe(data, reading_options(reading)).overrides)
     if isinstance(data, Sequence) and all(isinstance(word, str) for word in data):
@@ -47,13 +49,16 @@ def overrides_for(data: object, reading: Sequence[str] = ()) -> tuple[str, ...]:
         if len(first) != len(labels):
             raise UsageError(f"data has {len(first)} rows and {len(labels)} labels: give one label for each row")
         return _of_images(first, labels) if first.ndim in (3, 4) else _of_tokens(first, labels)
+    if isinstance(data, Mapping) and data and all(_writer_of(split) is not None for split in data.values()):
+        return _of_splits(data)
     if _writer_of(data) is not None:
         return _of_table(data)
-    if hasattr(data, "shape"):
+    if hasattr(data, "shape") and not isinstance(data, Mapping):
         return _of_tokens(_array(data), None)
     raise UsageError(
-        f"data is {type(data).__name__}: give a file's path, a pandas or polars frame, a datasets.Dataset, tensors "
-        "(rows, labels), or overrides such as ['data=csv', 'data.path=reviews.csv']"
+        f"data is {type(data).__name__}: give a file's path, a pandas or polars frame, a datasets.Dataset, a mapping "
+        "of train, validation and test to those, tensors (rows, labels), or overrides such as ['data=csv', "
+        "'data.path=reviews.csv']"
     )
 
 
@@ -95,6 +100,28 @@ def _of_table(data: object) -> tuple[str, ...]:
         file = _folder() / f"{digest}.parquet"
         move_into_place(written, file)
     return tuple(describe(file).overrides)
+
+
+def _of_splits(data: Mapping[Any, object]) -> tuple[str, ...]:
+    """Write a `datasets.DatasetDict`, or a mapping of frames, as a folder with a file for each split."""
+    named = {name: SPLIT_OF_NAME.get(str(name)) for name in data}
+    if "train" not in named.values() or None in named.values() or len(set(named.values())) < len(named):
+        raise UsageError(
+            f"data has the splits {', '.join(map(str, named))}: give train, and validation and test or not"
+        )
+    content = hashlib.sha256()
+    with TemporaryDirectory(dir=_folder()) as unfinished:
+        for name, split in named.items():
+            written = Path(unfinished, f"{split}.parquet")
+            writer = _writer_of(data[name])
+            assert writer is not None, "whoever calls has asked"
+            writer(str(written))
+            content.update(f"{split} {content_digest(written)}".encode())
+        folder = _folder() / f"splits-{content.hexdigest()[:_DIGITS]}"
+        folder.mkdir(exist_ok=True)
+        for written in Path(unfinished).iterdir():
+            move_into_place(written, folder / written.name)
+    return tuple(describe(folder).overrides)
 
 
 def _folder() -> Path:

@@ -73,8 +73,20 @@ def _located(target: str) -> Any:
     try:
         located: partial[Any] = instantiate({_TARGET: target, "_partial_": True})
     except InstantiationException as error:
+        _refuse_faulty_file(target, error.__cause__)
         raise error.__cause__ or error from None
     return located.func
+
+
+def _refuse_faulty_file(target: str, error: BaseException | None) -> None:
+    """Raise ConfigurationError where the file that a target names is there and cannot be imported."""
+    raised = None if error is None else error.__cause__
+    if raised is None or (isinstance(raised, ModuleNotFoundError) and target.startswith(str(raised.name))):
+        return
+    module = target.rpartition(".")[0]
+    raise ConfigurationError(
+        f"{_TARGET}={target} is refused: importing {module} raises {type(raised).__name__}: {raised}; correct the file"
+    ) from error
 
 
 def _made(value: Any) -> Any:

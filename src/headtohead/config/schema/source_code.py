@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -77,10 +78,20 @@ def parse(module: str) -> dict[str, LocatedDefinition]:
         return {}
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     definitions: dict[str, LocatedDefinition] = {}
-    for node in _top_level(ast.parse(path.read_text(encoding="utf-8")).body):
+    for node in _top_level(_statements(path)):
         for name in _names(node):
             definitions[name] = LocatedDefinition(package, node)
     return definitions
+
+
+def _statements(path: Path) -> list[ast.stmt]:
+    """Return the statements of a file, which may be one that a user is still writing."""
+    try:
+        return ast.parse(path.read_text(encoding="utf-8")).body
+    except (SyntaxError, ValueError) as error:  # no UTF-8, or bytes that no source has
+        where = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
+        why = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise UsageError(f"{path}{where} is not Python ({why}): correct the file") from error
 
 
 def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -132,7 +143,7 @@ def star_sources(module: str) -> list[str]:
     if path is None:
         return []
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    nodes = _top_level(ast.parse(path.read_text(encoding="utf-8")).body)
+    nodes = _top_level(_statements(path))
     stars = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
     return [_imported_module(node, package) for node in stars]
 
