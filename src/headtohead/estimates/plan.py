@@ -42,7 +42,7 @@ class Plan:
     batch_rows: int
     layouts: tuple[PlannedLayout, ...]
     unit: Literal["tokens", "images"] = "tokens"
-    """What `tokens` counts."""
+    """The unit that `tokens` counts."""
 
     @property
     def best(self) -> PlannedLayout | None:
