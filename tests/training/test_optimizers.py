@@ -121,7 +121,7 @@ def composed_with(group: str, target: str, **fields: Any) -> dict[str, Any]:
     [
         ("optimizer", "WithoutRate", {}, "WithoutRate has groups of parameters without lr.*give it"),
         ("optimizer", "own", {"kind": "LBFGS"}, r"LBFGS\.step needs a closure.*choose one that steps from gradients"),
-        ("optimizer", "list_of_weights", {}, "list is no torch.optim.Optimizer: return one"),
+        ("optimizer", "list_of_weights", {}, "list is not a torch.optim.Optimizer: return one"),
         ("schedule", "no_schedule", {}, "0.001 was returned for the 1000 steps of the run: return a function"),
     ],
 )

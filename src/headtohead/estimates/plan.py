@@ -49,7 +49,7 @@ class Plan:
     layouts: tuple[PlannedLayout, ...]
     """The ways to lay the model out over the devices, each with its memory and hours."""
     unit: Literal["tokens", "images"] = "tokens"
-    """What `tokens` counts."""
+    """The unit that `tokens` counts."""
 
     @property
     def best(self) -> PlannedLayout | None:

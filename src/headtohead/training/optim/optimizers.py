@@ -198,7 +198,7 @@ def checked_optimizer(optimizer: object) -> Optimizer:
     """Return the optimizer; refuse one whose steps training cannot take, as somebody's own may be."""
     name = type(optimizer).__name__
     if not isinstance(optimizer, Optimizer):
-        raise UsageError(f"optimizer: {name} is no torch.optim.Optimizer: return one over the model's parameters")
+        raise UsageError(f"optimizer: {name} is not a torch.optim.Optimizer: return one over the model's parameters")
     if any("lr" not in group for group in optimizer.param_groups):
         raise UsageError(
             f"optimizer: {name} has groups of parameters without lr, which the schedule sets before each step: give it "

@@ -18,7 +18,7 @@ Schedule = Callable[[int], float]
 
 
 def schedule_of(make: Callable[[int], Schedule], total_steps: int) -> Schedule:
-    """Return the schedule of a run; refuse one of somebody's own that is no function of the step."""
+    """Return the schedule of a run; refuse one of somebody's own that is not a function of the step."""
     schedule = make(total_steps)
     if not callable(schedule):
         raise UsageError(
