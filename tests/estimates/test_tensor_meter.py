@@ -76,12 +76,12 @@ def test_storages_that_are_emptied_filled_and_shared_count_what_they_hold() -> N
         view.add_(1)
         view.resize_(100)
         assert meter.bytes() == 400
-        kept = (view * 2).requires_grad_()
-        total = (kept * kept).sum()
+        doubled = (view * 2).requires_grad_()
+        total = (doubled * doubled).sum()
         assert meter.bytes() == 804
         total.backward()
         del total, view
-        assert kept.grad is not None and meter.bytes() == 800
+        assert doubled.grad is not None and meter.bytes() == 800
     assert meter.peak >= 804
 
 

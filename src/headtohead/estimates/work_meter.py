@@ -166,7 +166,7 @@ class TensorMeter(TorchDispatchMode):
         self._bytes -= self._sizes.pop(key, 0)
 
     def _resized(self) -> Callable[[torch.UntypedStorage, int], torch.UntypedStorage]:
-        """Return the resizing of storages, which is no operation and which FSDP empties and fills weights by."""
+        """Return the resizing of storages, by which FSDP empties and fills weights outside of operations."""
 
         def resize(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
             self._resize(storage, size)
