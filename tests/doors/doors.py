@@ -40,7 +40,6 @@ def _composed(command: str, *more: str) -> Door:
 
 DOORS: dict[str, tuple[Door, ...]] = {
     "train": (
-        Door(("train", f"resume_from={RUN}", "trainer.max_steps=2"), (_RECORD, _LAST)),
         Door(
             ("train", f"resume_from={RUN}", "trainer.max_steps=3"),
             (_RECORD, _LAST, _BEST, _METRICS, _TOKENIZER, _CONFIG, f"{RUN}/signatures.json"),
@@ -170,12 +169,12 @@ DOORS: dict[str, tuple[Door, ...]] = {
             ("queries.tsv", "relevant.tsv", "notes/birds.txt"),
         ),
         Door(
-            ("embed", "bm25", "notes.csv", "--queries", "queries.jsonl", "--relevant", "relevant.tsv"),
-            ("notes.csv", "queries.jsonl", "relevant.tsv"),
+            ("embed", "bm25", "notes.csv", "--queries", "queries.jsonl", "--relevant", "judged.tsv"),
+            ("notes.csv", "queries.jsonl", "judged.tsv"),
         ),
         Door(("embed", "bm25", "notes.jsonl", "--query", "who sleeps"), ("notes.jsonl",)),
         Door(
-            ("embed", "bm25", "notes.csv", "--query", "who", "--cross-encoder", RUN, "--relevant-class", "yes"),
+            ("embed", RUN, "notes.csv", "--query", "who", "--rerank", "2"),
             (_RECORD, _CONFIG),
         ),
     ),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import invalidate_caches
 from pathlib import Path
 
 import pytest
@@ -32,11 +34,14 @@ def check(
     """Damage one of the files and call the command, which has run before and prepared what it keeps in the cache."""
     restore(files)
     if door not in _PREPARED:
-        main(list(door.arguments))
+        assert main(list(door.arguments)) == 0, f"refused with whole files: {message.readouterr().err}"
         _PREPARED.add(door)
         restore(files)
     target = draw.choice(sorted(Path().glob(pattern)))
     kind = damage(target, draw)
+    if target.suffix == ".py":  # read once in a process
+        sys.modules.pop(target.stem, None)
+        invalidate_caches()
     before = snapshot()
     message.readouterr()
     began = time.process_time()
@@ -54,7 +59,9 @@ def check(
     if code:
         errors = [line for line in shown.splitlines() if line]
         assert len(errors) <= _MOST_LINES and max(map(len, errors), default=0) < 2000, what
-        assert target.stem in shown or target.parent.name in shown or "=" in shown, f"names no file or field: {what}"
+        read = (file for each in door.reads for file in (target, *Path().glob(each)))
+        named = {name for file in read for name in (file.stem, *(parent.name for parent in file.parents)) if name}
+        assert any(name in shown for name in (*named, "=")), f"names no file, folder or field: {what}"
     if code == 2:
         after = snapshot()
         assert {path: after.get(path) for path in before} == before, f"lost: {what}"

@@ -53,10 +53,10 @@ SWEEP = {
     "command": ["${env}", "h2h", "train", *SMALL, "${args_no_hyphens}"],
 }
 MIXER = """
-from headtohead.components.mixers.identity import Identity
+from headtohead.components.mixers.recurrent.minimal_rnns import MinGru
 
 
-class Mine(Identity):
+class Mine(MinGru):
     pass
 """
 RUN, OTHER, STUDY_FOLDER = "outputs/one/run", "outputs/two/run", "outputs/studies/asked"
@@ -138,6 +138,7 @@ def _tables() -> None:
     Path("notes/birds.txt").write_text("anna bought a violin .\n\nbirds sleep .\n")
     Path("queries.tsv").write_text("1\twho sleeps\n")
     Path("relevant.tsv").write_text("1\tbirds.txt\n")
+    Path("judged.tsv").write_text("1\t2\n")
     Path("mine.py").write_text(MIXER)
 
     Path("notes.csv").write_text("id,text\n1,anna bought a violin .\n2,birds sleep .\n")
