@@ -102,9 +102,9 @@ def _of_table(data: object) -> tuple[str, ...]:
     return tuple(describe(file).overrides)
 
 
-def _of_splits(data: Mapping[Any, object]) -> tuple[str, ...]:
+def _of_splits(data: Mapping[str, object]) -> tuple[str, ...]:
     """Write a `datasets.DatasetDict`, or a mapping of frames, as a folder with a file for each split."""
-    named = {name: SPLIT_OF_NAME.get(str(name)) for name in data}
+    named = {name: SPLIT_OF_NAME.get(name) for name in data}
     if "train" not in named.values() or None in named.values() or len(set(named.values())) < len(named):
         raise UsageError(
             f"data has the splits {', '.join(map(str, named))}: give train, and validation and test or not"

@@ -143,8 +143,8 @@ def _nothing_rotated(view: ConfigView) -> Iterator[str]:
         if all(one.can("position", "rotates") and one.nodes["mixer"].get("rotated") is False for one in layers):
             position = view.chosen_of(layers[0], "position")
             yield (
-                f"{layers[0].paths['mixer']}.rotated=false in every layer of {path} leaves {position} nothing to rotate: "
-                "leave it out, or choose model/position=none"
+                f"{layers[0].paths['mixer']}.rotated=false in every layer of {path} leaves {position} nothing to "
+                "rotate: leave it out, or choose model/position=none"
             )
 
 

@@ -120,7 +120,7 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     batch = _rows_of_a_batch(data)
     typed = {key_of(word): word.partition("=")[2] for word in request.typed}
     steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // batch // 100 * 100))
-    every = int(typed["trainer.max_steps"]) if typed.get("trainer.max_steps", "").isdigit() else steps
+    every = int(typed["trainer.max_steps"]) if typed.get("trainer.max_steps", "").isdecimal() else steps
     fewer = () if batch == _BATCH else (f"data.batch_size={batch}",)
     defaults = (
         *fewer, f"trainer.max_steps={steps}", f"trainer.validate_every={max(1, every // 4)}",
