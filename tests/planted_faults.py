@@ -58,8 +58,10 @@ class IsFrozen(SoftmaxAttention):
         dropout: float = 0.0,
         heads: AttentionHeads = AttentionHeads(),
         score_cap: float | None = None,
+        rotated: bool = True,
     ) -> None:
-        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads, score_cap=score_cap)
+        options = {"dropout": dropout, "score_cap": score_cap, "rotated": rotated}
+        super().__init__(d_model, num_heads=num_heads, causal=causal, heads=heads, **options)
         self.requires_grad_(False)
 
 

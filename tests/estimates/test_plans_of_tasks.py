@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,13 +25,19 @@ DATA = {
     "images": ["data=digits", "data.num_train=24"],
 }
 """The data of a plan, by the kind that its task reads."""
-OWN_DATA = {"masked_lm_next_sentence": ["data=next_sentence", *FEW]}
+OWN_DATA = {
+    "contrastive_pairs": ["data=number_words", *FEW],
+    "masked_lm_next_sentence": ["data=next_sentence", "data.path=documents.txt", "data.documents=line"],
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.chdir(tmp_path_factory.mktemp("documents"))
+        lines = (" ".join(f"Sentence {n} of text {text}." for n in range(6)) for text in range(30))
+        Path("documents.txt").write_text("\n".join(lines), encoding="utf-8")
         yield
 
 
