@@ -30,6 +30,8 @@ _BARE = re.compile(r"(?!\d[\d.]*_[\d._]*$)[\w./+-]+", re.ASCII)
 _OPENING = ("[", "{", "'", '"')
 _QUOTED = "\"notes='a, b = c'\""
 _WORDS_OF_YAML = ("null", "true", "false", "nan", "inf")
+_BEFORE_REFERENCE = re.compile(r"(\\*)\$\{")
+"""A text like a reference to another field, with the backslashes before it, which are doubled there."""
 _BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
 """A quote, or the end, with the backslashes before it, which are doubled there."""
 
@@ -66,7 +68,7 @@ def value_in_override(value: object) -> str:
     text = str(value)
     if isinstance(value, int | float) or (_BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML):
         return text
-    text = text.replace("${", "\\${")  # else a reference to another field
+    text = _BEFORE_REFERENCE.sub(lambda match: match[1] * 2 + "\\${", text)
     return "'" + _BEFORE_QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text) + "'"
 
 
