@@ -75,7 +75,8 @@ def value_in_override(value: object) -> str:
 def unreadable(override: str) -> str:
     """Return why an override could not be read, and how it is typed; of a list or a text in quotes it is not known
     what was meant."""
-    key, _, value = override.lstrip("+").partition("=")
+    override = override.lstrip("+")
+    key, _, value = override.partition("=")
     if not value or value.startswith(_OPENING) or "," in value:
         return (
             f"{override} could not be read: close each bracket and quote, and quote special characters, as in {_QUOTED}"
