@@ -55,6 +55,19 @@ def test_tables_keep_their_words_and_their_columns(
     assert {str(column) for column in range(len(table.columns))} <= set(words)
 
 
+@pytest.mark.parametrize(("forced", "code"), [("1", "\x1b[1m"), ("", "")])
+def test_a_pipe_gets_colours_where_they_are_forced_and_nothing_of_a_strangers_cell(
+    forced: str, code: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = Table("name")
+    table.add_row(Text("\x1b]0;title\x07 \u202e naïve 日本語 👩‍👩‍👧 עברית"))
+    monkeypatch.setenv("FORCE_COLOR", forced)
+    show_table(table)
+    shown = capsys.readouterr().out
+    assert code in shown and "\\x1b[" not in shown and ("\x1b[" in shown) == bool(forced)
+    assert "\\x1b]0;title" in shown and "\\u202e naïve 日本語 👩‍👩‍👧 עברית" in shown
+
+
 def test_a_file_gets_sentences_in_one_line_unless_columns_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "word " * 40
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -60,3 +60,11 @@ def test_blocks_are_for_many_weights_on_processors_that_read_a_row_slowly(
     with torch.inference_mode():
         layer(x)
     assert len(calls) == by_blocks
+
+
+def test_a_graph_takes_the_plain_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mode cannot be read where a graph is traced: a question after it would end the graph at each layer."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(torch, "is_inference_mode_enabled", lambda: pytest.fail("the mode was read"))
+    layer, x = LinearMap(WIDTH, WIDTH), torch.randn(1, WIDTH)
+    assert torch.equal(layer(x), nn.functional.linear(x, layer.weight, layer.bias))

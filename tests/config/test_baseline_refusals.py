@@ -18,6 +18,9 @@ REFUSED = {
     ("model/mixer=linear_attention", "model/position=alibi"): ["biases the score of each pair", "learned, rotary or"],
     ("model/mixer=performer", "model/position=t5_bias"): ["sums keys and values before it reads them", "rotary"],
     ("model.mixer.rotated=false",): ["model/position=rotary nothing to rotate", "model/position=none"],
+    ("model.pattern=[mamba,softmax_attention]", "model.mixers.softmax_attention.rotated=false"): [
+        "model.mixers.softmax_attention.rotated=false in every layer of model that could rotate"
+    ],
     ("model=recurrent", "model.drop_path=0.1"): ["model/residual=none has no stream", "model/residual=pre"],
     ("model=cnn",): ["task=causal_lm cannot be done by model=cnn", "task=image_classification"],
     ("model=text_cnn", "task=classification", "data=sentence_grammar", "checkpointing=full"): [
@@ -35,6 +38,7 @@ REFUSED = {
     ],
 }
 ACCEPTED = [
+    ("model.pattern=[sliding_window,softmax_attention]", "model.mixers.softmax_attention.rotated=false"),
     ("model=recurrent", "model/mixer=gru"),
     ("model/mixer=performer", "model/position=rotary"),
     ("model/mixer=linear_attention", "model/position=rotary_ntk"),

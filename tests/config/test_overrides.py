@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from headtohead.config.compose.overrides import prepare
+from headtohead.config.compose.composition import compose
+from headtohead.config.compose.overrides import prepare, value_in_override
 from headtohead.config.errors import ConfigurationError
 
 
@@ -57,3 +60,9 @@ def test_what_no_file_can_answer_is_refused(provided: str, sentence: list[str]) 
 def test_a_study_is_no_part_of_one_run() -> None:
     with pytest.raises(ConfigurationError, match="many runs, and no part of one: h2h study norms_small"):
         prepare(["study=norms_small"])
+
+
+def test_a_text_of_any_signs_is_read_as_it_was() -> None:
+    signs = ("\\", "${", "}", "x.y", "'", '"', ", ")
+    texts = ["".join(word) for length in (1, 2, 3) for word in product(signs, repeat=length)]
+    assert compose("train", [f"tags={value_in_override(texts)}"])["tags"] == texts

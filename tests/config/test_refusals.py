@@ -226,7 +226,7 @@ SET = KEYS | VALUES
 
 
 def assert_says(sentence: str, parts: list[str]) -> None:
-    assert "\n" not in sentence and "Traceback" not in sentence
+    assert not any(sign in sentence for sign in ("\n", "Traceback", "++")), sentence
     for part in parts:
         assert part in sentence, sentence
 

@@ -25,6 +25,7 @@ FAULTY = {
     "unfinished": ("def f(:", "unfinished.py, line 1, is not Python"),
     "raising": (f"{MIXER}\n1 / 0", "importing raising raises ZeroDivisionError: division by zero"),
     "importing": (f"{MIXER}\nimport no_such_package", "importing importing raises ModuleNotFoundError"),
+    "no_such_package_models": (f"{MIXER}\nimport no_such_package", "importing no_such_package_models raises"),
     "latin": ("# caf\xe9", "latin.py is not Python"),
 }
 

@@ -315,6 +315,8 @@ def test_only_what_says_how_a_file_is_read_is_taken(tmp_path: Path, capsys: pyte
     assert main(["data", str(file)]) == 2 and "data.encoding=latin-1" in capsys.readouterr().err
     assert main(["data", str(file), "data.encoding=latin-1"]) == 0
     assert "data.encoding=latin-1" in capsys.readouterr().out
+    assert main(["data", str(file), "data.quoted=perhaps"]) == 2
+    assert "data.quoted=perhaps is refused: it must be true or false" in capsys.readouterr().err
     assert main(["data", str(file), "data.batch_size=4"]) == 2 and "data.column_names" in capsys.readouterr().err
     for name, option in (("a.jsonl", "data.quoted=true"), ("a.txt", "data.delimiter=x")):
         (tmp_path / name).write_text('{"text": "a", "label": "b"}\n')

@@ -25,3 +25,18 @@ def test_every_null_is_read_or_refused_by_its_name(name: str, tmp_path: Path) ->
             assert any(f"{field}={null}" in str(error) for null in ("null", "None")), error
         else:
             assert not any("None" in override for override in overrides), (field, overrides)
+
+
+@pytest.mark.parametrize("period", [0, -1, 2.5])
+@pytest.mark.parametrize(
+    ("name", "field"), [("qwen3_moe", "decoder_sparse_step"), ("cohere2", "sliding_window_pattern")]
+)
+def test_a_period_of_layers_that_is_none_is_refused_by_its_name(
+    name: str, field: str, period: float, tmp_path: Path
+) -> None:
+    published = MODELS[name]
+    checkpoint = Checkpoint("hf:THEIRS", tmp_path)
+    fields = config_class(published)(**published.config).to_dict()
+    checkpoint.__dict__["config"] = {**fields, "layer_types": None, field: period}
+    with pytest.raises(CheckpointError, match=f"{field}={period}, which must be a whole number of layers"):
+        model_overrides(checkpoint, published.head)

@@ -50,7 +50,10 @@ def out(text: str, end: str = "\n") -> None:
 
 def visible(text: str, stream: TextIO) -> str:
     """Return the text with control characters written out: names, notes and errors may quote a stranger's file."""
-    colours = stream.isatty()
+    return _written_out(text, colours=stream.isatty())
+
+
+def _written_out(text: str, *, colours: bool) -> str:
     return _UNSEEN.sub(lambda match: match[1] if match[1] and colours else ascii(match[0])[1:-1], text)
 
 
@@ -155,9 +158,10 @@ class _VisibleStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.encoding = stream.encoding
+        self.colours = stream.isatty()
 
     def write(self, text: str) -> int:
-        return self._stream.write(_encodable(visible(text, self._stream), self._stream))
+        return self._stream.write(_encodable(_written_out(text, colours=self.colours), self._stream))
 
     def flush(self) -> None:
         self._stream.flush()
@@ -181,7 +185,10 @@ def _console(columns: int) -> Console:
             for part in _parts(renderable, self, chosen):
                 yield from super().render(part, chosen)
 
-    return Whole(width=columns, file=cast(TextIO, _VisibleStream(sys.stdout)))
+    written_to = _VisibleStream(sys.stdout)
+    console = Whole(width=columns, file=cast(TextIO, written_to))
+    written_to.colours = console.is_terminal  # which FORCE_COLOR makes of a pipe too
+    return console
 
 
 def _parts(table: Table, console: Console, options: ConsoleOptions) -> list[Table]:

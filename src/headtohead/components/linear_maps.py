@@ -20,7 +20,8 @@ def linear(
 ) -> Float[Tensor, "*batch E"]:
     """Return x weight^T + bias. Where a CPU makes a few rows, as decoding does, most time goes into reading the
     weights, and on some processors they are read from memory two to three times as fast block by block."""
-    if torch.is_inference_mode_enabled() and _reads_by_blocks(x, weight):
+    # In a graph, which a question after the mode would break, the compiler chooses how weights are read.
+    if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and _reads_by_blocks(x, weight):
         return _linear_by_blocks(x, weight, bias)
     return F.linear(x, weight, bias)
 

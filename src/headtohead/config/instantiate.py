@@ -81,7 +81,7 @@ def _located(target: str) -> Any:
 def _refuse_faulty_file(target: str, error: BaseException | None) -> None:
     """Raise ConfigurationError where the file that a target names is there and cannot be imported."""
     raised = None if error is None else error.__cause__
-    if raised is None or (isinstance(raised, ModuleNotFoundError) and target.startswith(str(raised.name))):
+    if raised is None or (isinstance(raised, ModuleNotFoundError) and f"{target}.".startswith(f"{raised.name}.")):
         return
     module = target.rpartition(".")[0]
     raise ConfigurationError(

@@ -10,6 +10,7 @@ from typing import Any
 
 from headtohead.config.compose.composition import USUAL_TASKS, compose, model_for
 from headtohead.config.compose.overrides import key_of, value_in_override
+from headtohead.config.schema.key_checks import check
 from headtohead.data.data_source import DataKind
 from headtohead.diagnostics.column_guess import ColumnFacts
 from headtohead.errors import UsageError
@@ -94,7 +95,7 @@ def reading_options(overrides: Sequence[str]) -> ReadingOptions:
     if other := next((word for word in overrides if not reads_by(word)), None):
         known = ", ".join(f"data.{option.name}" for option in fields(ReadingOptions))
         raise UsageError(f"{other} does not say how a file is read: give {known}, and the rest to h2h train")
-    chosen = compose("train", ["data=csv", *overrides])["data"] if overrides else {}
+    chosen = check(compose("train", ["data=csv", *overrides]))["data"] if overrides else {}
     named = (key_of(word).partition(".")[2] for word in overrides)
     return ReadingOptions(**{name: chosen[name] for name in named})
 

@@ -201,6 +201,14 @@ def check_positive(hub: Hub, *fields: str) -> None:
             )
 
 
+def check_period(hub: Hub, field: str) -> None:
+    """Refuse a number of layers, from one of a kind to the next, that is none."""
+    if type(hub[field]) is not int or hub[field] < 1:
+        raise InexpressibleError(
+            f"its config.json has {field}={hub[field]}, which must be a whole number of layers, 1 or more: correct it"
+        )
+
+
 @dataclass(frozen=True)
 class LayerKind:
     """The mixer of ours in layers of a kind."""

@@ -12,6 +12,7 @@ from headtohead.pretrained.config_fields import (
     EVERYTHING,
     WINDOWS,
     LayerKind,
+    check_period,
     kinds_of_layers,
     listed_kinds,
     mixer_paths,
@@ -258,6 +259,8 @@ class PatternedFamily(DecoderFamily):
 
     def usual_kinds(self, hub: Hub) -> list[str]:
         """Return the kinds of layers where none are listed: one that sees everything after some of the other kind."""
+        if isinstance(self.every, str):
+            check_period(hub, self.every)
         every = hub[self.every] if isinstance(self.every, str) else self.every
         other = list(self.kinds)[-1]
         return [other if (layer + 1) % every else EVERYTHING for layer in range(hub["num_hidden_layers"])]

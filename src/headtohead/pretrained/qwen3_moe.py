@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from headtohead.pretrained.config_fields import check_period
 from headtohead.pretrained.decoder_family import DecoderFamily, gated_overrides, gated_pieces
 from headtohead.pretrained.llama import Qwen3Family
 from headtohead.pretrained.llama_descendants import routing_config, routing_overrides
@@ -35,6 +36,7 @@ class QwenExperts(DecoderFamily):
             raise InexpressibleError(
                 f"its config.json has num_experts={experts}, which must be a whole number, 0 for none: correct it"
             )
+        check_period(hub, "decoder_sparse_step")
         if len({has_experts(hub, layer) for layer in range(hub["num_hidden_layers"])}) > 1:
             raise InexpressibleError(
                 f"its config.json has mlp_only_layers={hub['mlp_only_layers']} and decoder_sparse_step="

@@ -30,6 +30,8 @@ _BARE = re.compile(r"(?!\d[\d.]*_[\d._]*$)[\w./+-]+", re.ASCII)
 _OPENING = ("[", "{", "'", '"')
 _QUOTED = "\"notes='a, b = c'\""
 _WORDS_OF_YAML = ("null", "true", "false", "nan", "inf")
+_BEFORE_REFERENCE = re.compile(r"(\\*)\$\{")
+"""A text like a reference to another field, with the backslashes before it, which are doubled there."""
 _BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
 """A quote, or the end, with the backslashes before it, which are doubled there."""
 
@@ -66,14 +68,15 @@ def value_in_override(value: object) -> str:
     text = str(value)
     if isinstance(value, int | float) or (_BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML):
         return text
-    text = text.replace("${", "\\${")  # else a reference to another field
+    text = _BEFORE_REFERENCE.sub(lambda match: match[1] * 2 + "\\${", text)
     return "'" + _BEFORE_QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text) + "'"
 
 
 def unreadable(override: str) -> str:
     """Return why an override could not be read, and how it is typed; of a list or a text in quotes it is not known
     what was meant."""
-    key, _, value = override.lstrip("+").partition("=")
+    override = override.lstrip("+")
+    key, _, value = override.partition("=")
     if not value or value.startswith(_OPENING) or "," in value:
         return (
             f"{override} could not be read: close each bracket and quote, and quote special characters, as in {_QUOTED}"

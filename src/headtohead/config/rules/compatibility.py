@@ -14,7 +14,7 @@ from headtohead.config.compose.choices import choices
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules import model_rules, parallel_rules, parametrisation_rules, task_rules, unread_fields
-from headtohead.config.rules.config_view import ConfigView
+from headtohead.config.rules.config_view import ConfigView, StackSide
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.sources.column_roles import kind_of_fields
@@ -139,13 +139,17 @@ def _position_and_mixer(view: ConfigView) -> Iterator[str]:
 
 def _nothing_rotated(view: ConfigView) -> Iterator[str]:
     for path, sides in groupby(view.sides(), lambda side: side.path):
-        layers = list(sides)
-        if all(one.can("position", "rotates") and one.nodes["mixer"].get("rotated") is False for one in layers):
+        layers = [one for one in sides if one.can("mixer", "reads_rotation") is not False]
+        if layers and all(one.can("position", "rotates") and _is_not_rotated(one) for one in layers):
             position = view.chosen_of(layers[0], "position")
             yield (
-                f"{layers[0].paths['mixer']}.rotated=false in every layer of {path} leaves {position} nothing to "
-                "rotate: leave it out, or choose model/position=none"
+                f"{layers[0].paths['mixer']}.rotated=false in every layer of {path} that could rotate leaves "
+                f"{position} nothing to rotate: leave it out, or choose model/position=none"
             )
+
+
+def _is_not_rotated(side: StackSide) -> bool:
+    return side.nodes.get("mixer", {}).get("rotated") is False
 
 
 def _position_and_width(view: ConfigView) -> Iterator[str]:
