@@ -65,7 +65,8 @@ class RunTries:
         how = ", ".join(dict.fromkeys(death or "lost with its worker" for death in deaths))
         return (
             f"its process died {len(deaths)} times at step {self._step()} without a message ({how}): the machine may "
-            "have run out of memory; lower data.batch_size, or start fewer workers, then give --retry"
+            "have run out of memory; lower data.batch_size, or start fewer workers, then start it again by --retry (a "
+            "trial of h2h sweep by h2h runs delete and the same command)"
         )
 
     def _deaths(self) -> list[str]:
