@@ -44,7 +44,7 @@ class WorkerForks:
 
     def __init__(self, work: Work) -> None:
         self._line, theirs = multiprocessing.Pipe()
-        self._asked = 0
+        self._num_requests = 0
         command = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -64,10 +64,10 @@ class WorkerForks:
 
     def request(self, *words: object) -> int | None:
         """Return the process's answer. Where Ctrl-C came before an earlier one was read, that one is passed over."""
-        self._asked += 1
-        self._line.send((self._asked, *words))
+        self._num_requests += 1
+        self._line.send((self._num_requests, *words))
         number, answer = self._line.recv()
-        while number != self._asked:
+        while number != self._num_requests:
             number, answer = self._line.recv()
         return None if answer is None else int(answer)
 
