@@ -372,6 +372,14 @@ def test_a_run_whose_name_was_deleted_before_is_deleted_too(tmp_path: Path) -> N
     assert [path.name for path in run.path.parent.iterdir()] == [f"{DELETED}{run.id}"]
 
 
+@pytest.mark.parametrize("name", ["x" * 255, "я" * 127, "🙂" * 63])
+def test_a_run_of_the_longest_name_is_deleted(name: str, tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    renamed = run.path.rename(run.path.with_name(name))
+    delete(renamed)
+    assert not list(run.path.parent.iterdir())
+
+
 @pytest.mark.parametrize("action", [["tag", "--add", "x"], ["note", "--text", "x"], ["archive"], ["delete"], ["prune"]])
 def test_a_run_that_cannot_be_changed_stops_no_other(
     action: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -19,6 +19,8 @@ from studies.small_studies import plan_without_models
 KILLED, LOST, STOPPED, FURTHER = "signal 9", "lost", "stopped", "further"
 """The ends of a try: its process is killed, its worker too, both are asked to stop, or it gets further first and
 is then lost."""
+EARLY, ALONE = "early", "alone"
+"""Its process is killed before it writes anything, or its worker is, and the process saves a checkpoint and ends."""
 PLAIN = [KILLED] * TRIES
 
 
@@ -37,9 +39,10 @@ def tried(plan: StudyPlan, events: list[str]) -> int:
         if not queue.begin(job):
             break
         made += 1
-        written(job.folder, event)
-        if event in (KILLED, STOPPED):
-            queue.end(job, death=event if event == KILLED else None)
+        if event != EARLY:
+            written(job.folder, event)
+        if event in (KILLED, EARLY, STOPPED):
+            queue.end(job, death=None if event == STOPPED else event)
         else:
             job.claim.release()
     return made
@@ -51,7 +54,7 @@ def written(folder: Path, event: str) -> None:
     step = 0 if known is None else known.progress.step
     with RunFolder(folder).claimed():
         progress = Progress(step=step + (10 if event == FURTHER else 0))
-        status = "interrupted" if event == STOPPED else "running"
+        status = "interrupted" if event in (STOPPED, ALONE) else "running"
         RunFolder(folder).write_record(RunRecord(id=folder.name, status=status, progress=progress))  # type: ignore[arg-type]
 
 
@@ -65,6 +68,10 @@ def written(folder: Path, event: str) -> None:
         ([STOPPED] * 9, 9),
         ([KILLED, FURTHER] * 4 + PLAIN, 10),
         ([KILLED, STOPPED] * 4 + PLAIN, 10),
+        ([EARLY] * 9, TRIES),
+        ([STOPPED] + [EARLY] * 8, 1 + TRIES),
+        ([ALONE] * 9, 9),
+        ([ALONE] * 7 + PLAIN, 9),
     ],
 )
 def test_tries_are_those_of_the_run_and_not_of_a_worker(plan: StudyPlan, events: list[str], made: int) -> None:

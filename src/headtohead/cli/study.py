@@ -62,18 +62,18 @@ def run(arguments: Sequence[str]) -> int:
         from headtohead.cli.study_board import watch
 
         return watch(options.name)
-    from headtohead.studies.definition.read_study_file import read_study
-
     if (options.on or options.price) and not (options.plan and options.on):
         raise ConfigurationError("--on and --price belong to a plan: h2h study NAME --plan --on h100x8 --price 2.5")
     workers = take_workers(options)
-    from headtohead.execution.launchers.launcher import environment
+    if cli.is_own_process:
+        from headtohead.execution.launchers.launcher import environment
+
+        os.environ |= environment(workers.threads)  # before NumPy and PyTorch read it, of which workers are forked
+    from headtohead.studies.definition.read_study_file import read_study
 
     study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    if cli.is_own_process:
-        os.environ |= environment(workers.threads)  # before libraries read it, of which workers are forked
     from headtohead.api.studies import StudyRequest
     from headtohead.execution.launchers.worker_forks import threads_here
 
@@ -129,7 +129,8 @@ def _work(options: argparse.Namespace, request: StudyRequest) -> int:
 
 def _fork_workers(request: StudyRequest) -> None:
     """Fork what local workers are forked from, before this process computes anything: a matching has started threads
-    by now, and timings come later."""
+    by now, and timings come later. Where launcher.runs_per_device decides how many threads each has, libraries have
+    read another number, and programs are started."""
     from headtohead.execution.launchers.launcher import LocalProcesses
     from headtohead.execution.launchers.worker_forks import WorkerForks
     from headtohead.execution.single_run import is_done
@@ -138,8 +139,9 @@ def _fork_workers(request: StudyRequest) -> None:
 
     plan, runs = request.planned()
     launcher = request.workers.launcher
+    has_own_threads = launcher.runs_per_device is None or request.workers.are_threads_chosen
     is_done_already = not plan.is_open and all(is_done(plan.run_folder(run)) for run in runs)
-    if not isinstance(launcher, LocalProcesses) or is_done_already:
+    if not isinstance(launcher, LocalProcesses) or not has_own_threads or is_done_already:
         return
 
     def work(threads: int | None, parent: int) -> int:

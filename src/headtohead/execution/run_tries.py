@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.errors import UsageError
 from headtohead.files import leases
 from headtohead.files.leases import Leases
-from headtohead.records.run_folder import TRY, RunFolder
+from headtohead.records.run_folder import RECORD, TRY, RunFolder
 
 TRIES = 2
 """The most times that a run's process is killed without getting further: it may have been unlucky once."""
 MOST_LOST = 5
 """The most times that the worker is lost with it: a node that failed or was needed elsewhere is not the run's fault."""
 _OVER = "over"
+
+
+@dataclass(frozen=True)
+class _Try:
+    """A try that got no further than where it began, as far as its file tells."""
+
+    step: int
+    record: str
+    """The mark of the record as the try began."""
+    death: str
+    """The way in which the process ended; empty where nobody was left to see it."""
 
 
 class RunTries:
@@ -28,15 +40,21 @@ class RunTries:
     def begin(self) -> None:
         """Count a try, and where it begins."""
         self._files.folder.mkdir(parents=True, exist_ok=True)
-        self._number = self._last() + 1
-        while not leases.system.create(self._file(self._number), str(self._step())):
+        last = self._last()
+        if (before := self._read(last)) is not None and self._ended_orderly(before):
+            leases.system.write(self._file(last), _OVER)
+        self._number = last + 1
+        while not leases.system.create(self._file(self._number), f"{self._step()} {self._mark()}"):
             self._number += 1  # one that this machine does not see yet
 
     def end(self, death: str | None) -> None:
         """Say how the process of the try that began ended; None where it was asked to, or its run has ended."""
-        file = self._file(self._number)
         with suppress(OSError):  # a full disk, or a folder that somebody removed: the try stays one of unknown end
-            leases.system.write(file, _OVER if death is None else f"{leases.system.read(file)[0]} {death}")
+            begun = self._read(self._number)
+            text = _OVER
+            if death is not None and begun is not None and not self._ended_orderly(begun):
+                text = f"{begun.step} {begun.record} {death}"
+            leases.system.write(self._file(self._number), text)
 
     def why_given_up(self) -> str | None:
         """Return why the run is not to be tried again, or None where it is."""
@@ -47,25 +65,48 @@ class RunTries:
         how = ", ".join(dict.fromkeys(death or "lost with its worker" for death in deaths))
         return (
             f"its process died {len(deaths)} times at step {self._step()} without a message ({how}): the machine may "
-            "have run out of memory; lower data.batch_size, or start fewer workers, then give --retry"
+            "have run out of memory; lower data.batch_size, or start fewer workers, then start it again by --retry (a "
+            "trial of h2h sweep by h2h runs delete and the same command)"
         )
 
     def _deaths(self) -> list[str]:
         """Return how each of the last tries ended that got no further than where it began, the last one first."""
-        if _ended_orderly(self._folder):
-            return []
-        step, number = self._step(), self._last()
+        step = self._step()
         deaths: list[str] = []
-        while number > 0 and len(deaths) < MOST_LOST:
-            try:
-                start, _, death = leases.system.read(self._file(number))[0].partition(" ")
-            except FileNotFoundError:
+        for number in range(self._last(), 0, -1):
+            one = self._read(number)
+            if one is None or one.step < step or len(deaths) == MOST_LOST:
                 break
-            if not start.isdecimal() or int(start) < step:
+            if not deaths and self._ended_orderly(one):
                 break
-            deaths.append(death)
-            number -= 1
+            deaths.append(one.death)
         return deaths
+
+    def _read(self, number: int) -> _Try | None:
+        """Return a try; None where there is none, it is over, or its file is damaged."""
+        try:
+            step, _, rest = leases.system.read(self._file(number))[0].partition(" ")
+        except FileNotFoundError:
+            return None
+        record, _, death = rest.partition(" ")
+        return _Try(int(step), record, death) if step.isdecimal() else None
+
+    def _ended_orderly(self, one: _Try) -> bool:
+        """Return whether the process of the last try had the time to say in the record how it ended."""
+        if one.death or self._mark() == one.record:
+            return False
+        try:
+            return RunFolder(self._folder).read_record_as_written().status != "running"
+        except (UsageError, OSError):
+            return False
+
+    def _mark(self) -> str:
+        """Return what changes whenever the record is written."""
+        try:
+            written = (self._folder / RECORD).stat()
+        except OSError:
+            return "none"
+        return f"{written.st_ino}-{written.st_mtime_ns}"
 
     def _step(self) -> int:
         """Return how far the run came, as far as its files can be read."""
@@ -83,11 +124,3 @@ class RunTries:
 
     def _file(self, number: int) -> Path:
         return self._files.folder / f"{TRY}.{number}"
-
-
-def _ended_orderly(folder: Path) -> bool:
-    """Return whether the last process to write the record had the time to say how it ended."""
-    try:
-        return RunFolder(folder).read_record_as_written().status != "running"
-    except (UsageError, OSError):
-        return False

@@ -19,7 +19,7 @@ from headtohead.comparison.statistics.multiple_testing import adjusted
 
 FOLDER = Path(statistics.__path__[0])
 DEGREES = np.array([1.0, 2.0, 3.7, 11.0, 250.0, 1e6, np.inf, np.nan])
-SHARES = np.array([1e-12, 1e-4, 0.025, 0.3, 0.5, 0.9])
+SHARES = np.array([0.0, 1e-12, 1e-4, 0.025, 0.3, 0.5, 0.9, 1.0])
 VALUES = np.array([-np.inf, -40.0, -1.5, 0.0, 0.3, 2.5, 12.0, np.inf, np.nan])
 
 

@@ -136,6 +136,62 @@ def test_where_the_forking_process_was_killed_a_program_is_started(tmp_path: Pat
     assert run(tmp_path, program) == "[9]"
 
 
+def test_an_answer_that_ctrl_c_kept_from_being_read_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    program = """
+    forks = WorkerForks(lambda threads, parent: threads)
+    workers = [forks.start(log, os.environ, code) for code in (3, 4)]
+    time.sleep(0.5)
+    line, read = forks._line, forks._line.recv
+    def interrupted():
+        line.recv = read
+        raise KeyboardInterrupt
+    codes = []
+    for worker in workers:
+        line.recv = interrupted
+        try:
+            worker.poll()
+        except KeyboardInterrupt:
+            codes.append(worker.wait(30))
+    forks.close()
+    print(codes)
+    """
+    assert run(tmp_path, program) == "[3, 4]"
+
+
+def test_where_the_machine_forks_no_more_a_program_is_started_and_other_workers_go_on(tmp_path: Path) -> None:
+    program = """
+    from unittest import mock
+    def fork(real=os.fork):
+        if len(forked) == 2:  # the process that workers are forked from, and the first of them
+            raise BlockingIOError
+        forked.append(1)
+        return real()
+    forked = []
+    with mock.patch("os.fork", fork):
+        launcher = LocalProcesses()
+        launcher.forks = WorkerForks(lambda *_: time.sleep(0.5) or 7)
+        launcher.submit([Command((sys.executable, "-c", "raise SystemExit(9)"), folder / name) for name in "ab"])
+        print(sorted(one.code for one in ended(launcher)))
+    launcher.stop()
+    """
+    assert run(tmp_path, program) == "[7, 9]"
+
+
+@pytest.mark.parametrize("local", [[], ["launcher=local", "launcher.runs_per_device=2"]])
+def test_threads_are_set_before_a_library_reads_them(tmp_path: Path, local: list[str]) -> None:
+    program = f"""
+    from headtohead import cli
+    from headtohead.execution.launchers import launcher
+    def environment(threads):
+        print(threads, [name for name in ("numpy", "scipy", "torch") if name in sys.modules])
+        sys.exit(0)
+    launcher.environment = environment
+    sys.argv = ["h2h", "study", "demo", "--threads", "3", *{local}]
+    cli.main()
+    """
+    assert run(tmp_path, program) == "3 []"
+
+
 def test_threads_are_counted_of_libraries_too(tmp_path: Path) -> None:
     program = """
     before = threads_here()

@@ -21,7 +21,8 @@ def t_exceeded_by(share: ArrayLike, degrees: ArrayLike) -> Floats:
     """Return the value that Student's t exceeds with this probability."""
     from scipy import special
 
-    return np.asarray(np.negative(special.stdtrit(degrees, share)))
+    quantile = np.negative(special.stdtrit(degrees, share))
+    return np.where(np.equal(share, 0) & ~np.isnan(quantile), np.inf, quantile)  # of 0, stdtrit has the sign wrong
 
 
 def above_normal(value: ArrayLike) -> Floats:

@@ -44,6 +44,7 @@ class WorkerForks:
 
     def __init__(self, work: Work) -> None:
         self._line, theirs = multiprocessing.Pipe()
+        self._num_requests = 0
         command = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -53,19 +54,22 @@ class WorkerForks:
         theirs.close()
 
     def start(self, log: Path, variables: Mapping[str, str], threads: int | None) -> ForkedWorker | None:
-        """Return a worker in a session of its own, whose output goes to a file; None where the process has died."""
+        """Return a worker in a session of its own, whose output goes to a file; None where the process has died,
+        or the machine forks no more."""
         try:
             pid = self.request("start", str(log), dict(variables), threads)
         except (EOFError, OSError):
             return None
-        assert pid is not None
-        return ForkedWorker(self, pid)
+        return None if pid is None else ForkedWorker(self, pid)
 
     def request(self, *words: object) -> int | None:
-        """Return the process's answer."""
-        self._line.send(words)
-        answer: int | None = self._line.recv()
-        return answer
+        """Return the process's answer. Where Ctrl-C came before an earlier one was read, that one is passed over."""
+        self._num_requests += 1
+        self._line.send((self._num_requests, *words))
+        number, answer = self._line.recv()
+        while number != self._num_requests:
+            number, answer = self._line.recv()
+        return None if answer is None else int(answer)
 
     def close(self) -> None:
         """End the process, once; workers that still run save a checkpoint and end."""
@@ -119,18 +123,27 @@ class _Server:
 
     def __init__(self, work: Work, line: Connection) -> None:
         self._work, self._line = work, line
+        self._codes: dict[int, int] = {}
+        """The exit codes of workers that have ended, which the system tells once."""
 
-    def start(self, log: str, variables: Mapping[str, str], threads: int | None) -> int:
+    def start(self, log: str, variables: Mapping[str, str], threads: int | None) -> int | None:
         server = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # too many processes, or too little memory: those that run go on
+            return None
         if not pid:
             self._line.close()
             _never_return(lambda: _begin(self._work, Path(log), variables, threads, server))
         return pid
 
     def poll(self, pid: int) -> int | None:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        return os.waitstatus_to_exitcode(status) if ended else None
+        if pid not in self._codes:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                return None
+            self._codes[pid] = os.waitstatus_to_exitcode(status)
+        return self._codes[pid]
 
     def signal(self, pid: int, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -148,8 +161,8 @@ def _serve(work: Work, line: Connection, commands_end: Connection, command: int)
     with suppress(EOFError, OSError):
         while os.getppid() == command:
             if line.poll(_SECONDS):
-                name, *arguments = line.recv()
-                line.send(answers[name](*arguments))
+                number, name, *arguments = line.recv()
+                line.send((number, answers[name](*arguments)))
     return 0  # workers see that their parent has gone
 
 

@@ -23,7 +23,7 @@ from headtohead.records.run_summary import RunSummary
 DELETED = ".deleted-"
 """Begins the name of a run folder that is on its way out."""
 _LONGEST_NAME = 200
-"""The letters of a run's name that are left in that of what is deleted: a file system allows 255 bytes."""
+"""The bytes of a run's name that are left in that of what is deleted: a file system allows 255."""
 
 
 @contextmanager
@@ -72,7 +72,8 @@ def delete(path: Path | str) -> None:
 
 def _free_name(run: Path) -> Path:
     """Return a name by which nobody looks for a run; one that was deleted before may not be gone yet."""
-    names = (f"{DELETED}{run.name[:_LONGEST_NAME]}{f'.{number}' if number else ''}" for number in count())
+    begin = DELETED + os.fsencode(run.name)[:_LONGEST_NAME].decode(errors="ignore")
+    names = (f"{begin}{f'.{number}' if number else ''}" for number in count())
     return next(path for path in map(run.with_name, names) if not os.path.lexists(path))
 
 
