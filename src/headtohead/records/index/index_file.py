@@ -70,7 +70,8 @@ class IndexFile:
 
     def __del__(self) -> None:
         """Close the connection with its last reader, before Python says that nobody did."""
-        self.close()
+        if hasattr(self, "_connection"):  # not where opening was interrupted
+            self.close()
 
     def paths_below(self, root: str) -> set[str]:
         """Return the runs at or below a folder that the index knows."""
