@@ -51,6 +51,7 @@ BY_A_COMMAND = {
     "config/origins/from_run.py": "outputs/one/run/config.yaml",
     "config/schema/meanings.py": "conf/model/norm/ours.yaml",
     "config/trust.py": "outputs/one/run/config.yaml",
+    "config/unread_head_fields.py": "conf/model/norm/ours.yaml",
     "data/tokenizers/tokenizer_choice.py": "outputs/one/run/tokenizer.json",
     "finished_runs/probe/probe_input.py": "images/no/1.png",
     "pretrained/hub_checkpoint.py": "hub/config.json",

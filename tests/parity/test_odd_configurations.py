@@ -128,6 +128,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "RoFormer, three segment types, odd heads and widths, eps, ReLU": (
         "roformer", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "type_vocab_size": 3,
                      "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
+    "RoFormer, one layer, one head, tanh GELU": (
+        "roformer", {**LAYERS, "num_hidden_layers": 1, "hidden_size": 30, "num_attention_heads": 1,
+                     "hidden_act": "gelu_new"}),
     "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
         "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
                        "hidden_activation": "relu", "attention_bias": True}),

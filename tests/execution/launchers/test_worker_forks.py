@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from waiting import PATIENCE
+
 pytestmark = pytest.mark.process
 
 PRELUDE = """
@@ -40,7 +42,7 @@ def started(work):
 
 def run(folder: Path, program: str) -> str:
     """Return what a program prints."""
-    done = subprocess.run(command(folder, program), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command(folder, program), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -203,7 +205,7 @@ def test_threads_are_counted_of_libraries_too(tmp_path: Path) -> None:
 
 
 def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not file.exists():
         assert time.monotonic() < deadline, [process.name() for process in psutil.process_iter()]
         time.sleep(0.02)
