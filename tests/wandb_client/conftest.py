@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
+import psutil
 import pytest
 
 from wandb_server import WandbServer
@@ -25,7 +28,21 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     if "wandb" in sys.modules:
         import wandb
 
+        killer = Timer(SERVICE_SECONDS, kill_services)
+        killer.start()
         wandb.teardown()
+        killer.cancel()
+
+
+SERVICE_SECONDS = 20.0
+"""The time a service has to end; one that still asks a server which is gone would try for hours."""
+
+
+def kill_services() -> None:
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if process.name().startswith("wandb-core"):
+                process.kill()
 
 
 @pytest.fixture
