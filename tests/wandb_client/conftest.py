@@ -30,7 +30,8 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
         killer = Timer(SERVICE_SECONDS, kill_services)
         killer.start()
-        wandb.teardown()
+        with suppress(SystemExit):  # as of a service that was killed
+            wandb.teardown()
         killer.cancel()
 
 
