@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 pytestmark = pytest.mark.process
 
@@ -205,7 +204,4 @@ def test_threads_are_counted_of_libraries_too(tmp_path: Path) -> None:
 
 
 def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not file.exists():
-        assert time.monotonic() < deadline, [process.name() for process in psutil.process_iter()]
-        time.sleep(0.02)
+    until(file.exists, otherwise=lambda: str([process.name() for process in psutil.process_iter()]))
