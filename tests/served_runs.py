@@ -77,6 +77,6 @@ def shown(browser: Browser, script: str) -> Any:
 def go(browser: Browser, view: str) -> None:
     """Go to this view of the dashboard, and wait until it is drawn: the page before it may look the same, and reacts
     later; one that is still choosing its first runs may put its own view in the address once more."""
-    wanted = json.dumps(view)
-    is_there = f"(location.hash.slice(1) === {wanted} || void (location.hash = {wanted}))"
-    shown(browser, f"{is_there} && document.documentElement.dataset.drawn === {wanted}")
+    target = json.dumps(view)
+    is_there = f"(location.hash.slice(1) === {target} || void (location.hash = {target}))"
+    shown(browser, f"{is_there} && document.documentElement.dataset.drawn === {target}")
