@@ -51,7 +51,6 @@ BY_A_COMMAND = {
     "config/origins/from_run.py": "outputs/one/run/config.yaml",
     "config/schema/meanings.py": "conf/model/norm/ours.yaml",
     "config/trust.py": "outputs/one/run/config.yaml",
-    "config/unread_head_fields.py": "conf/model/norm/ours.yaml",
     "data/tokenizers/tokenizer_choice.py": "outputs/one/run/tokenizer.json",
     "finished_runs/probe/probe_input.py": "images/no/1.png",
     "pretrained/hub_checkpoint.py": "hub/config.json",
@@ -69,6 +68,7 @@ BY_A_COMMAND = {
 }
 """The file by which a command of the fuzzer's table reaches each."""
 OF_THE_USER = {
+    "config/unread_head_fields.py": "the YAML of a model, which composing has read before",
     "data/cache/arrow_columns.py": "a cache of prepared rows; tests/data/cache damages it",
     "data/cache/prepared_content.py": "the same",
     "diagnostics/peers/peer_measurement.py": "an answer of a process that this one started",

@@ -59,8 +59,9 @@ def check(
     if code:
         errors = [line for line in shown.splitlines() if line]
         assert len(errors) <= _MOST_LINES and max(map(len, errors), default=0) < 2000, what
-        read = (file for each in door.reads for file in (target, *Path().glob(each)))
-        named = {name for file in read for name in (file.stem, *(parent.name for parent in file.parents)) if name}
+        above = (folder.name for folder in target.parents if folder.name)
+        others = (file.stem for each in door.reads for file in Path().glob(each))
+        named = (target.stem, *above, *others)
         assert any(name in shown for name in (*named, "=")), f"names no file, folder or field: {what}"
     if code == 2:
         after = snapshot()
