@@ -14,9 +14,8 @@ from headtohead.architectures.heads import make_head
 from headtohead.components.norms import LayerNorm
 from headtohead.config.compose.choices import choices
 from headtohead.config.compose.composition import compose, compose_checked
-from headtohead.config.mentions import mention
+from headtohead.config.mentions import OPTIONS, mention, unread_head_fields
 from headtohead.config.schema.source_code import class_value
-from headtohead.config.unread_head_fields import OPTIONS, unread_head_fields
 
 FAMILIES = ("decoder_only", "encoder_only", "encoder_decoder")
 """One of each class whose head is a group of fields."""

@@ -68,7 +68,7 @@ BY_A_COMMAND = {
 }
 """The file by which a command of the fuzzer's table reaches each."""
 OF_THE_USER = {
-    "config/unread_head_fields.py": "the YAML of a model, which composing has read before",
+    "config/mentions.py": "the YAML of a model, which composing has read before",
     "data/cache/arrow_columns.py": "a cache of prepared rows; tests/data/cache damages it",
     "data/cache/prepared_content.py": "the same",
     "diagnostics/peers/peer_measurement.py": "an answer of a process that this one started",

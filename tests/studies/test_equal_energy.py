@@ -17,8 +17,8 @@ from headtohead.estimates.step_times import measure_step_times
 from headtohead.studies.matching.budgets import EqualEnergy
 from headtohead.studies.matching.matching import SavedMatchings
 from headtohead.studies.matching.solver import match
-from headtohead.training.energy import rapl_packages
-from headtohead.training.energy.energy_counter import EnergyCounter, NoCounter
+from headtohead.training import energy_counters
+from headtohead.training.energy_counters import EnergyCounter, NoCounter
 
 SMALL = [
     "data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4", "data.context_length=8",
@@ -127,7 +127,7 @@ def test_commands_on_a_machine_without_a_counter_say_why_and_what_to_type(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rapl_packages, "POWERCAP", tmp_path / "powercap")
+    monkeypatch.setattr(energy_counters, "POWERCAP", tmp_path / "powercap")
     assert main(command) == 2
     message = " ".join(capsys.readouterr().err.split())
     assert "budget=equal_energy: the energy of this machine is not measured" in message

@@ -18,11 +18,16 @@ import torch
 from fake_powercap import PERIOD, FakePowercap, without_root
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
-from headtohead.training.energy import rapl_packages
-from headtohead.training.energy.counter_of_device import counter_of
-from headtohead.training.energy.energy_counter import Energy, EnergyCounter, NoCounter, UnmeasuredError
-from headtohead.training.energy.nvml_boards import NvmlBoards
-from headtohead.training.energy.rapl_packages import RaplPackages
+from headtohead.training import energy_counters
+from headtohead.training.energy_counters import (
+    Energy,
+    EnergyCounter,
+    NoCounter,
+    NvmlBoards,
+    RaplPackages,
+    UnmeasuredError,
+    counter_of,
+)
 from headtohead.training.loop.run_state import JOULES, RunState
 from headtohead.training.loop.throughput import BETWEEN_READINGS, ThroughputMeter
 from headtohead.training.run import train
@@ -44,7 +49,7 @@ class Clock:
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePowercap:
     powercap = FakePowercap(tmp_path / "powercap")
-    monkeypatch.setattr(rapl_packages, "POWERCAP", powercap.root)
+    monkeypatch.setattr(energy_counters, "POWERCAP", powercap.root)
     return powercap
 
 
@@ -70,7 +75,7 @@ def test_a_counter_that_goes_round_loses_nothing(tmp_path: Path, before: int) ->
 def test_a_reading_so_late_that_the_counter_may_have_gone_round_twice_is_not_believed(tmp_path: Path) -> None:
     tree, clock = FakePowercap(tmp_path, packages=1), Clock()
     counter = RaplPackages(tree.root, clock)
-    clock.now = PERIOD / 1e6 / rapl_packages.MOST_WATTS + 1
+    clock.now = PERIOD / 1e6 / energy_counters.MOST_WATTS + 1
     tree.draw(5)
     late = counter.drawn()
     assert late.joules is None and "may have gone round" in late.source
@@ -110,7 +115,7 @@ def test_a_machine_without_counters_measures_nothing_and_says_why(
             file = tree.root / "intel-rapl:0/energy_uj"
             file.unlink()
             file.write_text("many")
-    monkeypatch.setattr(rapl_packages, "POWERCAP", root)
+    monkeypatch.setattr(energy_counters, "POWERCAP", root)
     counter = counter_of(CPU)
     assert counter.read() is None and counter.source.startswith("not measured: ") and str(root) in counter.source
 
@@ -180,7 +185,7 @@ def test_what_follows_a_failed_reading_is_not_believed(tree: FakePowercap, monke
     assert (boards.read(), boards.read()) == (None, 0.0)
     packages = RaplPackages(tree.root)
     with monkeypatch.context() as failing:
-        failing.setattr(rapl_packages, "_number_in", lambda file: int(file.suffix))
+        failing.setattr(energy_counters, "_number_in", lambda file: int(file.suffix))
         assert packages.read() is None
     tree.draw(5)
     assert (packages.read(), packages.read()) == (None, 0.0)
@@ -325,7 +330,7 @@ def test_a_start_that_was_not_measured_leaves_the_run_without_an_amount_and_with
 ) -> None:
     first = train(parts(tmp_path / "runs", data=Drawing(tree, 8, send(signal.SIGTERM))))
     assert (joules_of(first) or 0) > 0 and first.path is not None
-    monkeypatch.setattr(rapl_packages, "POWERCAP", tmp_path / "nothing")
+    monkeypatch.setattr(energy_counters, "POWERCAP", tmp_path / "nothing")
     second = train(parts(tmp_path / "runs", data=Drawing(tree), resume_from=first.path))
     assert joules_of(second) is None and second.environment.device["energy"].startswith("not measured: ")
     assert not any("joules" in name for name in second.throughput)

@@ -1,15 +1,33 @@
-"""Mentions what is worth a sentence before a run, and is no reason to refuse it."""
+"""Mentions what is worth a sentence before a run, and is no reason to refuse it: classes that no `h2h check` has
+passed, and fields that have no effect. Fields of the head are not refused where the task's head does not read them,
+since a study over many tasks gives all of them the same fields."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from headtohead.architectures.head_names import HEADS
+from headtohead.config.compose.choices import choices
+from headtohead.config.errors import show
+from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import Node
+from headtohead.config.schema.source_code import arguments, field_groups
 from headtohead.config.unchecked_classes import unchecked_sentences
-from headtohead.config.unread_head_fields import unread_head_fields
+from headtohead.files.safe_read import read_yaml
 
+OPTIONS: Mapping[str, str] = {
+    "tie_weights": "tied_to",
+    "head_bias": "bias",
+    "logit_cap": "cap",
+    "logit_scale": "factor",
+    "pooling": "pooling",
+    "pooler": "pooler",
+    "head_activation": "activation",
+    "head_dense_bias": "dense_bias",
+}
+"""The fields that are for the head alone, and the parameter of a head's constructor that each becomes."""
 _log = logging.getLogger(__name__)
 
 
@@ -28,3 +46,25 @@ def mention(config: Node) -> None:
 @lru_cache(maxsize=64)
 def _mention(sentence: str) -> None:
     _log.warning("%s", sentence)
+
+
+def unread_head_fields(config: Node) -> Iterator[str]:
+    """Yield a sentence for each field that is not as its choice has it, and that the head of the task does not read."""
+    view = ConfigView(config)
+    head = view.task_value("head")
+    if head not in HEADS or "output" not in field_groups(view.model["_target_"]) or config.get("init_from"):
+        return
+    read = {item.name for item in arguments(HEADS[head]) or ()}
+    ignored = [field for field, option in OPTIONS.items() if field in view.model and option not in read]
+    usual = _of_choice(config) if ignored else {}
+    for field in ignored:
+        if field in usual and view.model[field] != usual[field]:
+            typed = f"model.{field}={show(view.model[field])}"
+            yield f"{typed} has no effect: the head of {view.chosen('task')}, {head}, does not read it"
+
+
+def _of_choice(config: Node) -> Mapping[str, object]:
+    """Return what the file of the chosen model says; nothing where it was not chosen by name."""
+    chosen = (config.get("choices") or {}).get("model")
+    file = next((choice.path for choice in choices("model") if choice.name == chosen), None)
+    return {} if file is None else read_yaml(file) or {}

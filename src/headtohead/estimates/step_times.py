@@ -24,8 +24,7 @@ from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
 from headtohead.estimates.layouts import layout_of
 from headtohead.estimates.run_cost import StepTiming
 from headtohead.estimates.run_planner import RunPlanner
-from headtohead.training.energy.counter_of_device import counter_of
-from headtohead.training.energy.energy_counter import EnergyCounter
+from headtohead.training.energy_counters import EnergyCounter, counter_of
 from headtohead.training.loop.data_module import TrainingBatches, on_device, training_rows
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.loop.training_module import TrainingModule

@@ -27,8 +27,7 @@ from headtohead.training.callbacks.sample_logger import SampleLogger
 from headtohead.training.callbacks.step_logger import StepLogger
 from headtohead.training.checkpoints import BEST, LAST, drop, is_complete, load
 from headtohead.training.checks import check_model, check_settings, check_start
-from headtohead.training.energy.counter_of_device import counter_of
-from headtohead.training.energy.energy_counter import EnergyCounter, NoCounter
+from headtohead.training.energy_counters import EnergyCounter, NoCounter, counter_of
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.compiled_model import CompilingReport
 from headtohead.training.loop.data_module import RunData, training_rows, validation_rows

@@ -25,7 +25,7 @@ from headtohead.records.record import VALIDATION_TEXTS, CheckpointSelection, Com
 from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import last_step
-from headtohead.training.energy.energy_counter import Energy
+from headtohead.training.energy_counters import Energy
 from headtohead.training.loop.run_state import JOULES, RunState
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.parallel.devices import describe

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from headtohead.execution.launchers import job_states
-from headtohead.execution.launchers.job_states import COMES_BACK, JobStates
+from headtohead.execution.launchers import slurm
+from headtohead.execution.launchers.slurm import COMES_BACK, JobStates
 
 
 class Watcher:
@@ -34,11 +34,11 @@ class Watcher:
 
 @pytest.mark.parametrize("state", sorted(COMES_BACK))
 def test_a_job_that_slurm_requeues_is_waited_for(state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_states, "RESULT_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "RESULT_SECONDS", 0.0)
     paths = SimpleNamespace(result_pickle=tmp_path / "none", stderr=tmp_path / "errors")
     job = cast(Any, SimpleNamespace(job_id="1", paths=paths, watcher=Watcher(state, "UNKNOWN", "PENDING")))
     states = JobStates()
     assert not states.is_over(job) and not states.is_over(job), "the watcher asks again"
-    monkeypatch.setattr(job_states, "REQUEUE_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "REQUEUE_SECONDS", 0.0)
     job.watcher = Watcher(state)
     assert states.is_over(job) and f"({state})" in states.sentence(job) and "not requeued" in states.sentence(job)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from execution.launchers.patient_commands import all_ended, waits_once
-from headtohead.execution.launchers import job_states
+from headtohead.execution.launchers import slurm
 from headtohead.execution.launchers.launcher import Command, EndedCommand
 from headtohead.execution.launchers.slurm import Slurm
 from slurm_cluster import Cluster, Job
@@ -25,8 +25,8 @@ pytestmark = [
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A cluster whose users' launchers wait less for what may still come."""
-    monkeypatch.setattr(job_states, "RESULT_SECONDS", 0.5)
-    monkeypatch.setattr(job_states, "REQUEUE_SECONDS", 6.0)
+    monkeypatch.setattr(slurm, "RESULT_SECONDS", 0.5)
+    monkeypatch.setattr(slurm, "REQUEUE_SECONDS", 6.0)
     made = Cluster(tmp_path / "cluster")
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
@@ -70,7 +70,7 @@ def test_a_job_that_does_not_come_back_leaves_its_reason_and_what_to_type_and_st
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_states, "REQUEUE_SECONDS", 0.5)
+    monkeypatch.setattr(slurm, "REQUEUE_SECONDS", 0.5)
     launcher = Slurm(additional_parameters=parameters)
     lost, other = started(launcher, tmp_path, 0, 3)
     fail(cluster.jobs[0])

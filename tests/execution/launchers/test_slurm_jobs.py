@@ -9,7 +9,7 @@ import pytest
 
 from execution.launchers.patient_commands import all_ended, waits_once
 from headtohead.config.errors import ConfigurationError
-from headtohead.execution.launchers import job_states
+from headtohead.execution.launchers import slurm
 from headtohead.execution.launchers.slurm import Allocation, Slurm
 from slurm_cluster import Cluster, Job
 from waiting import until
@@ -81,7 +81,7 @@ def test_what_sbatch_refuses_is_told_in_one_sentence(cluster: Cluster, tmp_path:
 def test_a_job_that_ends_without_an_answer_leaves_its_reason(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_states, "RESULT_SECONDS", 0.5)
+    monkeypatch.setattr(slurm, "RESULT_SECONDS", 0.5)
     launcher = Slurm(setup=("exit 1",))
     launcher.submit([waits_once(tmp_path)])
     jobs: list[Job] = cluster.jobs

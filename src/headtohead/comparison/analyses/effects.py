@@ -21,7 +21,7 @@ from headtohead.comparison.statistics.means import MeanDifference, difference_in
 from headtohead.comparison.statistics.multiple_testing import adjusted
 from headtohead.comparison.statistics.power import detectable_effect
 from headtohead.comparison.statistics.value_shapes import MetricScale, is_skewed, shape_of
-from headtohead.comparison.verdicts.test_agreement import TestAgreement, ValueDistribution, agreement
+from headtohead.comparison.verdicts.agreeing_tests import TestAgreement, ValueDistribution, agreement
 
 Remark = Literal["better", "worse", "interact", "undecided", "not estimable"]
 

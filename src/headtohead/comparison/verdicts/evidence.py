@@ -14,7 +14,7 @@ from headtohead.comparison.statistics.exact_tests import ExactTestGuard, rank_te
 from headtohead.comparison.statistics.means import MeanDifference, paired, welch
 from headtohead.comparison.statistics.power import detectable_effect, range_of_seeds
 from headtohead.comparison.statistics.value_shapes import MetricScale, is_near_chance, shape_of
-from headtohead.comparison.verdicts.test_agreement import ValueDistribution, agreement, seeds_that_suffice
+from headtohead.comparison.verdicts.agreeing_tests import ValueDistribution, agreement, seeds_that_suffice
 
 Method = Literal[
     "paired t", "Welch's t", "solve rates", "time to solve", "ranks", "e-process", "e-process of solve rates", "none"

@@ -20,10 +20,10 @@ from headtohead.comparison.contrasts import (
 from headtohead.comparison.statistics.means import difference_interval
 from headtohead.comparison.statistics.multiple_testing import Adjustment, adjusted, interim_levels
 from headtohead.comparison.statistics.value_shapes import is_skewed
+from headtohead.comparison.verdicts.agreeing_tests import ValueDistribution
 from headtohead.comparison.verdicts.evidence import Outcomes, TestResult, evidence_of
 from headtohead.comparison.verdicts.seed_evidence import seed_evidence_of
 from headtohead.comparison.verdicts.seed_rounds import design_of
-from headtohead.comparison.verdicts.test_agreement import ValueDistribution
 from headtohead.comparison.verdicts.verdict_text import sentence
 from headtohead.errors import UsageError
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from headtohead.records.record import Progress
-from headtohead.training.energy.energy_counter import Energy, not_measured
+from headtohead.training.energy_counters import Energy, not_measured
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.run_components import TrainerSettings
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
-from headtohead.training.energy.energy_counter import NOTHING, Energy, EnergyCounter, NoCounter
+from headtohead.training.energy_counters import NOTHING, Energy, EnergyCounter, NoCounter
 
 BETWEEN_READINGS = 10.0
 """The seconds after which a counter of energy is read at the end of a step: it may go round in a minute."""

@@ -1,1 +1,0 @@
-"""Energy that runs draw, as counters of the hardware measure it: never estimated."""
