@@ -1,11 +1,14 @@
-"""Programs that tests write as texts, for other processes, import what the package has; no type checker reads them."""
+"""Programs that tests write as texts, for other processes, import what the package has; no type checker reads them. And
+files of the repository that are run as programs find their modules without what pytest adds to the path."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -117,3 +120,51 @@ def test_commands_start_in_processes_that_have_their_modules() -> None:
         name: lines for name, text in files.items() if name not in FRESH and (lines := list(fresh_starts(text)))
     } == {}
     assert [name for name in FRESH if "sys.executable" not in files[name]] == []
+
+
+_RUN = re.compile(r"python(?: -W ignore)? ((?:benchmarks|docs|examples|tests)/[\w/]+\.py)")
+"""A command that runs a file."""
+_ADDED = re.compile(r'sys\.path\.insert\(0, str\(Path\(__file__\)\.parents\[1\](?: / "(\w+)")?\)\)')
+"""The line by which a program of tests or benchmarks adds the folder of all tests to the path."""
+
+
+def programs() -> Set[Path]:
+    """Return the files that some page, file or recipe runs."""
+    root = TESTS.parent
+    pages = [root / "Makefile", root / "README.md", root / "CONTRIBUTING.md", *(root / "docs").rglob("*.md")]
+    pages += [file for name in ("benchmarks", "docs", "tests") for file in (root / name).rglob("*.py")]
+    commands = {name for page in set(pages) - WRONG_ON_PURPOSE for name in _RUN.findall(page.read_text("utf-8"))}
+    return {*(root / "benchmarks").glob("*.py"), *(root / name for name in commands)}
+
+
+def out_of_reach(program: Path) -> Iterator[str]:
+    """Yield the modules that a program asks for and that neither its folders nor an installed package has."""
+    folders = {program.parent}
+    folders |= {program.parents[1] / name for name in _ADDED.findall(program.read_text(encoding="utf-8"))}
+    optional = (TESTS.parent / "pyproject.toml").read_text(encoding="utf-8")
+    waiting, seen = [program], set[Path]()
+    while waiting:
+        file = waiting.pop()
+        seen.add(file)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in [node.module] if isinstance(node, ast.ImportFrom) and node.module else names:
+                path = Path(*name.split("."))
+                local = next((at for folder in folders if (at := folder / path.with_suffix(".py")).is_file()), None)
+                if local is not None:
+                    waiting += [] if local in seen else [local]
+                elif not any((folder / path).is_dir() for folder in folders):
+                    spec = find_spec(path.parts[0])
+                    if f'"{path.parts[0]}' not in optional and (spec is None or _is_of_tests(spec)):
+                        yield f"{file.relative_to(TESTS.parent)}: {name}"
+
+
+def _is_of_tests(spec: ModuleSpec) -> bool:
+    """Return whether it is pytest alone that has the module on its path."""
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return any(Path(place).is_relative_to(TESTS) for place in places)
+
+
+@pytest.mark.parametrize("program", sorted(programs()), ids=lambda file: str(file.relative_to(TESTS.parent)))
+def test_a_program_finds_its_modules_by_itself(program: Path) -> None:
+    assert list(out_of_reach(program)) == []

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, message
 from metamorphic.drawing import drawn_command
 
