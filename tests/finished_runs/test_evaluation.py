@@ -279,12 +279,19 @@ def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
         (["data.tokenizer=bpe"], "data.tokenizer=bpe cannot be changed: the run reads text with"),
         (["data.tokenizer=bpe", "data.vocab_size=300"], "data.tokenizer=bpe cannot be changed"),
         (["data=number_words"], "reads data of kind"),
+        (["data=copy"], "data=copy holds symbols of its own, and this run was trained on text"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_what_cannot_be_changed_is_refused(stream: FinishedRun, overrides: list[str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         requested(stream, *overrides)
+
+
+def test_a_run_of_symbols_is_not_asked_about_text(folder: Path) -> None:
+    run = trained(folder, "data=copy", "data.num_train=16", "data.num_validation=4", "data.num_test=4")
+    with pytest.raises(ConfigurationError, match="data=text is text, and this run was trained on symbols"):
+        requested(run, "data=text", f"data.path={folder}/text.txt")
 
 
 @pytest.mark.parametrize("choice", [choice.name for choice in choices("trainer")])

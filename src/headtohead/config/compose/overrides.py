@@ -103,6 +103,15 @@ def check_digits(override: str) -> None:
         )
 
 
+def _without_value(override: str, key: str) -> str:
+    if "/" in key and Path(override).exists():
+        return (
+            f"{override!r} is a path, and no override: init_from={override} starts from the weights of a run, "
+            f"resume_from={override} resumes it, and h2h train --from-run {override} trains with its settings"
+        )
+    return f"{override!r} has no value: write {key}=value, in quotes where it holds spaces"
+
+
 def _prepare_one(override: str, known: Collection[str], config_dir: str | Path | None) -> str:
     match = _OVERRIDE.fullmatch(override.strip())
     if match is None:
@@ -110,7 +119,7 @@ def _prepare_one(override: str, known: Collection[str], config_dir: str | Path |
     sign, key, value = match["sign"], match["key"], match["value"]
     check_digits(override)
     if value is None and sign != "~":
-        raise ConfigurationError(f"{override!r} has no value: write {key}=value, in quotes where it holds spaces")
+        raise ConfigurationError(_without_value(override, key))
     group, _, package = key.partition("@")
     if group in known and "." not in group:
         if value is not None and sign != "~":

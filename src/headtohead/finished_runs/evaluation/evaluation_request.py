@@ -147,16 +147,24 @@ def check_data(run: FinishedRun, config: Mapping[str, object], spec: DataSpec) -
     no classes, whatever data it is asked about."""
     trained, data = run.record.comparability.tokenizer, ConfigView(config).chosen("data")
     if (trained or "") != spec.tokenizer_hash:
-        raise ConfigurationError(
-            f"{data} makes other tokens of text than this run was trained on, and the run has not kept its tokenizer: "
-            "give data of the same tokens, for example data.tokenizer=byte for a run with bytes"
-        )
+        raise ConfigurationError(_other_tokens(data, reads_text=bool(trained), is_text=bool(spec.tokenizer_hash)))
     if class_value(RunConfig(config).task_target, "head") not in NEXT_TOKEN_HEADS:
         _check_classes(run, config, spec, data)
     # Lengths are checked against the model's own reach, which tables alone limit.
     model = RunConfig(config).model
     free = {**model, **dict.fromkeys(("max_length", "max_target_length"))}
     fit({**config, "model": {name: value for name, value in free.items() if name in model}}, spec)
+
+
+def _other_tokens(data: str, *, reads_text: bool, is_text: bool) -> str:
+    if not is_text:
+        return f"{data} holds symbols of its own, and this run was trained on text: give data of text"
+    if not reads_text:
+        return f"{data} is text, and this run was trained on symbols, which stand for no words: give data of its kind"
+    return (
+        f"{data} makes other tokens of text than this run was trained on, and the run has no tokenizer of its own in "
+        "its folder: give data of the same tokens, for example data.tokenizer=byte for a run with bytes"
+    )
 
 
 def _check_classes(run: FinishedRun, config: Mapping[str, object], spec: DataSpec, data: str) -> None:
