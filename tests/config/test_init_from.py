@@ -72,9 +72,7 @@ def test_ids_that_mean_something_else_are_refused(outputs: Path, first: RunRecor
     other = ["model=encoder_only", "task=masked_lm", "data=associative_recall", "model/size=tiny"]
     small = [part for part in SMALL if not part.startswith(("model.", "data."))]
     config = h2h.compose("train", [*other, *small, "data.num_train=60", f"init_from=run:{first.path}"])
-    sentence = (
-        r"was trained on data=grammar_lm, whose token ids mean something else than those of data=associative_recall"
-    )
+    sentence = r"on data=grammar_lm, and the token ids of data=associative_recall mean nothing to its weights"
     with pytest.raises(ConfigurationError, match=sentence):
         h2h.build_parts(config)
 

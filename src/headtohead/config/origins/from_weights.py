@@ -134,10 +134,9 @@ def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:
     record = RunFolder.open(origin_of(config["init_from"])).read_record_as_written()
     if spec.vocab_size and not _same_ids(config, spec, record):
         raise ConfigurationError(
-            f"init_from={config['init_from']} was trained on data={_data(record.config)}, whose token ids mean "
-            f"something else than those of data={_data(config)}: choose data of the same kind of tokens, or start "
-            "without "
-            "init_from"
+            f"init_from={config['init_from']} was trained on data={_data(record.config)}, and the token ids of "
+            f"data={_data(config)} mean nothing to its weights: choose data of the same kind of tokens, or start "
+            "without init_from"
         )
     if scaling(record.config) != scaling(config):
         theirs, ours = (_parametrisation(of) for of in (record.config, config))
