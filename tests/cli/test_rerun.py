@@ -8,9 +8,22 @@ import pytest
 import yaml
 
 from headtohead.cli import main
+from headtohead.config.compose.composition import compose_checked
 from headtohead.config.run_id import run_id
 from headtohead.records.run_folder import find_runs
 from studies.small_studies import TINY
+
+
+@pytest.mark.parametrize("command", ["train", "inspect", "doctor", "plan --on cpu"])
+def test_every_command_about_one_run_reads_the_settings_of_a_recorded_one(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = compose_checked("train", ["model/norm=rms_norm", f"output_dir={tmp_path}/outputs", "name=first"])
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    recorded = ["--from-run", str(tmp_path), "model.num_layers=3", "--cfg", "job"]
+    assert main([*command.split(), *recorded]) == 0
+    expected = {**config, "model": {**config["model"], "num_layers": 3}}
+    assert {**yaml.safe_load(capsys.readouterr().out), "name": "first"} == expected
 
 
 @pytest.mark.slow

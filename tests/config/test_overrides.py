@@ -38,7 +38,7 @@ def test_values_are_forced_and_choices_are_left_to_hydra(provided: str, handed_o
     ("provided", "sentence"),
     [
         ("optimizer", ["'optimizer' has no value", "write optimizer=value"]),
-        (str(Path(__file__)), ["is a path, and no override: init_from=/", "h2h train --from-run /"]),
+        (str(Path(__file__)), ["is a path, and no override: --from-run /", "init_from=/"]),
         ("=3", ["'=3' is not an override", "field=value"]),
         ("model=decoder_onl", ["model=decoder_onl does not exist", "did you mean decoder_only?", "encoder_only"]),
         ("precision=32", ["precision=32 does not exist", "did you mean 32-true?"]),

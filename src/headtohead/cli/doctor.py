@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, add_from_run, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, show_table
 
 _EXAMPLES = """\
@@ -13,6 +13,7 @@ examples:
   h2h doctor                                                  the run that h2h train would start
   h2h doctor model=encoder_only task=masked_lm optimizer.lr=3e-3
   h2h doctor model.mixer._target_=mine.MyMixer                a class of your own, found from this folder
+  h2h doctor --from-run outputs/default/RUN                   a run that did not learn, as it was configured
   h2h doctor --check causality --check padding                only some checks
   h2h doctor --json                                           verdicts and numbers, for programs
 
@@ -26,6 +27,7 @@ exit code: 0 no fault, 1 a fault, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("doctor", "Find what keeps a model from learning; nothing is recorded.", _EXAMPLES)
     add_configuration(taken)
+    add_from_run(taken, "examine")
     taken.add_argument("--check", action="append", default=[], metavar="NAME", help="run this check; may be repeated")
     taken.add_argument("--json", action="store_true", help="as JSON")
     options = parse(taken, arguments)

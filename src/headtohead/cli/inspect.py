@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, add_from_run, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, say, show_table
 
 _EXAMPLES = """\
 examples:
   h2h inspect model/size=gpt2_small model.vocab_size=50257
   h2h inspect init_from=hf:FOLDER
+  h2h inspect --from-run outputs/default/RUN model.num_layers=12
   h2h inspect model=encoder_decoder task=seq2seq data=number_words --json
 """
 
@@ -19,6 +20,7 @@ examples:
 def run(arguments: Sequence[str]) -> int:
     taken = parser("inspect", "Show a model's ledger and the shapes at every stage; nothing is trained.", _EXAMPLES)
     add_configuration(taken)
+    add_from_run(taken, "inspect")
     taken.add_argument("--json", action="store_true", help="configuration, ledger and shapes as JSON")
     options = parse(taken, arguments)
     config = composed(options)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import INTERRUPTED, configuration_text, progress, take_workers
+from headtohead.cli.options import INTERRUPTED, composed, configuration_text, progress, take_workers
 from headtohead.cli.terminal import error_line, note, out, show_table
 from headtohead.config.compose.overrides import override_combinations
 from headtohead.config.errors import ConfigurationError
@@ -38,13 +38,7 @@ def run_all(options: argparse.Namespace) -> int:
 
 
 def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, object]:
-    if options.from_run:
-        from headtohead.config.origins.from_run import rerun
-
-        return rerun(options.from_run, overrides, options.config_dir)
-    from headtohead.config.compose.composition import compose_checked
-
-    return compose_checked("train", overrides, options.config_dir)
+    return composed(argparse.Namespace(**{**vars(options), "overrides": overrides}))
 
 
 def _work(options: argparse.Namespace, multirun: Multirun) -> int:

@@ -131,6 +131,11 @@ def add_configuration(to: Parser, *, several: bool = False) -> None:
     add_trust(to)
 
 
+def add_from_run(to: Parser, purpose: str) -> None:
+    """Add the option by which a command takes the configuration of a run, with overrides on top."""
+    to.add_argument("--from-run", metavar="PATH", help=f"a run to {purpose}: its folder, record.json or config.yaml")
+
+
 def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
     """Options may stand before, between and after overrides."""
     options = taken.parse_intermixed_args(list(arguments))
@@ -205,6 +210,11 @@ def _shortened(text: str) -> str:
 
 
 def composed(options: argparse.Namespace, root: str = "train") -> dict[str, Any]:
+    """Return the configuration that was asked for: overrides of the defaults, or of a run's own."""
+    if getattr(options, "from_run", None):
+        from headtohead.config.origins.from_run import rerun
+
+        return rerun(options.from_run, options.overrides, options.config_dir)
     from headtohead.config.compose.composition import compose_checked
 
     return compose_checked(root, options.overrides, options.config_dir)

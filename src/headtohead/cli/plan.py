@@ -7,7 +7,17 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from headtohead.cli.options import Parser, add_configuration, composed, configuration_text, parse, parser, within
+from headtohead.cli.options import (
+    Parser,
+    add_configuration,
+    add_from_run,
+    composed,
+    configuration_text,
+    parse,
+    parser,
+    refuse_unread,
+    within,
+)
 from headtohead.cli.terminal import out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Positive, Range
@@ -19,6 +29,7 @@ _EXAMPLES = """\
 examples:
   h2h plan model/size=gpt2_small --on h100x8 --price 2.5
   h2h plan model/size=gpt2_small --on a100-40gb --tokens 1e10
+  h2h plan --from-run outputs/default/RUN --on h100   the same run on another device
   h2h plan --on cpu                                   this machine's processor, measured
   h2h plan --on cpux2                                 two processes on it
   h2h plan --study norms_small --on l40sx4 --price 1  every arm of a study, and what all its runs take
@@ -33,7 +44,8 @@ Tokens = Annotated[float, Range(1.0, 1e18)]
 
 
 def run(arguments: Sequence[str]) -> int:
-    options = parse(_parser(), arguments)
+    taken = _parser()
+    options = parse(taken, arguments)
     if options.devices:
         from headtohead.estimates.device_speed import speeds
 
@@ -42,6 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.on is None:
         raise ConfigurationError("h2h plan needs devices: --on h100x8, --on cpu; h2h plan --devices lists them")
     if options.study is not None:
+        refuse_unread(taken, options, ["from_run"], "a study has the configurations of its own arms")
         return _study(options)
     config = composed(options)
     if options.cfg:
@@ -61,6 +74,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("plan", "Plan a run on devices: memory, time and cost under every layout.", _EXAMPLES)
     add_configuration(taken)
+    add_from_run(taken, "plan")
     add_devices(taken)
     taken.add_argument("--tokens", type=within(Tokens), metavar="N", help="length of the run; else its max_steps")
     taken.add_argument("--study", metavar="NAME", help="plan every arm of a study; overrides are those of the study")

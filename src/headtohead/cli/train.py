@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from headtohead.cli.options import (
     add_configuration,
+    add_from_run,
     add_processes,
     composed,
     configuration_text,
@@ -52,7 +51,7 @@ exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("train", "Train one model on one task and write its record.", "")
     add_configuration(taken, several=True)
-    taken.add_argument("--from-run", metavar="PATH", help="a run to repeat: its folder, record.json or config.yaml")
+    add_from_run(taken, "repeat")
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
     add_processes(taken)
@@ -73,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.workers > 1 or options.threads or options.worker or options.retry:
         raise ConfigurationError("--workers, --threads, --worker and --retry are for many runs: give --multirun too")
     options.overrides = [*options.overrides, *name_by_wandb(options.overrides)]
-    config = _again(options) if options.from_run else composed(options)
+    config = composed(options)
     if options.resumable and RunConfig(config).resume_from:
         raise ConfigurationError("--resumable finds by itself the run to resume: take out resume_from")
     if options.take_over and not (options.resumable or RunConfig(config).resume_from):
@@ -87,12 +86,6 @@ def run(arguments: Sequence[str]) -> int:
 
     train = train_resumable if options.resumable else api.train
     return train_and_summarise(config, partial(train, take_over=options.take_over))
-
-
-def _again(options: Namespace) -> dict[str, Any]:
-    from headtohead.config.origins.from_run import rerun
-
-    return rerun(options.from_run, options.overrides, options.config_dir)
 
 
 def _groups_and_fields() -> str:

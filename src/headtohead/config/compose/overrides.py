@@ -106,8 +106,8 @@ def check_digits(override: str) -> None:
 def _without_value(override: str, key: str) -> str:
     if "/" in key and Path(override).exists():
         return (
-            f"{override!r} is a path, and no override: init_from={override} starts from the weights of a run, "
-            f"resume_from={override} resumes it, and h2h train --from-run {override} trains with its settings"
+            f"{override!r} is a path, and no override: --from-run {override} takes the settings of a run, "
+            f"init_from={override} its weights, and resume_from={override} continues it"
         )
     return f"{override!r} has no value: write {key}=value, in quotes where it holds spaces"
 
