@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import headtohead as h2h
+from headtohead.architectures.architecture import InputSize
 from headtohead.errors import UsageError
+from usual_formats import assert_plays_no_part, gradients
 
 CONF = Path(__file__).parents[2] / "conf" / "model"
 CHOICES = sorted(
@@ -42,3 +46,21 @@ def test_every_choice_is_inspected(choice: str) -> None:
 def test_choices_that_look_ahead_are_refused_in_a_decoder(choice: str) -> None:
     with pytest.raises(UsageError):
         h2h.compose("train", overrides(choice))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", sorted(set(CHOICES) - UNDEFINED))
+def test_the_usual_format_of_new_tensors_plays_no_part(choice: str) -> None:
+    """Else a model would compute other numbers where Lightning trains it in 16 bits than where a plan times it."""
+    config = h2h.compose("train", [*overrides(choice), "model.d_model=16"])
+    model = h2h.build_model(config).to(torch.bfloat16)
+    inputs = model.example_inputs(InputSize(length=4), 2, torch.device("cpu"))
+
+    def numbers() -> dict[str, Any]:
+        torch.manual_seed(0)
+        model.zero_grad()
+        y = model(**{name: x.bfloat16() if x.is_floating_point() else x for name, x in inputs.items()})
+        y.float().square().sum().backward()
+        return {"logits": y.detach(), **gradients(model)}
+
+    assert_plays_no_part(numbers)

@@ -55,6 +55,7 @@ class Counts:
         self.reasons.update(_VALUE.sub("…", reason)[:140] for reason in result.refused.values())
         if result.failed is not None:
             self.failures.append(message(result, {**WAYS, **LONG_WAYS}))
+            sys.stderr.write(f"\n{self.failures[-1]}\n")  # the page is written at the end, hours later
 
     def lines(self) -> Iterator[str]:
         yield _HEADER

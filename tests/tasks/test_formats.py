@@ -16,6 +16,7 @@ from headtohead.data.batches.batch import Batch
 from headtohead.tasks import chunked_cross_entropy
 from headtohead.training.loop.precision import Precision, PrecisionName
 from task_cases import TASKS, TaskCase
+from usual_formats import assert_plays_no_part, gradients
 
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "convolution_backward", "linear"}
 NAMES = get_args(PrecisionName)
@@ -70,6 +71,25 @@ def score(task: Any, model: Any, view: Batch) -> None:
 def test_every_product_is_made_in_the_format_requested(name: str, precision: PrecisionName, work: Any) -> None:
     options = Precision(precision)
     assert formats(TASKS[name], options, work) == {options.dtype}
+
+
+@pytest.mark.parametrize("weights", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("name", TASKS)
+def test_the_usual_format_of_new_tensors_plays_no_part(name: str, weights: torch.dtype) -> None:
+    """Else a loss would be another where Lightning trains, where a plan times, and where a run is evaluated."""
+    case = TASKS[name]
+    state = case.model().state_dict()
+
+    def numbers() -> dict[str, Any]:
+        model, task = case.model(), case.task()
+        model.load_state_dict(state)
+        model.to(weights)
+        view = case.view().map(lambda tensor: tensor.to(weights) if tensor.dtype == torch.float32 else tensor)
+        task.loss(model, view).total.backward()
+        task.measure("validation", model.eval(), view)
+        return {**task.results("validation"), **gradients(model)}
+
+    assert_plays_no_part(numbers)
 
 
 def test_every_task_is_asked() -> None:

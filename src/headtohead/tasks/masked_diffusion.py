@@ -18,6 +18,7 @@ from headtohead.data.batches.row_order import uniform
 from headtohead.errors import UsageError
 from headtohead.generation.decoding_loop import denoise
 from headtohead.ranges import Count
+from headtohead.tasks.class_metrics import wide
 from headtohead.tasks.masked_lm import CHOOSE, CORRUPT, MaskedLanguageModelling
 from headtohead.tasks.metric_sums import MetricSums, PerStage, summed_by_row
 from headtohead.tasks.task import Decode, Loss, row_text
@@ -71,21 +72,22 @@ class MaskedDiffusion(MaskedLanguageModelling):
         """Return the expected number of hidden tokens in a row of this length."""
         return max(1, (length + 1) // 2)
 
-    def _weights(self, batch: Batch) -> tuple[Float[Tensor, " B"], Int[Tensor, " B"]]:
+    def _weights(self, batch: Batch, dtype: torch.dtype) -> tuple[Float[Tensor, " B"], Int[Tensor, " B"]]:
         """Return n / k of each row, and n."""
         assert batch.tokens is not None, "view checks the tokens"
         hidden = targets_of(batch) != IGNORED
         tokens = (self._may_hide(batch, batch.tokens) | hidden).sum(1)
-        return tokens / hidden.sum(1).clamp(min=1), tokens
+        return tokens.to(dtype) / hidden.sum(1).clamp(min=1), tokens
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """Return a total whose mean over the hidden tokens, which are those that count, is the bound for a token."""
-        targets, (weights, tokens) = targets_of(batch), self._weights(batch)
+        targets = targets_of(batch)
         hidden = (targets != IGNORED).flatten()
         index = hidden.nonzero().squeeze(1)  # spelled out, so that a plan can replay it
         features = model.features(**batch.inputs()).flatten(0, 1).index_select(0, index)
         logits = vocabulary_head(model)(features)
-        losses = F.cross_entropy(logits.float(), targets.flatten().index_select(0, index), reduction="none")
+        losses = F.cross_entropy(wide(logits), targets.flatten().index_select(0, index), reduction="none")
+        weights, tokens = self._weights(batch, losses.dtype)
         of_targets = weights[:, None].expand_as(targets).flatten().index_select(0, index)
         total, count = (losses * of_targets).sum(), hidden.sum()
         return Loss(total=total * count / tokens.sum().clamp(min=1), count=count)
@@ -93,7 +95,7 @@ class MaskedDiffusion(MaskedLanguageModelling):
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         scores = self.token_scores(model, model.features(**batch.inputs()), batch)
-        targets, (weights, tokens) = targets_of(batch), self._weights(batch)
+        targets, (weights, tokens) = targets_of(batch), self._weights(batch, scores.losses.dtype)
         self.count_targets(stage, batch)
         loss = summed_by_row(scores.losses, targets) * weights
         self.sums.add(stage, loss=loss.sum(), correct=scores.correct, hidden=scores.count, tokens=tokens.sum())

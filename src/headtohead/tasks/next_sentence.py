@@ -71,7 +71,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         features = model.features(**batch.inputs())
         tokens = self.token_loss(model, features, batch)
         losses = F.cross_entropy(self._pair_logits(model, features, batch), _labels(batch), reduction="none")
-        return Loss(total=tokens.total + (losses * self._expected(batch)).sum(), count=tokens.count)
+        return Loss(total=tokens.total + (losses * self._expected(batch, losses.dtype)).sum(), count=tokens.count)
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
@@ -123,13 +123,13 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
             for sample, label, predicted in zip(samples, labels.tolist(), predicted.tolist(), strict=True)
         ]
 
-    def _expected(self, batch: Batch) -> Float[Tensor, " B"]:
+    def _expected(self, batch: Batch, dtype: torch.dtype) -> Float[Tensor, " B"]:
         """Return the expected number of hidden tokens in each row."""
         assert batch.tokens is not None, "view checks the tokens"
         open_to_choice = ~self.spec.are_special(batch.tokens) | (targets_of(batch) != IGNORED)
         if batch.valid is not None:
             open_to_choice &= batch.valid
-        return self.mask_rate * open_to_choice.sum(1)
+        return self.mask_rate * open_to_choice.sum(1).to(dtype)
 
     def _pair_logits(self, model: Architecture, features: Tensor, batch: Batch) -> Float[Tensor, "B 2"]:
         if not isinstance(model.head, MaskedLanguageModelAndPair):
