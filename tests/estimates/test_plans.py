@@ -18,6 +18,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
 from headtohead.estimates import replayed_lengths
 from headtohead.estimates.device_speed import speed_of, speeds
+from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.fake_tensors import PlannedWorkspace
 from headtohead.estimates.layouts import Layout, layout_of, layouts
 from headtohead.estimates.plan import Plan, cheapest_plan, parsed_devices, plan
@@ -27,6 +28,7 @@ from headtohead.estimates.work_meter import LEFT, SAVED, TensorMeter, WorkMeter,
 from headtohead.tasks import chunked_cross_entropy
 from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum
 from headtohead.training.parallel.devices import device_sheets
+from outside_memory import with_outside_memory
 
 SMALL = [
     "model.d_model=32", "model.num_layers=3", "model.num_heads=2", "data.num_train=64", "data.num_validation=8",
@@ -76,11 +78,42 @@ def test_bytes_of_a_step_are_within_five_percent_of_what_a_meter_sees(case: str)
     assert runs.layout_costs.memory(layout, rows).total == pytest.approx(meter.peak, rel=0.05)
 
 
+OFFLOADED = {
+    "plain": [],
+    "wide": ["model.d_model=128", "model.num_layers=6", "model/feedforward=swiglu"],
+    "in 16 bits, in parts": ["precision=bf16-mixed", "trainer.accumulate=2", "model.num_layers=6"],
+    "translation": ["model=encoder_decoder", "task=span_corruption", "data.packing=stream"],
+    "experts": ["model/feedforward=moe", "model.feedforward.num_experts=4"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", OFFLOADED)
+def test_bytes_of_an_offloaded_step_are_those_of_a_device_with_another_memory_beside_it(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = with_outside_memory(monkeypatch)
+    monkeypatch.setattr(StepReplay, "offloads", True)
+    config = composed("checkpointing=offload", *OFFLOADED[case])
+    before = living_tensors()
+    trained = TimedModel(config)
+    trained.train(1)
+    moved = outside.num_bytes
+    with TensorMeter(living_tensors(), ignored=before) as meter:
+        trained.train(1)
+    runs, layout = RunPlanner(config, "cpu"), layout_of(config)
+    rows = -(-runs.batch.num_samples // layout.accumulate)
+    planned = runs.layout_costs.memory(layout, rows)
+    assert planned.total == pytest.approx(meter.peak, rel=0.05)
+    assert planned.host * layout.accumulate == pytest.approx(outside.num_bytes - moved, rel=0.05)
+
+
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
 def test_nothing_of_a_block_outlives_its_backward_pass(precision: str) -> None:
     runs = RunPlanner(composed(f"precision={precision}"), "cuda")
     (blocks,) = runs.layout_costs.kinds_of_blocks
-    assert blocks.at(2).of(LEFT) == blocks.at(2, recompute_mixers=True).of(LEFT) == 0
+    assert blocks.at(2).of(LEFT) == blocks.at(2, "recompute_mixers").of(LEFT) == 0
+    assert blocks.at(2, "offload").of(LEFT) == 0
 
 
 @pytest.mark.parametrize("mixer", ["softmax_attention", "retention", "mamba2"])

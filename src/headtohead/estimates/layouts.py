@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from headtohead.components.checkpointing import CheckpointingKind
+
 Sharding = Literal["single", "ddp", "full", "grad_op", "hybrid"]
 """One device; a copy on each; weights, gradients and optimizer shared by all; the same but weights, once gathered, stay
 until the backward pass (ZeRO-2); shared within a machine and copied between machines."""
 SHARDED: tuple[Sharding, ...] = ("full", "grad_op", "hybrid")
-Recomputed = Literal["none", "attention", "every_k", "full"]
-RECOMPUTED: tuple[Recomputed, ...] = ("none", "attention", "every_k", "full")
+RECOMPUTED: tuple[CheckpointingKind, ...] = ("none", "attention", "every_k", "full", "offload")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Layout:
     """Devices of one machine."""
     sharding: Sharding = "single"
     tensor_parallel: int = 1
-    recomputed: Recomputed = "none"
+    recomputed: CheckpointingKind = "none"
+    """The part that the backward pass computes again, or the activations that are offloaded."""
     every: int = 2
     """The period of recomputed=every_k."""
     accumulate: int = 1
@@ -74,8 +76,9 @@ class Layout:
         return tuple(words)
 
 
-def layouts(devices: int, per_node: int) -> Iterator[Layout]:
-    """Yield all ways over so many devices, the plainest first; each with all its rows read at once."""
+def layouts(devices: int, per_node: int, *, offloads: bool = True) -> Iterator[Layout]:
+    """Yield all ways over so many devices, the plainest first; each with all its rows read at once. `offloads` is
+    whether the devices have a memory beside the processor's."""
     node = min(devices, per_node)
     ways: list[tuple[Sharding, int]] = [("single", 1)] if devices == 1 else [("ddp", 1), ("full", 1), ("grad_op", 1)]
     if devices > per_node:
@@ -87,7 +90,8 @@ def layouts(devices: int, per_node: int) -> Iterator[Layout]:
         parts *= 2
     for sharding, tensor_parallel in ways:
         for recomputed in RECOMPUTED:
-            yield Layout(devices, per_node, sharding, tensor_parallel, recomputed)
+            if recomputed != "offload" or (offloads and tensor_parallel == 1):
+                yield Layout(devices, per_node, sharding, tensor_parallel, recomputed)
 
 
 def layout_of(config: Mapping[str, Any]) -> Layout:

@@ -20,7 +20,7 @@ from headtohead.data.data_source import DataSource
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layout_costs import LayoutCosts, MemoryUse, StepSeconds
-from headtohead.estimates.layouts import Layout
+from headtohead.estimates.layouts import Layout, Sharding
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
@@ -29,6 +29,9 @@ from headtohead.training.run_components import TrainerSettings
 
 _MOST_ROWS = 2**16
 _BATCHES_READ = 4
+_TRAINERS: Mapping[Sharding, str] = {
+    "single": "auto", "ddp": "ddp", "full": "fsdp", "grad_op": "fsdp", "hybrid": "fsdp",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,12 @@ class RunPlanner:
             "reshard": layout.sharding != "grad_op",
             "accelerator": "auto",
         }
+        checkpointing = {**self._config["checkpointing"], "kind": layout.recomputed}
+        chosen = {"trainer": _TRAINERS[layout.sharding], "checkpointing": layout.recomputed}
+        choices = {**(self._config.get("choices") or {}), **chosen}
+        planned = {**self._config, "trainer": trainer, "checkpointing": checkpointing, "choices": choices}
         try:
-            compatibility.check({**self._config, "trainer": trainer})
+            compatibility.check(planned)
             if layout.tensor_parallel > 1:
                 check_tensor_parallel_plans(self.model, layout.tensor_parallel)
         except ValueError as error:

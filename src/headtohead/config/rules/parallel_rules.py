@@ -12,7 +12,19 @@ PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
 
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_devices, _groups, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise, _balance)
+    return (
+        _devices,
+        _groups,
+        _precision,
+        _formats,
+        _weight_averaging,
+        _compile,
+        _heads,
+        _scores,
+        _noise,
+        _offload,
+        _balance,
+    )
 
 
 def _parts(view: ConfigView) -> int:
@@ -124,6 +136,14 @@ def _noise(view: ConfigView) -> Iterator[str]:
         yield (
             f"model.dropout={dropout} would draw the same noise for each device's part of a layer under "
             f"trainer.tensor_parallel={_parts(view)}: set it to 0, or use trainer=fsdp trainer.tensor_parallel=1"
+        )
+
+
+def _offload(view: ConfigView) -> Iterator[str]:
+    if _parts(view) > 1 and view.config["checkpointing"].get("kind") == "offload":
+        yield (
+            f"checkpointing=offload moves tensors of one device, and trainer.tensor_parallel={_parts(view)} saves "
+            "parts of them on several: use checkpointing=full, or trainer=fsdp trainer.tensor_parallel=1"
         )
 
 
