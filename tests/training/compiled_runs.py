@@ -80,7 +80,7 @@ PARTS: dict[str, list[str]] = {
     "batch_norm": ["model/norm=batch_norm", *MASKED, *SMALL],
     "batch_norm, recomputed": ["model/norm=batch_norm", "checkpointing=full", *MASKED, *SMALL],
 }
-CHECKPOINTING = ("none", "full", "every_k", "attention", "offload")
+CHECKPOINTING = ("none", "full", "every_k", "attention")
 CASES: dict[str, list[str]] = {
     **{f"model={name}": case for name, case in FAMILIES.items()},
     **{f"task={name}": case for name, case in TASKS.items()},
