@@ -78,8 +78,12 @@ class MaskedDiffusion(MaskedLanguageModelling):
         tokens = (self._may_hide(batch, batch.tokens) | hidden).sum(1)
         return tokens / hidden.sum(1).clamp(min=1), tokens
 
+    def counted(self, batch: Batch) -> int:
+        """Return the number of tokens that could have been hidden: a batch's share of hidden ones must not weigh it."""
+        return int(self._weights(batch)[1].sum())
+
     def loss(self, model: Architecture, batch: Batch) -> Loss:
-        """Return a total whose mean over the hidden tokens, which are those that count, is the bound for a token."""
+        """Return a total whose mean over all tokens that could have been hidden is the bound for a token."""
         targets, (weights, tokens) = targets_of(batch), self._weights(batch)
         hidden = (targets != IGNORED).flatten()
         index = hidden.nonzero().squeeze(1)  # spelled out, so that a plan can replay it
@@ -87,8 +91,7 @@ class MaskedDiffusion(MaskedLanguageModelling):
         logits = vocabulary_head(model)(features)
         losses = F.cross_entropy(logits.float(), targets.flatten().index_select(0, index), reduction="none")
         of_targets = weights[:, None].expand_as(targets).flatten().index_select(0, index)
-        total, count = (losses * of_targets).sum(), hidden.sum()
-        return Loss(total=total * count / tokens.sum().clamp(min=1), count=count)
+        return Loss(total=(losses * of_targets).sum(), count=tokens.sum())
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:

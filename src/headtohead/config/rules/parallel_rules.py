@@ -24,6 +24,7 @@ def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
         _noise,
         _offload,
         _balance,
+        _fields,
     )
 
 
@@ -159,3 +160,11 @@ def _balance(view: ConfigView) -> Iterator[str]:
                 f"{accumulate} shows it a part at a time: set trainer.accumulate=1, or {path}.balance=micro_batch, "
                 "which takes them over each part and trains something else"
             )
+
+
+def _fields(view: ConfigView) -> Iterator[str]:
+    if _is_spread(view) and (view.config.get("probe") or {}).get("receptive_fields") == "always":
+        yield (
+            f"probe.receptive_fields=always takes gradients of the whole model, which {view.chosen('trainer')} spreads "
+            "over devices: set it to where_needed, and h2h probe RUN --fields shows them of the finished run"
+        )
