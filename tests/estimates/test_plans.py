@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from headtohead.estimates import replayed_lengths
 from headtohead.estimates.device_speed import speed_of, speeds
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.fake_tensors import PlannedWorkspace
-from headtohead.estimates.layouts import Layout, layout_of, layouts
+from headtohead.estimates.layouts import Layout, fields_of, layout_of, layouts
 from headtohead.estimates.plan import Plan, cheapest_plan, parsed_devices, plan
 from headtohead.estimates.run_planner import RunPlanner
 from headtohead.estimates.step_times import TimedModel
@@ -332,3 +333,37 @@ def test_a_study_is_planned_on_devices_by_both_commands(capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "all runs: " in shown and "hours with runs side by side" in shown
     assert main(["study", "norms_small", *devices]) == 2 and "--plan --on h100x8" in capsys.readouterr().err
+
+
+TYPED = [
+    [],
+    ["checkpointing=full", "trainer.accumulate=4"],
+    ["checkpointing=every_k", "checkpointing.every=3"],
+    ["trainer=fsdp", "trainer.devices=4", "trainer.shard_among=2", "trainer.reshard=false"],
+    ["trainer=tensor_parallel"],
+    ["trainer=ddp", "trainer.num_nodes=2", "checkpointing=attention"],
+]
+
+
+def test_what_a_plan_names_trains_in_its_layout_whatever_was_typed_before(draw_seed: int) -> None:
+    """Training starts from what was typed for the plan, with the words of the layout after it."""
+    draw = random.Random(draw_seed)
+    every = [*layouts(1, 8), *layouts(4, 8), *layouts(8, 4)]
+    for _ in range(12):
+        typed, layout = draw.choice(TYPED), draw.choice(every).with_parts(draw.choice((1, 2)))
+        words = layout.overrides(fields_of(composed("model.num_heads=4", *typed)))
+        trained = composed("model.num_heads=4", *typed, *words)
+        assert fields_of(trained) == {**fields_of(trained), **layout.fields()}, (typed, words)
+        assert layout.overrides(fields_of(trained)) == (), "what is typed already is not named again"
+        assert layout_of(trained).shards == layout.shards
+
+
+@pytest.mark.parametrize(
+    "parts", [["model/feedforward=moe"], ["model=encoder_only", "task=masked_lm", "model/norm=batch_norm"]]
+)
+def test_a_plan_splits_no_batch_that_training_would_not(parts: list[str]) -> None:
+    """A micro-batch that has to be smaller than the batch is refused where statistics are of the whole batch."""
+    runs = RunPlanner(composed("data.batch_size=64", *parts), "cuda")
+    fits_half = runs.layout_costs.memory(Layout(), 40).total
+    planned = runs.planned(Layout(), speed_of(device_sheets()["t4"]), fits_half, steps=1, price=None)
+    assert planned.reason is not None and "trainer.accumulate=2" in planned.reason
