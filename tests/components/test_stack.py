@@ -28,7 +28,10 @@ from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.errors import UsageError
 
-POLICIES = [Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention")]
+RECOMPUTING = [
+    Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention"),
+]  # fmt: skip
+POLICIES = [*RECOMPUTING, Checkpointing("offload")]
 
 
 def stack(
@@ -100,7 +103,7 @@ def test_checkpointing_changes_no_output_no_gradient_and_no_statistics(policy: C
         assert torch.equal(plain, again)
 
 
-@pytest.mark.parametrize("policy", [Checkpointing(), *POLICIES], ids=str)
+@pytest.mark.parametrize("policy", [Checkpointing(), *RECOMPUTING], ids=str)
 @pytest.mark.parametrize("cross", [False, True])
 @pytest.mark.parametrize("residual", ["pre", "post", "parallel"])
 def test_declared_activations_follow_the_checkpointing_policy(

@@ -27,6 +27,10 @@ REFUSED = {
         "model=text_cnn has no such blocks",
         "checkpointing=none",
     ],
+    ("model=cnn", "task=image_classification", "data=digits", "checkpointing=offload"): ["has no such blocks"],
+    ("checkpointing=offload", "trainer.compile=true"): ["which trainer.compile=true fuses", "checkpointing=full"],
+    ("probe.receptive_fields=always", "trainer=fsdp"): ["which trainer=fsdp spreads", "h2h probe RUN --fields"],
+    ("checkpointing=offload", "trainer=tensor_parallel"): ["trainer.tensor_parallel=2 saves", "checkpointing=full"],
     ("model=resnet", "task=image_classification", "data=digits", "trainer.accumulate=2"): [
         "model/norm=batch_norm",
         "layer_norm",

@@ -71,7 +71,7 @@ VALUES = {
     "model.feedforward.activation=gelou": ["model.feedforward.activation=gelou", "gelu"],
     "model.position.pairing=quarter": ["model.position.pairing=quarter", "half or interleaved"],
     "model.position.fraction=0": ["model.position.fraction=0", "above 0"],
-    "checkpointing.kind=some": ["checkpointing.kind=some", "none or full or every_k or attention"],
+    "checkpointing.kind=some": ["checkpointing.kind=some", "none or full or every_k or attention or offload"],
     "precision.name=8-bit": ["precision.name=8-bit", "32-true"],
     "tracking.mode=loud": ["tracking.mode=loud", "auto or online or offline or none"],
     "tags=a": ["tags=a", "a list"],

@@ -20,6 +20,7 @@ from contracts.choices import agree, can_look, factory, names
 from devices.stand_in import NAME, stand_in
 from fresh_runs import ROWS, SMALL
 from headtohead.architectures.architecture import Architecture, DecodingModel
+from headtohead.components import checkpointing
 from headtohead.components.stack import Stack
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
@@ -100,7 +101,7 @@ def write(make: Callable[[], Architecture], strategy: DecodingStrategy, precisio
 
 RUNS = {
     **{f"optimizer={name}": () for name in ("adam", "adamw", "ademamix", "lion", "muon", "sgd")},
-    **{f"checkpointing={name}": () for name in ("full", "every_k", "attention")},
+    **{f"checkpointing={name}": () for name in ("full", "every_k", "attention", "offload")},
     **{f"precision={name}": () for name in ("64-true", "bf16-mixed", "bf16-true")},
     "finetuning=head_only": ("model.tie_weights=false",),
     "finetuning=layer_decay": (),
@@ -174,6 +175,30 @@ def judge() -> None:
     for here, there in zip(*scores, strict=True):
         assert here.is_greedy == there.is_greedy
         assert abs(here.log_likelihood - there.log_likelihood) < 1e-4
+
+
+def offload_all() -> None:
+    """Offload what blocks save: it lies on the CPU until the backward pass, and gradients come out on the device."""
+    left: list[Any] = []
+
+    def noted(tensor: Tensor) -> Any:
+        left.append(checkpointing._to_host(tensor))
+        return left[-1]
+
+    case = TASKS["causal_lm"]
+    task, model = case.task().to(NAME), case.model().to(NAME)
+    usual = checkpointing.offload
+    checkpointing.offload = partial(usual, away=noted)  # type: ignore[assignment]
+    try:
+        for module in model.modules():
+            if isinstance(module, Stack):
+                module.checkpointing = checkpointing.Checkpointing("offload")
+        task.loss(model, moved(case.view())).mean.backward()
+    finally:
+        checkpointing.offload = usual
+    assert left
+    assert all(each.values.device.type == "cpu" and each.device.type == NAME for each in left)
+    assert all(weight.grad is None or weight.grad.device.type == NAME for weight in model.parameters())
 
 
 class _Forgetful(torch.nn.Module):
@@ -267,6 +292,7 @@ def cases() -> dict[str, dict[str, Case]]:
         rows = () if name.startswith("model=") else ROWS
         exact = () if name.startswith("precision=") else ("precision=64-true",)
         result["runs"][name] = partial(train, (name, *more, *sizes, *rows, *exact, "model.dropout=0"))
+    result["runs"]["all that blocks save"] = offload_all
     for name, case in TASKS.items():
         for precision in PRECISIONS:
             result["tasks"][f"{name} {precision}"] = partial(learn, case, case.model, precision)

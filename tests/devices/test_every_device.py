@@ -11,7 +11,7 @@ import pytest
 from warm_commands import h2h
 
 PROGRAM = Path(__file__).with_name("on_device.py")
-FEWEST = {"tasks": 48, "mixers": 110, "parts": 130, "writing": 50, "runs": 20}
+FEWEST = {"tasks": 48, "mixers": 110, "parts": 130, "writing": 50, "runs": 22}
 
 
 def refusals(kind: str) -> dict[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,9 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
 from headtohead.estimates import replayed_lengths
 from headtohead.estimates.device_speed import speed_of, speeds
+from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.fake_tensors import PlannedWorkspace
-from headtohead.estimates.layouts import Layout, layout_of, layouts
+from headtohead.estimates.layouts import Layout, fields_of, layout_of, layouts
 from headtohead.estimates.plan import Plan, cheapest_plan, parsed_devices, plan
 from headtohead.estimates.run_planner import RunPlanner
 from headtohead.estimates.step_times import TimedModel
@@ -27,6 +29,7 @@ from headtohead.estimates.work_meter import LEFT, SAVED, TensorMeter, WorkMeter,
 from headtohead.tasks import chunked_cross_entropy
 from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum
 from headtohead.training.parallel.devices import device_sheets
+from outside_memory import with_outside_memory
 
 SMALL = [
     "model.d_model=32", "model.num_layers=3", "model.num_heads=2", "data.num_train=64", "data.num_validation=8",
@@ -76,11 +79,42 @@ def test_bytes_of_a_step_are_within_five_percent_of_what_a_meter_sees(case: str)
     assert runs.layout_costs.memory(layout, rows).total == pytest.approx(meter.peak, rel=0.05)
 
 
+OFFLOADED = {
+    "plain": [],
+    "wide": ["model.d_model=128", "model.num_layers=6", "model/feedforward=swiglu"],
+    "in 16 bits, in parts": ["precision=bf16-mixed", "trainer.accumulate=2", "model.num_layers=6"],
+    "translation": ["model=encoder_decoder", "task=span_corruption", "data.packing=stream"],
+    "experts": ["model/feedforward=moe", "model.feedforward.num_experts=4"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", OFFLOADED)
+def test_bytes_of_an_offloaded_step_are_those_of_a_device_with_another_memory_beside_it(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = with_outside_memory(monkeypatch)
+    monkeypatch.setattr(StepReplay, "offloads", True)
+    config = composed("checkpointing=offload", *OFFLOADED[case])
+    before = living_tensors()
+    trained = TimedModel(config)
+    trained.train(1)
+    moved = outside.num_bytes
+    with TensorMeter(living_tensors(), ignored=before) as meter:
+        trained.train(1)
+    runs, layout = RunPlanner(config, "cpu"), layout_of(config)
+    rows = -(-runs.batch.num_samples // layout.accumulate)
+    planned = runs.layout_costs.memory(layout, rows)
+    assert planned.total == pytest.approx(meter.peak, rel=0.05)
+    assert planned.host * layout.accumulate == pytest.approx(outside.num_bytes - moved, rel=0.05)
+
+
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
 def test_nothing_of_a_block_outlives_its_backward_pass(precision: str) -> None:
     runs = RunPlanner(composed(f"precision={precision}"), "cuda")
     (blocks,) = runs.layout_costs.kinds_of_blocks
-    assert blocks.at(2).of(LEFT) == blocks.at(2, recompute_mixers=True).of(LEFT) == 0
+    assert blocks.at(2).of(LEFT) == blocks.at(2, "recompute_mixers").of(LEFT) == 0
+    assert blocks.at(2, "offload").of(LEFT) == 0
 
 
 @pytest.mark.parametrize("mixer", ["softmax_attention", "retention", "mamba2"])
@@ -299,3 +333,37 @@ def test_a_study_is_planned_on_devices_by_both_commands(capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "all runs: " in shown and "hours with runs side by side" in shown
     assert main(["study", "norms_small", *devices]) == 2 and "--plan --on h100x8" in capsys.readouterr().err
+
+
+TYPED = [
+    [],
+    ["checkpointing=full", "trainer.accumulate=4"],
+    ["checkpointing=every_k", "checkpointing.every=3"],
+    ["trainer=fsdp", "trainer.devices=4", "trainer.shard_among=2", "trainer.reshard=false"],
+    ["trainer=tensor_parallel"],
+    ["trainer=ddp", "trainer.num_nodes=2", "checkpointing=attention"],
+]
+
+
+def test_what_a_plan_names_trains_in_its_layout_whatever_was_typed_before(draw_seed: int) -> None:
+    """Training starts from what was typed for the plan, with the words of the layout after it."""
+    draw = random.Random(draw_seed)
+    every = [*layouts(1, 8), *layouts(4, 8), *layouts(8, 4)]
+    for _ in range(12):
+        typed, layout = draw.choice(TYPED), draw.choice(every).with_parts(draw.choice((1, 2)))
+        words = layout.overrides(fields_of(composed("model.num_heads=4", *typed)))
+        trained = composed("model.num_heads=4", *typed, *words)
+        assert fields_of(trained) == {**fields_of(trained), **layout.fields()}, (typed, words)
+        assert layout.overrides(fields_of(trained)) == (), "what is typed already is not named again"
+        assert layout_of(trained).shards == layout.shards
+
+
+@pytest.mark.parametrize(
+    "parts", [["model/feedforward=moe"], ["model=encoder_only", "task=masked_lm", "model/norm=batch_norm"]]
+)
+def test_a_plan_splits_no_batch_that_training_would_not(parts: list[str]) -> None:
+    """A micro-batch that has to be smaller than the batch is refused where statistics are of the whole batch."""
+    runs = RunPlanner(composed("data.batch_size=64", *parts), "cuda")
+    fits_half = runs.layout_costs.memory(Layout(), 40).total
+    planned = runs.planned(Layout(), speed_of(device_sheets()["t4"]), fits_half, steps=1, price=None)
+    assert planned.reason is not None and "trainer.accumulate=2" in planned.reason

@@ -50,7 +50,7 @@ def test_training_loss_is_that_of_tokens_and_that_of_pairs_times_the_tokens_hidd
 
 def test_on_average_a_pair_weighs_in_all_as_much_as_the_hidden_tokens() -> None:
     task, _, seen = case(num_rows=400, mask_rate=0.15)
-    assert task._expected(seen).sum() / (seen.targets != IGNORED).sum() == pytest.approx(1.0, abs=0.1)
+    assert task._expected(seen, torch.float64).sum() / (seen.targets != IGNORED).sum() == pytest.approx(1.0, abs=0.1)
 
 
 def test_splitting_a_batch_changes_totals_by_rounding_alone() -> None:

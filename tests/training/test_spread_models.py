@@ -125,6 +125,26 @@ def test_four_processes_shard_and_divide_at_once(tmp_path: Path) -> None:
     assert curve(record.path) == pytest.approx(curve(train(one_process(tmp_path)).path), rel=1e-5)
 
 
+def test_a_sharded_model_offloads_activations_and_no_weights(tmp_path: Path) -> None:
+    """Gathered weights take the place of shards within the forward pass, and stay."""
+    offloaded = """
+from headtohead.components import checkpointing
+from outside_memory import OutsideMemory
+
+usual = checkpointing.offload
+kind, bytes_of_each = checkpointing.Checkpointing("offload"), []
+for strategy in ("ddp", "model_parallel"):
+    outside = OutsideMemory()
+    checkpointing.offload = partial(usual, away=outside.away, back=outside.back)
+    tell(train(parts(folder, make_model=still, strategy=strategy, devices=2, checkpointing=kind)))
+    bytes_of_each.append(outside.num_bytes)
+assert bytes_of_each[0] == bytes_of_each[1] > 0, bytes_of_each
+"""
+    alone = train(one_process(tmp_path))
+    for record in records_of(offloaded, tmp_path):
+        assert curve(record.path) == pytest.approx(curve(alone.path), rel=1e-5)
+
+
 FAMILIES = {
     "encoder_only": ["task=masked_lm", "data=grammar_lm", "data.context_length=16"],
     "encoder_decoder": ["task=seq2seq", "data=number_words", "model/position=sinusoidal"],

@@ -1,43 +1,56 @@
 """Activation checkpointing discards activations in the forward pass and recomputes them in the backward pass (Chen et
-al. 2016, https://arxiv.org/abs/1604.06174)."""
+al. 2016, https://arxiv.org/abs/1604.06174); offloading moves them to the processor's memory meanwhile (Rhu et al. 2016,
+https://arxiv.org/abs/1602.08124)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
+from headtohead.components.component import Context
 from headtohead.errors import UsageError
 from headtohead.ranges import Every
 
+CheckpointingKind = Literal["none", "full", "every_k", "attention", "offload"]
 _recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 
 @dataclass(frozen=True)
 class Checkpointing:
     """The policy. none: save everything; full: recompute every block; every_k: every k-th block; attention: the mixers
-    alone."""
+    alone; offload: save everything in the processor's memory."""
 
-    kind: Literal["none", "full", "every_k", "attention"] = "none"
+    kind: CheckpointingKind = "none"
     """The part that the backward pass recomputes: none, full (every block), every_k (every k-th block) or attention
-    (the mixers alone)."""
+    (the mixers alone); offload recomputes nothing and moves what blocks save to the processor's memory."""
     every: Every = 2
     """k of every_k: every k-th block, from the first on, is recomputed; unused by the other kinds."""
 
     def __post_init__(self) -> None:
-        if self.kind not in ("none", "full", "every_k", "attention"):
-            raise UsageError(f"checkpointing={self.kind} is unknown: choose none, full, every_k or attention")
+        if self.kind not in (kinds := get_args(CheckpointingKind)):
+            raise UsageError(f"checkpointing={self.kind} is unknown: choose {', '.join(kinds[:-1])} or {kinds[-1]}")
         if self.every < 1:
             raise UsageError(f"checkpointing.every={self.every} is not a period: choose 1 or more")
 
     def covers_block(self, index: int) -> bool:
         return self.kind == "full" or (self.kind == "every_k" and index % self.every == 0)
+
+    def passed(self, block: nn.Module, index: int, x: Tensor, context: Context) -> Tensor:
+        """Return the output of the block of this index, which saves for the backward pass what the policy lets it."""
+        if self.covers_block(index):
+            return recompute(block, x, context)
+        if self.kind == "offload":
+            return offload(block, x, context)
+        y: Tensor = block(x, context, recompute_mixers=self.kind == "attention")
+        return y
 
 
 def is_recomputing() -> bool:
@@ -66,3 +79,49 @@ def recompute(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
     else:
         y = checkpoint(function, *inputs, use_reentrant=False, context_fn=_contexts)
     return y
+
+
+@dataclass(frozen=True)
+class _OnHost:
+    values: Tensor
+    device: torch.device
+
+
+def _to_host(tensor: Tensor) -> Tensor | _OnHost:
+    """Copy in the order of the device's stream, so that nothing waits; what a processor computes is there already."""
+    if tensor.device.type == "cpu":
+        return tensor
+    values = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
+    return _OnHost(values.copy_(tensor, non_blocking=True), tensor.device)
+
+
+def _from_host(saved: _OnHost) -> Tensor:
+    return saved.values.to(saved.device, non_blocking=True)
+
+
+def offload(
+    block: nn.Module,
+    x: Tensor,
+    context: Context,
+    *,
+    away: Callable[[Tensor], object] = _to_host,
+    back: Callable[..., Tensor] = _from_host,
+) -> Tensor:
+    """Return block(x, context), whose saved activations are moved away until the backward pass; weights, and what all
+    blocks read of the context, stay. A tensor that two operations save is moved for each."""
+    stays: set[int] = set()
+
+    def pack(tensor: Tensor) -> object:
+        if not stays:  # looked up within the forward pass, where FSDP has put gathered weights in the place of shards
+            read = [value for field in fields(context) if isinstance(value := getattr(context, field.name), Tensor)]
+            stays.update(map(_storage, (*read, *block.parameters(), *block.buffers())))
+        return tensor if _storage(tensor) in stays else away(tensor)
+
+    with saved_tensors_hooks(pack, lambda saved: saved if isinstance(saved, Tensor) else back(saved)):
+        y: Tensor = block(x, context)
+    return y
+
+
+def _storage(tensor: Tensor) -> int:
+    key: int = tensor.untyped_storage()._cdata
+    return key

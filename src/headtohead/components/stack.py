@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.block import Block, BlockState
 from headtohead.components.block_parts import Branches, Norm
-from headtohead.components.checkpointing import Checkpointing, recompute
+from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, MixerFactory, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
@@ -167,10 +167,7 @@ class Stack(Component):
         in_windows = self._in_windows(context, x)
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x, in_windows)
-            if policy.covers_block(layer):
-                x = recompute(block, x, own)
-            else:
-                x = block(x, own, recompute_mixers=policy.kind == "attention")
+            x = policy.passed(block, layer, x, own)
         x = self.layers[-1].wiring.narrowed(x)
         return x if self.final_norm is None else self.final_norm(x, context)
 
@@ -306,7 +303,8 @@ class Stack(Component):
         return score_masks.with_scores(replace(context, key_positions=keys), allowed, score_masks.compute_dtype(x))
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        """Yield path, kind and costs of every part; their sum is the stack. Recomputed parts save only their input."""
+        """Yield path, kind and costs of every part; their sum is the stack. Recomputed parts save only their input,
+        offloaded ones nothing on a device beside the processor."""
         biased_heads = self.num_heads if self.position.biases_scores else 0
         query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
@@ -326,6 +324,8 @@ class Stack(Component):
                     costs = replace(costs, activation_bytes=streams if name == "wiring" else 0)
                 elif policy.kind == "attention" and name in ("mixer", "cross"):
                     costs = replace(costs, activation_bytes=stream)
+                elif policy.kind == "offload" and query.device != "cpu":
+                    costs = replace(costs, activation_bytes=0)
                 yield f"blocks.{index}.{name}", name, costs
         if self.final_norm is not None:
             yield "final_norm", "norm", self.final_norm.costs(query)

@@ -53,6 +53,8 @@ class DeviceSpeed:
     """Seconds of an operation however small."""
     link: float
     network: float
+    host: float
+    """Bytes a second, one way, between the device and the processor's memory."""
     hop: float
     peaks: Mapping[torch.dtype, float]
     """FLOP/s by which utilisation is reported; none where no data sheet tells."""
@@ -119,6 +121,7 @@ def speed_of(sheet: DeviceSheet) -> DeviceSpeed:
         launch=_LAUNCH,
         link=sheet.link * REACHED["links"],
         network=sheet.network * REACHED["links"],
+        host=sheet.host * REACHED["links"],
         hop=_HOP,
         peaks=peaks,
     )
@@ -161,6 +164,7 @@ def measure_cpu(dtype: torch.dtype = torch.float32) -> DeviceSpeed:
         launch=launch,
         link=2**24 / copied / 4,
         network=2**24 / copied / 4,
+        host=2**24 / copied,
         hop=1e-4,
         peaks={},
     )

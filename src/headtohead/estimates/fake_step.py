@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +23,11 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import Ledger
 from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.components.block import Block
+from headtohead.components.checkpointing import offload
 from headtohead.components.component import Context
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.estimates.fake_tensors import (
+    FakeHost,
     PlannedWorkspace,
     byte_size,
     fake_tensors,
@@ -38,11 +41,13 @@ from headtohead.estimates.replayed_lengths import replayed_lengths, weights_at
 from headtohead.estimates.work_meter import (
     GRADIENTS,
     LEFT,
+    MOVED,
     OUTPUT,
     PEAK,
     SAVED,
     Figures,
     Key,
+    Saving,
     StepPart,
     WorkMeter,
     combined,
@@ -150,13 +155,23 @@ class StepReplay:
             alike[self._signature(path, fewer)].append(path)
         for same in alike.values():
             block = self._model.get_submodule(same[0])
-            replays = [
-                [self._block(block, one.blocks[same[0]], recompute_mixers=again) for one in (fewer, more)]
-                for again in (False, True)
-            ]
-            once, again = replays
-            parts.append(StepPart(block, tuple(same), rows, once[0], once[1], (again[0], again[1])))
+            few_inputs, more_inputs = fewer.blocks[same[0]], more.blocks[same[0]]
+            replayed = {
+                kind: (self._block(block, few_inputs, kind), self._block(block, more_inputs, kind))
+                for kind in self._savings
+            }
+            few_figures, more_figures = replayed.pop("all")
+            parts.append(StepPart(block, tuple(same), rows, few_figures, more_figures, replayed))
         return tuple(parts)
+
+    @property
+    def offloads(self) -> bool:
+        """Return whether the device has another memory to move activations to."""
+        return self._device != "cpu"
+
+    @property
+    def _savings(self) -> tuple[Saving, ...]:
+        return get_args(Saving) if self.offloads else ("all", "recompute_mixers")
 
     def _signature(self, path: str, capture: _Capture) -> object:
         """Return what blocks must share to be alike: classes, shapes of weights and inputs, and costs."""
@@ -202,12 +217,18 @@ class StepReplay:
         finally:
             del self._model.features
 
-    def _block(self, block: nn.Module, inputs: tuple[Tensor, Context], *, recompute_mixers: bool) -> Figures:
+    def _block(self, block: nn.Module, inputs: tuple[Tensor, Context], saving: Saving) -> Figures:
         with fake_tensors(self._precision):
             x, context = inputs
             leaf = x.detach().requires_grad_()
             own = with_gradients(context)
-            return self._measured(lambda _: block(leaf, own, recompute_mixers=recompute_mixers), block, leaf, own)
+            if saving == "offload":
+                host = FakeHost()
+                moving = partial(offload, block, leaf, own, away=host.away, back=host.back)
+                figures = self._measured(lambda _: moving(), block, leaf, own)
+                return Figures({**figures, (MOVED, None): float(host.num_bytes)})
+            again = saving == "recompute_mixers"
+            return self._measured(lambda _: block(leaf, own, recompute_mixers=again), block, leaf, own)
 
     def _measured(self, forward: Callable[[WorkMeter], Tensor], module: nn.Module, *inputs: object) -> Figures:
         """Return the figures of a forward pass and its backward pass."""
@@ -260,10 +281,8 @@ def _joined(same: tuple[StepPart, ...], weights: list[float]) -> StepPart:
         return combined(list(zip(weights, figures, strict=True)))
 
     first = same[0]
-    recomputed = None
-    if first.recomputed is not None:
-        again = [part.recomputed for part in same if part.recomputed is not None]
-        recomputed = (at([fewer for fewer, _ in again]), at([more for _, more in again]))
-    return replace(
-        first, fewer=at([part.fewer for part in same]), more=at([part.more for part in same]), recomputed=recomputed
-    )
+    others = {
+        kind: (at([part.others[kind][0] for part in same]), at([part.others[kind][1] for part in same]))
+        for kind in first.others
+    }
+    return replace(first, fewer=at([part.fewer for part in same]), more=at([part.more for part in same]), others=others)

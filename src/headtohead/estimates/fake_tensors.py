@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,21 @@ class PlannedWorkspace(Workspace):
 
     def turns(self, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         return self._meter.turns(bounds)
+
+
+@dataclass
+class FakeHost:
+    """The memory of another device, of which bytes alone are known: moved tensors die, and come back empty."""
+
+    num_bytes: int = 0
+
+    def away(self, tensor: Tensor) -> tuple[torch.Size, tuple[int, ...], torch.dtype]:
+        self.num_bytes += byte_size(tensor)
+        return tensor.shape, torch.empty_like(tensor, device="meta").stride(), tensor.dtype
+
+    def back(self, moved: tuple[torch.Size, tuple[int, ...], torch.dtype]) -> Tensor:
+        shape, strides, dtype = moved
+        return torch.empty_strided(shape, strides, dtype=dtype, device=_CPU)
 
 
 def byte_size(tensor: Tensor) -> int:

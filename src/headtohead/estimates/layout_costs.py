@@ -15,11 +15,25 @@ from torch import nn
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import Ledger
+from headtohead.components.checkpointing import CheckpointingKind
 from headtohead.components.component import Component
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout
-from headtohead.estimates.work_meter import BYTES, FLOPS, GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart
+from headtohead.estimates.work_meter import (
+    BYTES,
+    FLOPS,
+    GRADIENTS,
+    LEFT,
+    MOVED,
+    OUTPUT,
+    PEAK,
+    SAVED,
+    Figures,
+    Key,
+    Saving,
+    StepPart,
+)
 from headtohead.training.loop.precision import Precision
 from headtohead.training.memory import trained_bytes
 from headtohead.training.run_components import TrainerSettings
@@ -28,6 +42,9 @@ _UNSEEN = 0.05
 """The share of what a block declares to save that is not rounding if the replay does not show it."""
 _OVERLAP = 0.9
 """The share of a device's arithmetic under which messages can be hidden."""
+
+
+_SAVING: Mapping[CheckpointingKind, Saving] = {"attention": "recompute_mixers", "offload": "offload"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,8 @@ class MemoryUse:
     optimizer: float
     activations: float
     """The bytes that autograd saves and those being computed, at the peak, beside the three."""
+    host: float = 0.0
+    """The bytes of the processor's memory to which this device offloads; not among the device's own."""
 
     @property
     def total(self) -> float:
@@ -53,10 +72,12 @@ class StepSeconds:
     exchanging: float
     """The seconds of messages that no arithmetic hides."""
     updating: float
+    offloading: float = 0.0
+    """The seconds in which activations move to the processor's memory and back, which nothing hides."""
 
     @property
     def total(self) -> float:
-        return self.computing + self.exchanging + self.updating
+        return self.computing + self.exchanging + self.updating + self.offloading
 
 
 @dataclass(frozen=True)
@@ -85,7 +106,7 @@ class LayoutCosts:
         self._activation_width = precision.bytes_per_element
         self._optimizer = optimizer
         self._known_weights: dict[int, tuple[_Owned, dict[StepPart, _Owned]]] = {}
-        self._known_figures: dict[tuple[StepPart, int, bool, int], Figures] = {}
+        self._known_figures: dict[tuple[StepPart, int, Saving, int], Figures] = {}
 
     # Memory.
 
@@ -102,7 +123,10 @@ class LayoutCosts:
         held = fixed.weights + fixed.optimizer + in_buckets
         update = gradients + fixed.updating + self._replay.loss_at(rows).of(LEFT)
         total = held + max(most, update)
-        return MemoryUse(fixed.weights, gradients + in_buckets, fixed.optimizer, max(0.0, total - held - gradients))
+        activations = max(0.0, total - held - gradients)
+        return MemoryUse(
+            fixed.weights, gradients + in_buckets, fixed.optimizer, activations, self._offloaded(layout, rows)
+        )
 
     def _backward_peaks(
         self, layout: Layout, rows: int, root: _Owned, owned: dict[StepPart, _Owned]
@@ -145,15 +169,21 @@ class LayoutCosts:
         return root.weights + stays
 
     def _saved(self, figures: Figures, layout: Layout, index: int) -> float:
+        if layout.recomputed == "offload" and self._replay.offloads:
+            return figures.of(SAVED) - figures.of(OUTPUT)
         return figures.of(OUTPUT) if layout.covers_block(index) else figures.of(SAVED)
+
+    def _offloaded(self, layout: Layout, rows: int) -> float:
+        """Return the bytes that all blocks move to the processor's memory in one forward pass."""
+        return sum(self._figures(part, layout, rows).of(MOVED) for part, _ in self._blocks)
 
     def _figures(self, part: StepPart, layout: Layout, rows: int) -> Figures:
         """Return a block's figures, less where several devices divide its layers."""
-        recomputes, parts = layout.recomputed == "attention", layout.tensor_parallel
-        key = part, rows, recomputes, parts
+        saving, parts = _SAVING.get(layout.recomputed, "all"), layout.tensor_parallel
+        key = part, rows, saving, parts
         if key not in self._known_figures:
-            figures = part.at(rows, recompute_mixers=recomputes)
-            whole = figures if recomputes else self._with_workspaces(part, figures, rows)
+            figures = part.at(rows, saving)
+            whole = self._with_workspaces(part, figures, rows) if saving == "all" else figures
             self._known_figures[key] = self._divided(part, whole, parts)
         return self._known_figures[key]
 
@@ -201,7 +231,8 @@ class LayoutCosts:
         fixed = trained_bytes(weights, trained / layout.shards, self._optimizer, self._settings.weight_averaging)
         moved = fixed.moved + (3 * trained / layout.shards if self._settings.gradient_clip is not None else 0.0)
         updating = moved / speed.moves[-1][1]
-        return StepSeconds(computing, max(0.0, hidden - room) + bare, updating)
+        offloading = 2 * layout.accumulate * self._offloaded(layout, rows) / speed.host
+        return StepSeconds(computing, max(0.0, hidden - room) + bare, updating, offloading)
 
     def _pass_seconds(self, layout: Layout, rows: int, speed: DeviceSpeed) -> tuple[float, float]:
         """Return the time of a forward and a backward pass by arithmetic and memory, and the time to launch it all."""

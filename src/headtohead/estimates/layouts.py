@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from headtohead.components.checkpointing import CheckpointingKind
+
 Sharding = Literal["single", "ddp", "full", "grad_op", "hybrid"]
 """One device; a copy on each; weights, gradients and optimizer shared by all; the same but weights, once gathered, stay
 until the backward pass (ZeRO-2); shared within a machine and copied between machines."""
 SHARDED: tuple[Sharding, ...] = ("full", "grad_op", "hybrid")
-Recomputed = Literal["none", "attention", "every_k", "full"]
-RECOMPUTED: tuple[Recomputed, ...] = ("none", "attention", "every_k", "full")
+RECOMPUTED: tuple[CheckpointingKind, ...] = ("none", "attention", "every_k", "full", "offload")
+
+_PERIOD = "2"
+"""The period of checkpointing=every_k where none is typed."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,8 @@ class Layout:
     """Devices of one machine."""
     sharding: Sharding = "single"
     tensor_parallel: int = 1
-    recomputed: Recomputed = "none"
+    recomputed: CheckpointingKind = "none"
+    """The part that the backward pass computes again, or the activations that are offloaded."""
     every: int = 2
     """The period of recomputed=every_k."""
     accumulate: int = 1
@@ -51,31 +56,48 @@ class Layout:
     def with_parts(self, accumulate: int) -> Layout:
         return replace(self, accumulate=accumulate)
 
-    def overrides(self) -> tuple[str, ...]:
-        """Return what you type to train so."""
-        words = []
-        if self.devices > 1:
-            kind = "ddp" if self.sharding == "ddp" else "fsdp"
-            words += [f"trainer={kind}", f"trainer.devices={min(self.devices, self.per_node)}"]
-        if self.spans_nodes:
-            words.append(f"trainer.num_nodes={-(-self.devices // self.per_node)}")
-        if self.tensor_parallel > 1:
-            words.append(f"trainer.tensor_parallel={self.tensor_parallel}")
-        if self.sharding == "grad_op":
-            words.append("trainer.reshard=false")
-        if self.sharding == "hybrid":
-            words.append(f"trainer.shard_among={self.shards}")
-        if self.recomputed != "none":
-            words.append(f"checkpointing={self.recomputed}")
-        if self.recomputed == "every_k" and self.every != 2:
-            words.append(f"checkpointing.every={self.every}")
-        if self.accumulate > 1:
-            words.append(f"trainer.accumulate={self.accumulate}")
-        return tuple(words)
+    def overrides(self, typed: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Return what one types to train so, after what was typed for a configuration of these `fields_of`."""
+        own, before = self.fields(), {**Layout().fields(), **(typed or {})}
+        words = [f"{name}={value}" for name, value in own.items() if before.get(name, _PERIOD) != value]
+        if (
+            words[:1] == [f"trainer={own['trainer']}"] and self.devices > 1
+        ):  # a group's choice brings devices of its own
+            words[1:] = [f"trainer.devices={own['trainer.devices']}", *words[1:]]
+        return tuple(dict.fromkeys(words))
+
+    def fields(self) -> dict[str, str]:
+        """Return the groups and fields of a configuration that make the layout, each with its value as one types it."""
+        fields = {
+            "trainer": "auto" if self.devices == 1 else "ddp" if self.sharding == "ddp" else "fsdp",
+            "trainer.devices": str(min(self.devices, self.per_node)),
+            "trainer.num_nodes": str(-(-self.devices // self.per_node)),
+            "trainer.tensor_parallel": str(self.tensor_parallel),
+            "trainer.reshard": str(self.sharding != "grad_op").lower(),
+            "trainer.shard_among": str(self.shards) if self.sharding == "hybrid" else "null",
+            "checkpointing": self.recomputed,
+            "trainer.accumulate": str(self.accumulate),
+        }
+        return {**fields, "checkpointing.every": str(self.every)} if self.recomputed == "every_k" else fields
 
 
-def layouts(devices: int, per_node: int) -> Iterator[Layout]:
-    """Yield all ways over so many devices, the plainest first; each with all its rows read at once."""
+def fields_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return what `Layout.fields` names, of a configuration: also where it is no layout of a plan's."""
+    trainer, checkpointing = config["trainer"], config["checkpointing"]
+    among, every = trainer["shard_among"], checkpointing.get("every")
+    fields = {
+        "trainer": {"single": "auto", "ddp": "ddp"}.get(trainer["strategy"], "fsdp"),
+        **{f"trainer.{name}": str(trainer[name]) for name in ("devices", "num_nodes", "tensor_parallel", "accumulate")},
+        "trainer.reshard": str(trainer["reshard"]).lower(),
+        "trainer.shard_among": "null" if among is None else str(among),
+        "checkpointing": checkpointing["kind"],
+    }
+    return fields if every is None else {**fields, "checkpointing.every": str(every)}
+
+
+def layouts(devices: int, per_node: int, *, offloads: bool = True) -> Iterator[Layout]:
+    """Yield all ways over so many devices, the plainest first; each with all its rows read at once. `offloads` is
+    whether the devices have a memory beside the processor's."""
     node = min(devices, per_node)
     ways: list[tuple[Sharding, int]] = [("single", 1)] if devices == 1 else [("ddp", 1), ("full", 1), ("grad_op", 1)]
     if devices > per_node:
@@ -87,7 +109,8 @@ def layouts(devices: int, per_node: int) -> Iterator[Layout]:
         parts *= 2
     for sharding, tensor_parallel in ways:
         for recomputed in RECOMPUTED:
-            yield Layout(devices, per_node, sharding, tensor_parallel, recomputed)
+            if recomputed != "offload" or (offloads and tensor_parallel == 1):
+                yield Layout(devices, per_node, sharding, tensor_parallel, recomputed)
 
 
 def layout_of(config: Mapping[str, Any]) -> Layout:

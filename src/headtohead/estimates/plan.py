@@ -128,7 +128,8 @@ def _plan_over(
     usable = speed.memory * (1 - share) / ((out_of or count) if speed.kind == "cpu" else 1) - fixed
     steps = runs.settings.max_steps if tokens is None else -int(-tokens // runs.tokens_per_step)
     node = per_node or min(count, speed.per_node)
-    planned = tuple(runs.planned(layout, speed, usable, steps=steps, price=price) for layout in layouts(count, node))
+    each_layout = layouts(count, node, offloads=speed.kind != "cpu")
+    planned = tuple(runs.planned(layout, speed, usable, steps=steps, price=price) for layout in each_layout)
     totals = runs.costs.totals
     return Plan(
         device=speed.name,
@@ -216,6 +217,8 @@ def _conclusion(plan: Plan) -> str:
         return "no layout fits: take more devices, larger ones, or a smaller model"
     words = " ".join(best.overrides) or "as it is"
     cost = "" if best.price is None else f", for {best.price:,.2f}"
+    if best.memory is not None and best.memory.host:
+        cost += f", with {_gib(best.memory.host)} GiB of the processor's memory for each device"
     return f"the cheapest that fits, {best.hours:,.3g} hours{cost}: {words}"
 
 

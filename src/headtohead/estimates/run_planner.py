@@ -20,7 +20,7 @@ from headtohead.data.data_source import DataSource
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layout_costs import LayoutCosts, MemoryUse, StepSeconds
-from headtohead.estimates.layouts import Layout
+from headtohead.estimates.layouts import Layout, Sharding, fields_of
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
@@ -29,6 +29,9 @@ from headtohead.training.run_components import TrainerSettings
 
 _MOST_ROWS = 2**16
 _BATCHES_READ = 4
+_TRAINERS: Mapping[Sharding, str] = {
+    "single": "auto", "ddp": "ddp", "full": "fsdp", "grad_op": "fsdp", "hybrid": "fsdp",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class RunPlanner:
                 "planned: h2h inspect shows its size, and h2h train fits it in seconds"
             )
         self._config = in_steps(config)
+        self._typed = fields_of(self._config)
         data = build_data(self._config)
         filled, size = fitted(self._config, data)
         self.task = build_task(self._config, data.spec())
@@ -100,9 +104,14 @@ class RunPlanner:
             "shard_among": layout.shards if layout.sharding == "hybrid" else None,
             "reshard": layout.sharding != "grad_op",
             "accelerator": "auto",
+            "accumulate": layout.accumulate,
         }
+        checkpointing = {**self._config["checkpointing"], "kind": layout.recomputed}
+        chosen = {"trainer": _TRAINERS[layout.sharding], "checkpointing": layout.recomputed}
+        choices = {**(self._config.get("choices") or {}), **chosen}
+        planned = {**self._config, "trainer": trainer, "checkpointing": checkpointing, "choices": choices}
         try:
-            compatibility.check({**self._config, "trainer": trainer})
+            compatibility.check(planned)
             if layout.tensor_parallel > 1:
                 check_tensor_parallel_plans(self.model, layout.tensor_parallel)
         except ValueError as error:
@@ -115,25 +124,30 @@ class RunPlanner:
         """Return the layout with as many rows at once as fit."""
         reason = self.why_not(layout)
         if reason is not None:
-            return PlannedLayout(layout, layout.overrides(), reason)
+            return PlannedLayout(layout, layout.overrides(self._typed), reason)
         share = -(-self.batch.num_samples // layout.replicas)
         largest = self._largest_rows(layout, usable)
         if not largest:
-            return PlannedLayout(layout, layout.overrides(), "one row does not fit", memory=self._memory(layout, 1))
+            return PlannedLayout(
+                layout, layout.overrides(self._typed), "one row does not fit", memory=self._memory(layout, 1)
+            )
         parts = -(-share // min(share, largest))
         while (-(-share // parts)) > max(1, self._largest_rows(layout.with_parts(parts), usable)) and parts < share:
             parts += 1
         layout, rows = layout.with_parts(parts), -(-share // parts)
+        reason = self.why_not(layout)
+        if reason is not None:
+            return PlannedLayout(layout, layout.overrides(self._typed), reason)
         memory = self._memory(layout, rows)
         if memory.total > usable:
-            return PlannedLayout(layout, layout.overrides(), "one row does not fit", memory=memory)
+            return PlannedLayout(layout, layout.overrides(self._typed), "one row does not fit", memory=memory)
         step = self.layout_costs.seconds(layout, rows, speed)
         hours = step.total * steps / 3600
         peak = speed.peaks.get(self.precision.dtype)
         flops = self.costs.totals.training_flops_per_token * self.tokens_per_step
         return PlannedLayout(
             layout,
-            layout.overrides(),
+            layout.overrides(self._typed),
             None,
             rows=rows,
             largest_rows=largest,

@@ -18,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from headtohead.architectures.operation_counter import product_flops
 
 Phase = Literal["forward", "backward"]
+Saving = Literal["all", "recompute_mixers", "offload"]
+"""The way of a block with its activations: it saves all, all but those of mixers, or moves them to the processor."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ Key = tuple[str, OperationKind | None]
 """A figure of a part, and of which operations it is."""
 CAUSAL = " causal"
 """The end of an attention kernel's name where it reads the past alone, of which kernels skip more or less."""
-SAVED, OUTPUT, PEAK, LEFT, GRADIENTS = "saved", "output", "peak", "left", "gradients"
+SAVED, OUTPUT, PEAK, LEFT, GRADIENTS, MOVED = "saved", "output", "peak", "left", "gradients", "moved"
 COUNT, FLOPS, BYTES, VIEWS = "count", "flops", "bytes", "views"
 
 
@@ -43,7 +45,8 @@ class Figures(dict[Key, float]):
 
     def of(self, name: str) -> float:
         """Return a figure that is of no operation: the bytes that the forward pass saves, its output among them; of
-        the output; the most that live at a time; those that outlive the pass besides gradients; of gradients."""
+        the output; the most that live at a time; those that outlive the pass besides gradients; of gradients; those
+        moved to the processor's memory."""
         return self.get((name, None), 0.0)
 
     def operations(self) -> dict[OperationKind, tuple[float, float, float]]:
@@ -76,16 +79,15 @@ class StepPart:
     fewer: Figures
     more: Figures
     """The figures for so many rows."""
-    recomputed: tuple[Figures, Figures] | None = None
-    """The same where mixers are recomputed; of blocks alone."""
-    _known: dict[tuple[float, bool], Figures] = field(default_factory=dict, repr=False)
+    others: Mapping[Saving, tuple[Figures, Figures]] = field(default_factory=dict)
+    """The same where a block saves otherwise; of blocks alone."""
+    _known: dict[tuple[float, Saving], Figures] = field(default_factory=dict, repr=False)
 
-    def at(self, rows: float, *, recompute_mixers: bool = False) -> Figures:
+    def at(self, rows: float, saving: Saving = "all") -> Figures:
         """Return the figures of one of them for so many rows."""
-        key = (rows, recompute_mixers)
+        key = (rows, saving)
         if key not in self._known:
-            again = self.recomputed if recompute_mixers else None
-            fewer, more = again or (self.fewer, self.more)
+            fewer, more = self.others.get(saving, (self.fewer, self.more))
             share = (rows - self.rows[0]) / (self.rows[1] - self.rows[0])
             self._known[key] = combined([(1 - share, fewer), (share, more)])
         return self._known[key]

@@ -74,13 +74,20 @@ class MaskedDiffusion(MaskedLanguageModelling):
 
     def _weights(self, batch: Batch, dtype: torch.dtype) -> tuple[Float[Tensor, " B"], Int[Tensor, " B"]]:
         """Return n / k of each row, and n."""
-        assert batch.tokens is not None, "view checks the tokens"
-        hidden = targets_of(batch) != IGNORED
-        tokens = (self._may_hide(batch, batch.tokens) | hidden).sum(1)
+        tokens, hidden = self._num_open(batch), targets_of(batch) != IGNORED
         return tokens.to(dtype) / hidden.sum(1).clamp(min=1), tokens
 
+    def _num_open(self, batch: Batch) -> Int[Tensor, " B"]:
+        """Return the number of tokens of each row that could have been hidden, the hidden ones among them."""
+        assert batch.tokens is not None, "view checks the tokens"
+        return (self._may_hide(batch, batch.tokens) | (targets_of(batch) != IGNORED)).sum(1)
+
+    def counted(self, batch: Batch) -> int:
+        """Return the number of tokens that could have been hidden: a batch's share of hidden ones must not weigh it."""
+        return int(self._num_open(batch).sum())
+
     def loss(self, model: Architecture, batch: Batch) -> Loss:
-        """Return a total whose mean over the hidden tokens, which are those that count, is the bound for a token."""
+        """Return a total whose mean over all tokens that could have been hidden is the bound for a token."""
         targets = targets_of(batch)
         hidden = (targets != IGNORED).flatten()
         index = hidden.nonzero().squeeze(1)  # spelled out, so that a plan can replay it
@@ -89,8 +96,7 @@ class MaskedDiffusion(MaskedLanguageModelling):
         losses = F.cross_entropy(wide(logits), targets.flatten().index_select(0, index), reduction="none")
         weights, tokens = self._weights(batch, losses.dtype)
         of_targets = weights[:, None].expand_as(targets).flatten().index_select(0, index)
-        total, count = (losses * of_targets).sum(), hidden.sum()
-        return Loss(total=total * count / tokens.sum().clamp(min=1), count=count)
+        return Loss(total=(losses * of_targets).sum(), count=tokens.sum())
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
-from headtohead.data.batches.batch import Batch
+from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics import Direction, Metric
@@ -130,9 +130,14 @@ class Task(nn.Module, ABC):
         """Return what runs must share for their metrics to be comparable."""
         return self.measured_as or type(self).__name__
 
+    def counted(self, batch: Batch) -> int:
+        """Return the count that `loss` will have, before a model has read the batch: the number of scored targets."""
+        return 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
+
     @abstractmethod
     def loss(self, model: Architecture, batch: Batch) -> Loss:
-        """Return the loss that training minimises; label smoothing and the like act in training mode only."""
+        """Return the loss that training minimises; label smoothing and the like act in training mode only. Total and
+        count of a batch are the sums of those of its parts."""
 
     @abstractmethod
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:

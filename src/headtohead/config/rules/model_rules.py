@@ -55,9 +55,16 @@ def _module(view: ConfigView) -> Iterator[str]:
 def _checkpointing(view: ConfigView) -> Iterator[str]:
     kind = view.config["checkpointing"].get("kind", "none")
     if kind != "none" and view.model_value("family") in _WITHOUT_STACK:
+        does = (
+            "moves what the blocks of a stack save to the processor's memory"
+            if kind == "offload"
+            else "makes the blocks of a stack again in the backward pass"
+        )
+        yield (f"checkpointing={kind} {does}, and {view.chosen('model')} has no such blocks: use checkpointing=none")
+    if kind == "offload" and view.trainer.get("compile"):
         yield (
-            f"{view.chosen('checkpointing')} makes the blocks of a stack again in the backward pass, and "
-            f"{view.chosen('model')} has no such blocks: use checkpointing=none"
+            "checkpointing=offload moves activations between the operations of a block, which trainer.compile=true "
+            "fuses: set it to false, or use checkpointing=full, attention or none"
         )
 
 

@@ -12,7 +12,20 @@ PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
 
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_devices, _groups, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise, _balance)
+    return (
+        _devices,
+        _groups,
+        _precision,
+        _formats,
+        _weight_averaging,
+        _compile,
+        _heads,
+        _scores,
+        _noise,
+        _offload,
+        _balance,
+        _fields,
+    )
 
 
 def _parts(view: ConfigView) -> int:
@@ -127,6 +140,14 @@ def _noise(view: ConfigView) -> Iterator[str]:
         )
 
 
+def _offload(view: ConfigView) -> Iterator[str]:
+    if _parts(view) > 1 and view.config["checkpointing"].get("kind") == "offload":
+        yield (
+            f"checkpointing=offload moves tensors of one device, and trainer.tensor_parallel={_parts(view)} saves "
+            "parts of them on several: use checkpointing=full, or trainer=fsdp trainer.tensor_parallel=1"
+        )
+
+
 def _balance(view: ConfigView) -> Iterator[str]:
     accumulate = view.trainer.get("accumulate", 1)
     for side in view.sides():
@@ -139,3 +160,11 @@ def _balance(view: ConfigView) -> Iterator[str]:
                 f"{accumulate} shows it a part at a time: set trainer.accumulate=1, or {path}.balance=micro_batch, "
                 "which takes them over each part and trains something else"
             )
+
+
+def _fields(view: ConfigView) -> Iterator[str]:
+    if _is_spread(view) and (view.config.get("probe") or {}).get("receptive_fields") == "always":
+        yield (
+            f"probe.receptive_fields=always takes gradients of the whole model, which {view.chosen('trainer')} spreads "
+            "over devices: set it to where_needed, and h2h probe RUN --fields shows them of the finished run"
+        )

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Annotated, Any, Literal
 
+from headtohead.components.checkpointing import CheckpointingKind
 from headtohead.errors import UsageError
 from headtohead.ranges import BatchSize, Count, Filled, Length, Seconds, Share
 from headtohead.training.loop.precision import PrecisionName
 
 Measure = Literal["step", "forward", "evaluation"]
 AttentionForm = Literal["fused", "explicit"]
-CheckpointingKind = Literal["none", "full", "every_k", "attention"]
 AXES = ("batch_size", "precision", "checkpointing", "attention", "compile")
 
 

@@ -25,13 +25,19 @@ from headtohead.training.run_components import TrainerSettings
 
 
 class StepBatch:
-    """One device's share of one step; `scored` is the number of its targets that the loss counts.
+    """One device's share of one step; `counted` is the number over which the loss is a mean.
 
     Not a dataclass: Lightning would look for tensors inside, one by one.
     """
 
     def __init__(
-        self, parts: Sequence[Batch], *, epoch: int, drawn_in: int | None = None, training: bool = False
+        self,
+        parts: Sequence[Batch],
+        *,
+        epoch: int,
+        drawn_in: int | None = None,
+        training: bool = False,
+        counted: int = 0,
     ) -> None:
         """`epoch` counts the passes over the rows that are complete after it; `drawn_in` is what random choices about
         its rows take for the epoch, where that is another."""
@@ -43,7 +49,7 @@ class StepBatch:
         """The number of rows of each length."""
         self.tokens = sum(sum(lengths) * count for rows in self.rows_by_part for lengths, count in rows.items())
         self.scored_by_part = [_num_scored(part) for part in parts]
-        self.scored = sum(self.scored_by_part)
+        self.counted = counted
         self.waited = 0.0
         """Seconds that training waited for it."""
 
@@ -118,7 +124,8 @@ class TrainingBatches(Dataset[StepBatch]):
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
         drawn_in = self._order.drawn_in(epoch)
         parts = [self._seen(piece, drawn_in) for piece in pieces]
-        return StepBatch(parts, epoch=self._order.passes_after(step, epoch), drawn_in=drawn_in, training=True)
+        passes, counted = self._order.passes_after(step, epoch), sum(map(self._task.counted, parts))
+        return StepBatch(parts, epoch=passes, drawn_in=drawn_in, training=True, counted=counted)
 
     def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
         batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)

@@ -42,7 +42,8 @@ _KERNELS = {"fused", "foreach"}
 class StepWork:
     """Step work is what one step processed, summed over all devices."""
 
-    scored: int = 1
+    counted: int = 1
+    """The number over which the loss is a mean."""
     samples: int = 0
     tokens: int = 0
     flops: float = 0.0
@@ -94,7 +95,7 @@ class TrainingModule(LightningModule):
         """Parts that ask for a loss besides the task's, which is not in the loss that is logged."""
         self.class_names = parts.data.spec().class_names
         """The classes that the head's rows stand for."""
-        self._make_optimizer = parts.optimizer
+        self._make_optimizer, self._make_shapes = parts.optimizer, parts.make_shapes
         self._parametrisation, self._finetuning = parts.parametrisation, parts.finetuning
         self._kernels: list[Group] = []
         self._factor = schedule_of(parts.schedule, parts.settings.max_steps)
@@ -127,6 +128,8 @@ class TrainingModule(LightningModule):
             settings = self.settings
             parallelise(self.model, self.device_mesh, shard_among=settings.shard_among, reshard=settings.reshard)
             self.layer_norms, self.unit_weights = LayerNorms(self.model), UnitWeights(self.model)
+            if self._make_shapes is not None:  # a module of the user's is run to be counted, which shards cannot be
+                self._flops = RowFlops(self._make_shapes())
         if not self._is_made:  # once: dividing trained weights again would change their last digits
             self.unit_weights.normalise()
             self._is_made = True
@@ -198,8 +201,8 @@ class TrainingModule(LightningModule):
         for index, part in enumerate(batch.parts, start=1):
             loss = self.task.loss(self.model, part)
             counts.append(loss.count)
-            share = loss.total / max(1, self.work.scored)
-            total_loss = share + self._auxiliary(loss.count / max(1, self.work.scored))
+            share = loss.total / max(1, self.work.counted)
+            total_loss = share + self._auxiliary(loss.count / max(1, self.work.counted))
             self._differentiate(total_loss * self.replicas.size, last=index == len(batch.parts))
             shares.append(share.detach())
         if not self._count_is_checked:
@@ -214,12 +217,12 @@ class TrainingModule(LightningModule):
         return sum(weighted, start=0.0)
 
     def _check_count(self, counted: int, batch: StepBatch) -> None:
-        """Once: what the task's loss is a sum over must be what its targets promise."""
+        """Once: what the task's loss is a sum over must be what the task promised."""
         self._count_is_checked = True
-        if counted != batch.scored:
+        if counted != batch.counted:
             raise UsageError(
-                f"{type(self.task).__name__}.loss counts {counted} in a batch with {batch.scored} targets other than "
-                "IGNORED: a task's count must be the number of its scored targets"
+                f"{type(self.task).__name__}.loss counts {counted} in a batch of which {type(self.task).__name__}."
+                f"counted promises {batch.counted}, by itself the number of targets other than IGNORED: both must agree"
             )
 
     def _differentiate(self, loss: Tensor, *, last: bool) -> None:
@@ -259,9 +262,9 @@ class TrainingModule(LightningModule):
         parts = zip(batch.rows_by_part, batch.scored_by_part, strict=True)
         by_part = [self._flops.of(rows, scored=scored) for rows, scored in parts]
         flops = [sum(kind) for kind in zip(*by_part, strict=True)]
-        own = (batch.scored, batch.samples, batch.tokens, *flops, float(self.stop_requested))
-        scored, samples, tokens, on_rows, on_padding, stop = self.replicas.sums(own, self.device)
-        return StepWork(int(scored), int(samples), int(tokens), on_rows, on_padding, stop > 0)
+        own = (batch.counted, batch.samples, batch.tokens, *flops, float(self.stop_requested))
+        counted, samples, tokens, on_rows, on_padding, stop = self.replicas.sums(own, self.device)
+        return StepWork(int(counted), int(samples), int(tokens), on_rows, on_padding, stop > 0)
 
     def validation_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx

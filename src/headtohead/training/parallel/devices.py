@@ -37,6 +37,8 @@ class DeviceSheet:
     """Bytes a second, one way, between devices of one machine."""
     network: float
     """Bytes a second, one way, that a device has between machines."""
+    host: float
+    """Bytes a second, one way, between a device and the processor's memory."""
     per_node: int
     source: str
 
@@ -60,6 +62,7 @@ def _sheet(name: str, node: Mapping[str, object]) -> DeviceSheet:
         peaks={kind: value * 1e12 for kind, value in peaks.items()},
         link=numbers["link_gb_s"] * 1e9,
         network=numbers["network_gb_s"] * 1e9,
+        host=numbers["host_gb_s"] * 1e9,
         per_node=int(numbers["per_node"]),
         source=str(node["source"]),
     )

@@ -1,0 +1,78 @@
+"""Activations that are offloaded leave the device until the backward pass, and come back as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from components.test_stack import stack
+from headtohead.architectures.operation_counter import saved_bytes
+from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.component import Context
+from headtohead.components.costs import CostQuery
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
+from outside_memory import OutsideMemory, with_outside_memory
+
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"cross": True}, {"dropout": 0.3, "drop_path": 0.3}, {"position": "t5_bias"}, {"norm": "batch_norm"},
+    {"residual": "post", "position": "alibi"}, {"residual": "hyper_connections"},
+]  # fmt: skip
+
+
+def outputs_and_gradients(options: dict[str, Any], kind: str) -> list[Tensor | None]:
+    made = stack(**options)
+    made.checkpointing = Checkpointing(kind)  # type: ignore[arg-type]
+    x, memory = (torch.ones(2, n, 16).cumsum(1).sin().requires_grad_() for n in (7, 3))
+    torch.manual_seed(1)
+    y = made(x, Context(memory=memory if options.get("cross") else None))
+    y.square().sum().backward()
+    return [y, x.grad, memory.grad, *(weight.grad for weight in made.parameters()), *made.buffers()]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_what_comes_back_is_what_left(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = outputs_and_gradients(options, "none")
+    outside = with_outside_memory(monkeypatch)
+    for before, after in zip(expected, outputs_and_gradients(options, "offload"), strict=True):
+        assert (before is None and after is None) or torch.equal(before, after)  # type: ignore[arg-type]
+    assert outside.num_bytes > 0, "something left"
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("residual", ["pre", "post", "parallel"])
+def test_the_ledger_declares_what_stays_on_the_device(
+    cross: bool, residual: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_outside_memory(monkeypatch)
+    made = stack(cross=cross, residual=residual, position="learned", dropout=0.1, drop_path=0.1)
+    made.checkpointing = Checkpointing("offload")
+    for module in made.modules():
+        if isinstance(module, SoftmaxAttention | SoftmaxCrossAttention):
+            module.dropout = 0.0
+    x, memory = (torch.randn(1, n, 16, requires_grad=True) for n in (9, 5))
+    with saved_bytes(made) as saved:
+        y = made(x, Context(memory=memory if cross else None))
+    declared = made.costs(CostQuery(9, 5 if cross else 0, device="cuda")).activation_bytes
+    shared = memory.numel() * 4 if cross else 0  # stays, and the hooks that count see what is saved outside of blocks
+    assert declared == saved() + shared, y.shape
+
+
+def test_weights_and_what_all_blocks_read_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[Tensor] = []
+    outside = OutsideMemory()
+
+    def away(tensor: Tensor) -> Any:
+        moved.append(tensor)
+        return outside.away(tensor)
+
+    with_outside_memory(monkeypatch, away)
+    made = stack(cross=True, position="rotary")
+    made.checkpointing = Checkpointing("offload")
+    memory = torch.randn(2, 3, 16, requires_grad=True)
+    made(torch.randn(2, 7, 16), Context(memory=memory))
+    storages = {tensor.untyped_storage()._cdata for tensor in (memory, *made.parameters())}
+    assert moved and not storages & {tensor.untyped_storage()._cdata for tensor in moved}
