@@ -78,14 +78,13 @@ def test_every_product_is_made_in_the_format_requested(name: str, precision: Pre
 def test_the_usual_format_of_new_tensors_plays_no_part(name: str, weights: torch.dtype) -> None:
     """Else a loss would be another where Lightning trains, where a plan times, and where a run is evaluated."""
     case = TASKS[name]
-    state = case.model().state_dict()
+    model = case.model().to(weights)
+    view = case.view().map(lambda tensor: tensor.to(weights) if tensor.dtype == torch.float32 else tensor)
 
     def numbers() -> dict[str, Any]:
-        model, task = case.model(), case.task()
-        model.load_state_dict(state)
-        model.to(weights)
-        view = case.view().map(lambda tensor: tensor.to(weights) if tensor.dtype == torch.float32 else tensor)
-        task.loss(model, view).total.backward()
+        task = case.task()
+        model.zero_grad()
+        task.loss(model.train(), view).total.backward()
         task.measure("validation", model.eval(), view)
         return {**task.results("validation"), **gradients(model)}
 
