@@ -28,6 +28,7 @@ from transformers import (
     DistilBertForTokenClassification,
     ElectraConfig,
     ElectraForMaskedLM,
+    ElectraForPreTraining,
     ElectraForQuestionAnswering,
     ElectraForSequenceClassification,
     ElectraForTokenClassification,
@@ -38,6 +39,7 @@ from transformers import (
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.replaced_tokens import GENERATOR
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
@@ -158,6 +160,14 @@ def test_distilbert_equals_its_reference_with_every_head(head: HeadName) -> None
 def test_electra_equals_its_reference_with_every_head(head: HeadName) -> None:
     config = ElectraConfig(**(SIZES | _labels(head)), embedding_size=24, max_position_embeddings=LENGTH + 2)
     check(f"ELECTRA, {HEADS[head][0]}", _with_head(pairs(ElectraFamily(), HEADS[head][2], config, head)))
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_electra_finds_replaced_tokens_as_its_reference_does(activation: str) -> None:
+    config = ElectraConfig(**SIZES, embedding_size=24, max_position_embeddings=LENGTH + 2, hidden_act=activation)
+    case = pairs(ElectraFamily(), ElectraForPreTraining, config, "replaced_token_detector")
+    name = "ELECTRA, replaced tokens" if activation == "gelu" else "ELECTRA, replaced tokens, ReLU"
+    check(name, replace(case, ours_alone=GENERATOR))
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -23,6 +23,7 @@ from transformers import (
     DistilBertForMaskedLM,
     DistilBertForSequenceClassification,
     ElectraForMaskedLM,
+    ElectraForPreTraining,
     ElectraForSequenceClassification,
     LongformerForSequenceClassification,
     MBartForConditionalGeneration,
@@ -129,6 +130,7 @@ MODELS = {
         DistilBertFamily(), "classifier", DistilBertForSequenceClassification, ONE_KIND
     ),
     "ELECTRA, masked LM": Exported(ElectraFamily(), "masked_language_model", ElectraForMaskedLM, GELU),
+    "ELECTRA, replaced tokens": Exported(ElectraFamily(), "replaced_token_detector", ElectraForPreTraining, GELU),
     "ELECTRA, classification": Exported(ElectraFamily(), "classifier", ElectraForSequenceClassification, GELU),
     "RoFormer, masked LM": Exported(
         RoFormerFamily(),
