@@ -172,8 +172,7 @@ def test_the_model_is_fine_tuned_and_exported_without_its_generator(tmp_path: Pa
     before, after = (load_best(path)["model"] for path in (first, second))
     body = [name for name in after if not name.startswith("head.")]
     assert body and all(torch.allclose(after[name], before[name], atol=1e-8) for name in body)
-    folder = export(open_run(first), "hub").path
-    hub = folder if folder.is_dir() else folder.parent
+    hub = export(open_run(first), "hub").files[0].parent
     third = trained(tmp_path, *FOUND, f"init_from=hf:{hub}", "optimizer.lr=1e-12")
     again = load_best(third)["model"]
     taken = [name for name in again if not name.startswith(GENERATOR)]

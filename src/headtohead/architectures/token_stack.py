@@ -260,9 +260,9 @@ class EncoderOnly(Architecture):
 
     def _embedded(self, tokens: Int[Tensor, "B L"], token_types: Int[Tensor, "B L"] | None) -> Float[Tensor, "B L D"]:
         x: Tensor = self.embedding(tokens)
-        if self.segment_embedding is None:
-            return x
-        return x + self.segment_embedding(token_types if token_types is not None else torch.zeros_like(tokens))
+        if self.segment_embedding is not None:
+            x = x + self.segment_embedding(token_types if token_types is not None else torch.zeros_like(tokens))
+        return x
 
     def length_error(self, size: InputSize) -> str | None:
         return self.stack.length_error(size.length)

@@ -39,7 +39,7 @@ class Proposals:
     tokens: Int[Tensor, "B L"]
     """The text, each hidden token replaced by one drawn from the generator's distribution."""
     hidden: Int[Tensor, " N"]
-    """Where tokens were hidden, in rows one after the other."""
+    """The places of hidden tokens, in rows one after the other."""
     losses: Float[Tensor, " N"]
     """The generator's loss of each hidden token."""
     restored: Bool[Tensor, " N"]
@@ -183,11 +183,11 @@ class ReplacedTokenDetection(TokenPrediction):
         self.read_targets(stage)
         loss = mean(sums["loss"], sums["tokens"], "token")
         self._replaced_share[stage] = sums["replaced"] / sums["tokens"]
-        found = sums["flagged"] + sums["replaced"]
+        both = sums["flagged"] + sums["replaced"]
         return {
             "loss": loss,
             "detection_accuracy": sums["correct"] / sums["tokens"],
-            "detection_f1": 2 * sums["right"] / found if found else 0.0,
+            "detection_f1": 2 * sums["right"] / both if both else 0.0,
             "masked_accuracy": mean(sums["restored"], sums["hidden"], "masked token"),
         }
 
