@@ -21,6 +21,7 @@ from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.multi_token_prediction import MultiTokenPrediction
 from headtohead.tasks.multiple_choice import MultipleChoice
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.replaced_token_detection import ReplacedTokenDetection
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceAtOnce, SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
@@ -101,6 +102,9 @@ TASKS: dict[str, TaskCase] = {
     ),
     "multi_token_prediction": TaskCase(MultiTokenPrediction, "decoder_only", LANGUAGE, language_batch),
     "multiple_choice": TaskCase(MultipleChoice, "decoder_only", SPELLED, sentence_pair_batch),
+    "replaced_token_detection": TaskCase(
+        lambda: ReplacedTokenDetection(mask_rate=0.4), "encoder_only", LANGUAGE, language_batch
+    ),
     "seq2seq": TaskCase(SequenceToSequence, "encoder_decoder", PAIRS, pair_batch),
     "seq2seq_at_once": TaskCase(SequenceToSequenceAtOnce, "encoder_only", PAIRS, pair_batch),
     "seq2seq_one_row": TaskCase(SequenceToSequenceInOneRow, "decoder_only", PAIRS, pair_batch),

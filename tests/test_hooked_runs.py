@@ -53,6 +53,7 @@ RUNS = {
     "translator in one row": ["model=decoder_only", "task=seq2seq_one_row", *TRANSLATOR[2:]],
     "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],
     "images": [*IMAGES, CHANGED_IMAGES],
+    "replaced tokens": ["task=replaced_token_detection", *(word for word in ENCODER if not word.startswith("task="))],
     "hidden patches": ["task=masked_image_modeling", *(word for word in IMAGES if not word.startswith("task="))],
     "compressed": ["model=decoder_only", "task=compression", "data=random_tokens", "data.num_train=64"],
 }

@@ -32,7 +32,14 @@ FORGETS_NOTHING = {
         "softmax_attention",
         "strided",
     ),
-    *("differential_attention", "gated_attention", "latent_attention", "sink_attention", "sink_window"),
+    *(
+        "differential_attention",
+        "disentangled_attention",
+        "gated_attention",
+        "latent_attention",
+        "sink_attention",
+        "sink_window",
+    ),
     *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }
 """Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""

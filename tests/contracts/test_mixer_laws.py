@@ -26,6 +26,11 @@ VARIANTS: dict[str, list[dict]] = {
     "differential_attention": [
         {"num_kv_heads": 2, "head_width": 6, "qk_norm": True, "qk_norm_over": "all", "subtracted": 0.3}
     ],
+    "disentangled_attention": [
+        {"num_buckets": 4, "max_distance": 6, "own_maps": True, "head_width": 6, "bias": False},
+        {"num_buckets": None, "max_distance": 3, "position_to_content": False, "norm_eps": None},
+        {"num_buckets": 3, "max_distance": 9, "content_to_position": False, "own_maps": True, "shared": False},
+    ],
     "gated_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
     "sink_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "sliding_window": [

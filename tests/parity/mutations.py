@@ -49,6 +49,8 @@ _TEXTS: Mapping[str, tuple[Any, ...]] = {
     "layer_types": (["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"],
                     ["conv"] * 2, ["full_attention", "conv"]),
     "full_attn_idxs": ([], [1]),
+    "pos_att_type": ("c2p", "P2C | c2p", ["p2c"], ["C2P"], ["p2p"]),
+    "norm_rel_ebd": ("none", "Layer_Norm", "layer_norm|none"),
     "n_group": (2, 6),
     "block_ffn_dim_multiplier": (1.7,),
     "rope_parameters": (

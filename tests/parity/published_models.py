@@ -137,6 +137,14 @@ MODELS: dict[str, PublishedModel] = {
     "roformer": PublishedModel(
         "RoFormer", _LLAMA, **_MASKED, **_ENCODER, idle=("roformer.encoder.embed_positions.weight",)
     ),
+    "deberta-v2": PublishedModel(
+        "DebertaV2", {**_LLAMA, "relative_attention": True, "position_buckets": 16, "max_relative_positions": 24,
+                      "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"],
+                      "position_biased_input": False},
+        **_MASKED,
+        old={"conv_kernel_size": 3, "attention_head_size": 12, "embedding_size": 12, "pos_att_type": "c2p",
+             "norm_rel_ebd": "none", "position_buckets": 0, "is_causal": True},
+    ),
     "modernbert": PublishedModel(
         "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
         old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,

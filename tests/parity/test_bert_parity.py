@@ -16,6 +16,11 @@ from transformers import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
+    DebertaV2Config,
+    DebertaV2ForMaskedLM,
+    DebertaV2ForQuestionAnswering,
+    DebertaV2ForSequenceClassification,
+    DebertaV2ForTokenClassification,
     DistilBertConfig,
     DistilBertForMaskedLM,
     DistilBertForQuestionAnswering,
@@ -23,6 +28,7 @@ from transformers import (
     DistilBertForTokenClassification,
     ElectraConfig,
     ElectraForMaskedLM,
+    ElectraForPreTraining,
     ElectraForQuestionAnswering,
     ElectraForSequenceClassification,
     ElectraForTokenClassification,
@@ -33,9 +39,11 @@ from transformers import (
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
+from headtohead.architectures.replaced_tokens import GENERATOR
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
+from headtohead.pretrained.deberta import DebertaFamily
 from headtohead.pretrained.model_family import ModelFamily
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows
@@ -119,11 +127,21 @@ def test_roberta_classifies_sequences_as_its_reference_does() -> None:
     check("RoBERTa, classification", roberta(RobertaForSequenceClassification, "classifier"))
 
 
-HEADS: dict[HeadName, tuple[str, type[nn.Module], type[nn.Module]]] = {
-    "masked_language_model": ("masked LM", DistilBertForMaskedLM, ElectraForMaskedLM),
-    "classifier": ("classification", DistilBertForSequenceClassification, ElectraForSequenceClassification),
-    "tagger": ("tagging", DistilBertForTokenClassification, ElectraForTokenClassification),
-    "span": ("spans", DistilBertForQuestionAnswering, ElectraForQuestionAnswering),
+HEADS: dict[HeadName, tuple[str, type[nn.Module], type[nn.Module], type[nn.Module]]] = {
+    "masked_language_model": ("masked LM", DistilBertForMaskedLM, ElectraForMaskedLM, DebertaV2ForMaskedLM),
+    "classifier": (
+        "classification",
+        DistilBertForSequenceClassification,
+        ElectraForSequenceClassification,
+        DebertaV2ForSequenceClassification,
+    ),
+    "tagger": (
+        "tagging",
+        DistilBertForTokenClassification,
+        ElectraForTokenClassification,
+        DebertaV2ForTokenClassification,
+    ),
+    "span": ("spans", DistilBertForQuestionAnswering, ElectraForQuestionAnswering, DebertaV2ForQuestionAnswering),
 }
 
 
@@ -142,6 +160,25 @@ def test_distilbert_equals_its_reference_with_every_head(head: HeadName) -> None
 def test_electra_equals_its_reference_with_every_head(head: HeadName) -> None:
     config = ElectraConfig(**(SIZES | _labels(head)), embedding_size=24, max_position_embeddings=LENGTH + 2)
     check(f"ELECTRA, {HEADS[head][0]}", _with_head(pairs(ElectraFamily(), HEADS[head][2], config, head)))
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_electra_finds_replaced_tokens_as_its_reference_does(activation: str) -> None:
+    config = ElectraConfig(**SIZES, embedding_size=24, max_position_embeddings=LENGTH + 2, hidden_act=activation)
+    case = pairs(ElectraFamily(), ElectraForPreTraining, config, "replaced_token_detector")
+    name = "ELECTRA, replaced tokens" if activation == "gelu" else "ELECTRA, replaced tokens, ReLU"
+    check(name, replace(case, ours_alone=GENERATOR))
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_deberta_equals_its_reference_with_every_head(head: HeadName) -> None:
+    """The model is as version 3 is published, but for its sizes and its types of sentences."""
+    config = DebertaV2Config(
+        **(SIZES | _labels(head)), relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
+        share_att_key=True, pos_att_type="p2c|c2p", position_biased_input=False, type_vocab_size=2,
+        max_position_embeddings=LENGTH + 2, legacy=False,
+    )  # fmt: skip
+    check(f"DeBERTa-v3, {HEADS[head][0]}", _with_head(pairs(DebertaFamily(), HEADS[head][3], config, head)))
 
 
 def _labels(head: HeadName) -> dict[str, int]:

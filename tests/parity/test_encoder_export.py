@@ -18,9 +18,12 @@ from transformers import (
     BertForTokenClassification,
     BigBirdForMaskedLM,
     ConvNextForImageClassification,
+    DebertaV2ForMaskedLM,
+    DebertaV2ForSequenceClassification,
     DistilBertForMaskedLM,
     DistilBertForSequenceClassification,
     ElectraForMaskedLM,
+    ElectraForPreTraining,
     ElectraForSequenceClassification,
     LongformerForSequenceClassification,
     MBartForConditionalGeneration,
@@ -43,6 +46,7 @@ from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFami
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.checkpoint_writer import write_checkpoint
 from headtohead.pretrained.convnext import ConvNextFamily
+from headtohead.pretrained.deberta import DebertaFamily
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
@@ -60,6 +64,10 @@ POST = ("model/residual=post", "model.embedding_norm=true", "model.norm.eps=1e-1
 BERT = ("model=encoder_only", *WIDE, *POST, "model.pooler=tanh", "model.num_classes=3")
 ONE_KIND = (*BERT, "model.num_segments=0", "model.pooler=relu")
 GELU = (*BERT, "model.pooler=gelu")
+DEBERTA = (
+    *GELU, "model/mixer=disentangled_attention", "model/position=none",
+    "model.mixer.num_buckets=8", "model.mixer.max_distance=12", "model.norm.eps=1e-7",
+)  # fmt: skip
 SEQ2SEQ = ("task=seq2seq", "data=reverse", "model=encoder_decoder", *WIDE, "model.max_target_length=16")
 T5_PARTS = (
     "model/position=t5_bias", "model/norm=rms_norm", "model.scale_embedding=false", "model.feedforward.bias=false",
@@ -122,12 +130,26 @@ MODELS = {
         DistilBertFamily(), "classifier", DistilBertForSequenceClassification, ONE_KIND
     ),
     "ELECTRA, masked LM": Exported(ElectraFamily(), "masked_language_model", ElectraForMaskedLM, GELU),
+    "ELECTRA, replaced tokens": Exported(ElectraFamily(), "replaced_token_detector", ElectraForPreTraining, GELU),
     "ELECTRA, classification": Exported(ElectraFamily(), "classifier", ElectraForSequenceClassification, GELU),
     "RoFormer, masked LM": Exported(
         RoFormerFamily(),
         "masked_language_model",
         RoFormerForMaskedLM,
         (*BERT, "model/position=rotary", "model.position.pairing=interleaved"),
+    ),
+    "DeBERTa-v2, masked LM": Exported(
+        DebertaFamily(), "masked_language_model", DebertaV2ForMaskedLM, (*DEBERTA, "model.num_segments=0")
+    ),
+    "DeBERTa-v2, classification": Exported(
+        DebertaFamily(),
+        "classifier",
+        DebertaV2ForSequenceClassification,
+        (
+            *(*DEBERTA, "model/position=learned", "model.mixer.own_maps=true"),
+            *("model.mixer.num_buckets=null", "model.mixer.max_distance=5", "model.mixer.norm_eps=null"),
+            *("model.mixer.position_to_content=false", "model.pooler=tanh"),
+        ),
     ),
     "ModernBERT, masked LM": Exported(ModernBertFamily(), "masked_language_model", ModernBertForMaskedLM, MODERN),
     "ModernBERT, biases, windows first": Exported(
@@ -246,6 +268,7 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
         ("BERT, masked LM", "model.tie_weights=false", "model.tie_weights=False .* supports only True"),
         ("BERT, masked LM", "model/mixer=linear_attention", "model.mixer=LinearAttention .* SoftmaxAttention"),
         ("RoBERTa, masked LM", "model.head_activation=relu", "model.head_activation=relu .* form of roberta"),
+        ("DeBERTa-v2, masked LM", "model.mixer.shared=false", "model.mixer.shared=False .* supports only True"),
         ("Longformer, classification", "model.mixer.num_global=2", "model.mixer.num_global=2 .* supports only 1"),
         (
             "BigBird, full attention",

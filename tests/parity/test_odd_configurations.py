@@ -131,6 +131,17 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "RoFormer, one layer, one head, tanh GELU": (
         "roformer", {**LAYERS, "num_hidden_layers": 1, "hidden_size": 30, "num_attention_heads": 1,
                      "hidden_act": "gelu_new"}),
+    "DeBERTa-v2, a vector for every distance, no norm, places and two segment types, eps, ReLU": (
+        "deberta-v2", {**LAYERS, **FIVE_HEADS, "relative_attention": True, "max_relative_positions": 6,
+                       "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 2, "layer_norm_eps": 1e-2,
+                       "hidden_act": "relu", "legacy": False}),
+    "DeBERTa-v2, one layer, queries meet distances alone, odd buckets": (
+        "deberta-v2", {**LAYERS, **FIVE_HEADS, "num_hidden_layers": 1, "relative_attention": True,
+                       "position_buckets": 7, "max_relative_positions": 9, "norm_rel_ebd": "layer_norm",
+                       "pos_att_type": "c2p", "position_biased_input": False}),
+    "DeBERTa-v2, keys meet distances alone, of maps of their own": (
+        "deberta-v2", {**LAYERS, **FIVE_HEADS, "relative_attention": True, "position_buckets": 4,
+                       "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c", "position_biased_input": False}),
     "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
         "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
                        "hidden_activation": "relu", "attention_bias": True}),

@@ -61,6 +61,7 @@ TASKS: dict[str, list[str]] = {
     ],
     "masked_image_modeling": ["model=vision_transformer", *IMAGES, "task=masked_image_modeling", *SMALL],
     "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
+    "replaced_token_detection": ["model=encoder_only", "task=replaced_token_detection", *LINES, *SMALL],
     "seq2seq": FAMILIES["encoder_decoder"],
     "seq2seq_at_once": ["model=encoder_only", "task=seq2seq_at_once", *PAIRS, *SMALL],
     "seq2seq_one_row": ["task=seq2seq_one_row", *PAIRS, *SMALL],

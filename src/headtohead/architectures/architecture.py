@@ -88,6 +88,8 @@ class Architecture(nn.Module, ABC):
     """Whether it has to be built on a real device, because a module may not support the meta device."""
     trained_by_steps: ClassVar[bool] = True
     """Whether it trains by steps; a model that does not learns from all rows at once, whatever trainer.max_steps is."""
+    forward_methods: ClassVar[tuple[str, ...]] = ("features",)
+    """The methods besides `forward` that run weights, which a model sharded over devices gathers for them."""
     head: Head
     """The head that turns features into logits."""
 

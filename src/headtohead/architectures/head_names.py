@@ -17,6 +17,7 @@ HeadName = Literal[
     "span",
     "pixel_decoder",
     "reconstruction",
+    "replaced_token_detector",
 ]
 _PACKAGE = "headtohead.architectures"
 HEADS: Mapping[HeadName, str] = {
@@ -31,6 +32,7 @@ HEADS: Mapping[HeadName, str] = {
     "span": f"{_PACKAGE}.heads.Span",
     "pixel_decoder": f"{_PACKAGE}.pixel_decoder.PixelDecoder",
     "reconstruction": f"{_PACKAGE}.vocabulary_heads.Reconstruction",
+    "replaced_token_detector": f"{_PACKAGE}.replaced_tokens.ReplacedTokenDetector",
 }
 """The class of each head."""
 NEXT_TOKEN_HEADS: tuple[HeadName, ...] = ("language_model", "multi_token_language_model")

@@ -243,6 +243,8 @@ def make_head(
         raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(HEADS)}.")
     if name == "pixel_decoder":
         raise UsageError("head=pixel_decoder restores patches of images: choose model=vision_transformer.")
+    if name == "replaced_token_detector":
+        raise UsageError("head=replaced_token_detector has a generator beside an encoder: choose model=encoder_only.")
     options = {
         "vocab_size": vocab_size,
         "num_classes": num_classes,

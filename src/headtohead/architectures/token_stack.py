@@ -24,6 +24,7 @@ from headtohead.architectures.architecture import (
 from headtohead.architectures.heads import EncoderHeadFields, SequenceHeadFields, make_head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.pooling import PoolerName
+from headtohead.architectures.replaced_tokens import GeneratorFields, ReplacedTokenDetector, TokenGenerator
 from headtohead.components.component import Context, Initialisation
 from headtohead.components.embeddings import SegmentEmbedding, TokenEmbedding
 from headtohead.components.feedforwards import Activation
@@ -187,6 +188,7 @@ class EncoderOnly(Architecture):
 
     family = "encoder_only"
     no_mup_rule = ""
+    forward_methods = ("features", "generator_features")
 
     def __init__(
         self,
@@ -197,6 +199,7 @@ class EncoderOnly(Architecture):
         num_segments: Amount = 2,
         output: EncoderHeadFields = EncoderHeadFields(head="masked_language_model", head_bias=True, pooling="cls"),
         options: StackOptions = StackOptions(),
+        generator: GeneratorFields = GeneratorFields(),
         initialisation: Initialisation,  # draws the first weights
     ) -> None:
         super().__init__()
@@ -204,15 +207,28 @@ class EncoderOnly(Architecture):
         self.embedding = tokens.embedding(size.d_model)
         self.segment_embedding = SegmentEmbedding(size.d_model, num_segments) if num_segments else None
         self.stack = Stack(size, parts, options, causal=False, max_length=tokens.max_length)
-        self.head = _head(
-            output,
-            self.embedding,
-            parts,
-            options,
-            pooler=output.pooler,
-            activation=output.head_activation,
-            dense_bias=output.head_dense_bias,
-        )
+        if output.head == "replaced_token_detector":
+            proposing = TokenGenerator(
+                self.embedding.weight,
+                generator.size(size),
+                parts,
+                options,
+                max_length=tokens.max_length,
+                activation=output.head_activation,
+            )
+            self.head = ReplacedTokenDetector(
+                size.d_model, proposing, mask_rate=generator.mask_rate, activation=output.head_activation
+            )
+        else:
+            self.head = _head(
+                output,
+                self.embedding,
+                parts,
+                options,
+                pooler=output.pooler,
+                activation=output.head_activation,
+                dense_bias=output.head_dense_bias,
+            )
         initialisation(self)
 
     def features(
@@ -224,11 +240,29 @@ class EncoderOnly(Architecture):
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B L D"]:
         """Encode the tokens; `segments` are documents packed into a row, `token_types` the sentences of a pair."""
-        x = self.embedding(tokens)
+        context = Context(valid=valid, segments=segments, positions=positions)
+        y: Tensor = self.stack(self._embedded(tokens, token_types), context)
+        return y
+
+    def generator_features(
+        self,
+        tokens: Int[Tensor, "B L"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        segments: Int[Tensor, "B L"] | None = None,
+        positions: Int[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, "B L E"]:
+        """Encode the tokens, of which some are hidden, by the generator beside the head that finds replaced tokens."""
+        assert isinstance(self.head, ReplacedTokenDetector), "other heads have no generator"
+        context = Context(valid=valid, segments=segments, positions=positions)
+        y: Tensor = self.head.generator(self._embedded(tokens, token_types), context)
+        return y
+
+    def _embedded(self, tokens: Int[Tensor, "B L"], token_types: Int[Tensor, "B L"] | None) -> Float[Tensor, "B L D"]:
+        x: Tensor = self.embedding(tokens)
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(token_types if token_types is not None else torch.zeros_like(tokens))
-        y: Tensor = self.stack(x, Context(valid=valid, segments=segments, positions=positions))
-        return y
+        return x
 
     def length_error(self, size: InputSize) -> str | None:
         return self.stack.length_error(size.length)

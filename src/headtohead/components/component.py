@@ -114,6 +114,8 @@ class Context:
     """The mask of keys that a query may attend to; None means that only the mixer's own causality applies."""
     bias: Float[Tensor, "#B #H #L M"] | None = None
     """Added to the scores: minus infinity where not allowed, else the encoding's bias. None exactly if `allowed` is."""
+    shared: tuple[Float[Tensor, "N D"], ...] = ()
+    """The vectors that the parts in `Stack.shared` gave, made once for all layers."""
 
     def with_encoding(self, encoding: Position) -> Context:
         """Return the context with an encoding of a layer's own, of which no rotation is made yet."""
@@ -175,6 +177,11 @@ class Mixer(Component):
     causal: bool
     max_length: int | None = None
     """The longest sequence that it has weights for; None means any."""
+
+    def share_parts(self, shared: nn.ModuleList) -> None:
+        """Move a part that all layers may share to the end of `shared`, or use one that an earlier layer moved there;
+        a stack calls it once in each layer. By default nothing is shared."""
+        del shared
 
     @property
     def saves_shared_bias(self) -> bool:

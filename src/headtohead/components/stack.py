@@ -15,31 +15,14 @@ from torch import Tensor, nn
 from headtohead.components.block import Block, BlockState
 from headtohead.components.block_parts import Branches, Norm
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, MixerFactory, Position, State
+from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
-from headtohead.components.mixers.combined_mixers import bidirectional_mixer, with_local_first
+from headtohead.components.mixers.combined_mixers import directed_mixer, with_local_first
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.errors import UsageError
-
-
-def _directed(
-    mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
-) -> Mixer:
-    """Build a mixer for this direction: two recurrences where both sides are to be visible."""
-    make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
-    if _class_of(mixer).needs_length:
-        make = partial(make, max_length=max_length)
-    made = make()
-    return bidirectional_mixer(made, make()) if made.reads_one_way and not causal else made
-
-
-def _class_of(mixer: MixerFactory) -> type[Mixer]:
-    """Return the class that the factory builds; a plain function builds a mixer of no special needs."""
-    made = mixer.func if isinstance(mixer, partial) else mixer
-    return made if isinstance(made, type) else Mixer
 
 
 def _sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
@@ -108,7 +91,7 @@ class Stack(Component):
         self.blocks = nn.ModuleList()
         for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
             make = partial(
-                _directed,
+                directed_mixer,
                 d_model=d_model,
                 num_heads=num_heads,
                 causal=causal,
@@ -126,6 +109,9 @@ class Stack(Component):
             self.layers[0].wiring.leave_out_first_norm()
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
         mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
+        self.shared = nn.ModuleList()
+        for part in mixing_parts:
+            part.share_parts(self.shared)
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
         self.shares_scores = bool(_sharing_scores(self.layers))
         self.see_windows = [_sees_window(block) for block in self.layers]
@@ -194,7 +180,10 @@ class Stack(Component):
         positions = context.positions
         if positions is None:
             positions = torch.arange(start, end, device=x.device)[None]
-        return replace(context, positions=positions, causal=self.causal, encoding=position, rotation=rotation)
+        shared = tuple(part() for part in self.shared)
+        return replace(
+            context, positions=positions, causal=self.causal, encoding=position, shared=shared, rotation=rotation
+        )
 
     def _next_rotation(self, x: Float[Tensor, "B L D"], state: StackState) -> Float[Tensor, "2 1 1 L R"] | None:
         """Return the rotation of the next tokens, cut from that of all; None where there is none, or no room."""
@@ -315,6 +304,8 @@ class Stack(Component):
             if biased_heads and not sharing:  # each mixer declares the biases that it makes
                 costs = replace(costs, activation_bytes=0)
             yield f"positions.{index}", "position", costs
+        for index, part in enumerate(cast(list[Component], list(self.shared))):
+            yield f"shared.{index}", "mixer", part.costs(query)
         if self.embedding_norm is not None:
             yield "embedding_norm", "norm", self.embedding_norm.costs(query)
         policy, stream = self.checkpointing, query.length * self.d_model * query.bytes_per_element

@@ -16,6 +16,10 @@ TOKEN_ACCURACY = Metric(name="token_accuracy", direction="max", best=1.0, over="
 """The share of tokens, or of tagged words, that are predicted right."""
 MASKED_ACCURACY = Metric(name="masked_accuracy", direction="max", best=1.0, over="hidden tokens")
 """The share of hidden tokens that are restored."""
+DETECTION_ACCURACY = Metric(name="detection_accuracy", direction="max", best=1.0, over="tokens")
+"""The share of tokens of which the model tells rightly whether they were replaced."""
+DETECTION_F1 = Metric(name="detection_f1", title="detection F1", direction="max", best=1.0, over="tokens")
+"""The harmonic mean of precision and recall of finding replaced tokens."""
 LAST_ACCURACY = Metric(name="last_accuracy", direction="max", best=1.0, over="rows")
 """The share of rows whose last answer is right."""
 NEXT_SENTENCE_ACCURACY = Metric(name="next_sentence_accuracy", direction="max", best=1.0, over="rows")

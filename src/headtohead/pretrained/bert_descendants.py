@@ -10,7 +10,14 @@ from typing import ClassVar
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.bert_like import RESTORED, BertLike
 from headtohead.pretrained.model_description import Describable, Model
-from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
+from headtohead.pretrained.model_family import (
+    Accepted,
+    Architectures,
+    Hub,
+    HubConfig,
+    InexpressibleError,
+    our_activation,
+)
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 _LAYER = (
@@ -90,8 +97,8 @@ class DistilBertFamily(BertLike):
 
 
 class ElectraFamily(BertLike):
-    """The discriminator is an encoder for other heads, its own left out; a generator restores tokens. Embeddings are as
-    wide as layers, as in the published base and large discriminators: narrower ones are refused."""
+    """The discriminator is an encoder, with its own head or others; a generator restores tokens. Embeddings are as wide
+    as layers, as in the published base and large discriminators: narrower ones are refused."""
 
     model_type = "electra"
     architectures: ClassVar[Architectures] = {
@@ -99,7 +106,7 @@ class ElectraFamily(BertLike):
         "ElectraForSequenceClassification": "classifier",
         "ElectraForTokenClassification": "tagger",
         "ElectraForQuestionAnswering": "span",
-        "ElectraForPreTraining": None,
+        "ElectraForPreTraining": "replaced_token_detector",
         "ElectraForMultipleChoice": None,
         "ElectraForCausalLM": None,
         "ElectraModel": None,
@@ -116,6 +123,10 @@ class ElectraFamily(BertLike):
         "classifier": (("pooler.dense", "classifier.dense"), ("linear", "classifier.out_proj")),
         "tagger": (("linear", "classifier"),),
         "span": (("linear", "qa_outputs"),),
+        "replaced_token_detector": (
+            ("dense", "discriminator_predictions.dense"),
+            ("linear", "discriminator_predictions.dense_prediction"),
+        ),
     }
     vocabulary_bias = "generator_lm_head.bias"
 
@@ -126,6 +137,14 @@ class ElectraFamily(BertLike):
         """Return the overrides for the heads, which have an exact GELU whatever the layers have."""
         del hub
         return ["model.head_activation=gelu", f"model.pooler={self.pooler}"]
+
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        """Return the overrides; the head that finds replaced tokens has the activation of the layers."""
+        composed = super().overrides(hub, head)
+        if head != "replaced_token_detector":
+            return composed
+        own = f"model.head_activation={our_activation(hub['hidden_act'])}"
+        return [own if part.startswith("model.head_activation=") else part for part in composed]
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         del hub

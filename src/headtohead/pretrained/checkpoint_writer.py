@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import name_of
+from headtohead.architectures.replaced_tokens import GENERATOR
 from headtohead.data.tokenizers import SPECIAL_TOKENS, Tokenizer, letter_bytes
 from headtohead.files.atomic_write import replace_by_name, replace_text
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
@@ -25,7 +26,8 @@ def write_checkpoint(
     hub, head = family.written(config), name_of(model.head)
     once = {name for name, _ in model.named_parameters()}
     again = {name for name, _ in model.named_parameters(remove_duplicate=False)} - once
-    ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in again}
+    left_out = {name for name in model.state_dict() if name in again or name.startswith(GENERATOR)}
+    ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in left_out}
     pieces = [*family.body(hub, head), *family.head_pieces(hub, head)]
     named = {name for piece in pieces for name in piece.ours}
     if apart := sorted(named ^ set(ours)):

@@ -16,6 +16,7 @@ from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.bloom import BloomFamily
 from headtohead.pretrained.cohere2 import Cohere2Family
 from headtohead.pretrained.convnext import ConvNextFamily
+from headtohead.pretrained.deberta import DebertaFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
@@ -65,6 +66,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     DistilBertFamily(),
     ElectraFamily(),
     RoFormerFamily(),
+    DebertaFamily(),
     ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),

@@ -14,6 +14,7 @@ from torch import Tensor
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import published_head
 from headtohead.architectures.heads import name_of
+from headtohead.architectures.replaced_tokens import GENERATOR
 from headtohead.architectures.vocabulary_heads import FURTHER, LanguageModel, MultiTokenLanguageModel
 from headtohead.components.component import Position
 from headtohead.errors import UsageError
@@ -133,7 +134,7 @@ def _same_head(model: Architecture, best: dict[str, object], class_names: Sequen
 
 
 def _same_shapes(here: dict[str, Tensor], there: Mapping[str, Tensor]) -> bool:
-    heads = (name for name in here if name.startswith(_HEAD) and not name.startswith(FURTHER))
+    heads = (name for name in here if name.startswith(_HEAD) and not name.startswith((FURTHER, GENERATOR)))
     return all(name in there and there[name].shape == here[name].shape for name in heads)
 
 

@@ -8,13 +8,14 @@ A bidirectional mixer made of two recurrences, one for each direction, as in bid
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, Mixer, State
+from headtohead.components.component import Context, Mixer, MixerFactory, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.sequence_ops.ragged_rows import reordered, reversed_order
@@ -142,6 +143,23 @@ def bidirectional_mixer(forwards: Mixer, backwards: Mixer) -> Bidirectional:
     """Combine two mixers of the same class."""
     kind = BidirectionalWithMaps if isinstance(forwards, HasAttentionMaps) else Bidirectional
     return kind(forwards, backwards)
+
+
+def directed_mixer(
+    mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
+) -> Mixer:
+    """Build a mixer for this direction: two recurrences where both sides are to be visible."""
+    make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+    if _class_of(mixer).needs_length:
+        make = partial(make, max_length=max_length)
+    made = make()
+    return bidirectional_mixer(made, make()) if made.reads_one_way and not causal else made
+
+
+def _class_of(mixer: MixerFactory) -> type[Mixer]:
+    """Return the class that the factory builds; a plain function builds a mixer of no special needs."""
+    made = mixer.func if isinstance(mixer, partial) else mixer
+    return made if isinstance(made, type) else Mixer
 
 
 def _one_way(context: Context) -> Context:

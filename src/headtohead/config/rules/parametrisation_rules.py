@@ -27,7 +27,8 @@ _OTHERWISE = "or parametrisation=standard"
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
     checks = (
-        _architecture, _decoder, _head, _parts, _attention, _initialisation, _own_scales, _optimizer, _start, _base,
+        _architecture, _decoder, _generator, _head, _parts, _attention, _initialisation, _own_scales, _optimizer,
+        _start, _base,
     )  # fmt: skip
     return tuple(_where_scaled(rule) for rule in checks)
 
@@ -59,6 +60,14 @@ def _decoder(view: ConfigView) -> Iterator[str]:
         yield (
             f"{view.chosen('parametrisation')} cannot scale the decoder of {view.chosen('task')}, whose width is "
             f"none of the model's and for which no rule is published: choose task=image_classification, {_OTHERWISE}"
+        )
+
+
+def _generator(view: ConfigView) -> Iterator[str]:
+    if view.task_value("head") == "replaced_token_detector":
+        yield (
+            f"{view.chosen('parametrisation')} cannot scale the generator of {view.chosen('task')}, whose width is "
+            f"none of the model's and for which no rule is published: choose task=masked_lm, {_OTHERWISE}"
         )
 
 

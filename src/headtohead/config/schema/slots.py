@@ -25,7 +25,16 @@ class Slot:
 SLOTS: dict[str, Slot] = {
     "model": Slot(
         ("headtohead.architectures",),
-        frozenset({"head", "num_future_tokens"}),
+        frozenset(
+            {
+                "head",
+                "num_future_tokens",
+                "generator_width",
+                "generator_layers",
+                "generator_heads",
+                "mask_rate",
+            }
+        ),
         frozenset({"vocab_size", "max_length", "max_target_length", "num_classes", "image_shape"}),
         filled_by="the task",
     ),

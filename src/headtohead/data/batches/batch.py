@@ -55,6 +55,8 @@ class Batch:
     """The tokens of a text before an augmentation hid or replaced some: what is predicted where tokens are."""
     soft_targets: Float[Tensor, "B classes"] | None = None
     """The shares of the classes of mixed images, in place of `targets`, which hold the first image's class."""
+    draws: Float[Tensor, "B L"] | None = None
+    """Numbers from 0 to 1 that fix a random choice about each token, where a task makes one after a model has run."""
     labels: Int[Tensor, "B"] | None = None
     """The labels that a second objective reads beside the targets: whether the second sentence follows the first."""
     lost_tags: Int[Tensor, "B R"] | None = None

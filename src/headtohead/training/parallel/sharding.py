@@ -147,7 +147,8 @@ def parallelise(model: Architecture, mesh: DeviceMesh, *, shard_among: int | Non
         for block in blocks:
             fully_shard(block, mesh=replicas, reshard_after_forward=reshard)
         fully_shard(model, mesh=replicas)
-        register_fsdp_forward_method(model, "features")
+        for name in model.forward_methods:
+            register_fsdp_forward_method(model, name)
         if isinstance(model, DecodingModel):
             model.writing = partial(_gathered, model, reshard)  # type: ignore[method-assign]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from headtohead.components.component import Context
 from headtohead.components.mixers.attention.bigbird import BigBird
 from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
+from headtohead.components.mixers.attention.disentangled_attention import DisentangledAttention
 from headtohead.components.mixers.attention.forgetting_attention import ForgettingAttention
 from headtohead.components.mixers.attention.gated_attention import GatedAttention
 from headtohead.components.mixers.attention.latent_attention import LatentAttention
@@ -114,6 +115,34 @@ class ReferenceDifferentialAttention(DifferentialAttention):
             y = first - self.share().to(v.dtype) * second
             size = (y.square().mean(-1, keepdim=True) + self.norm_eps).sqrt()
             rows.append((1.0 - self.subtracted) * y / size)
+        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+
+class ReferenceDisentangledAttention(DisentangledAttention):
+    """The same parameters; every query and every key meets all distances, and looks up those of its pairs."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        keys, queries = self.of_distances(context)
+        here = torch.arange(x.shape[1])[None] if context.positions is None else context.positions
+        index, bias, rows = self.buckets.index(here, here)[:, 0], self.full_bias(q, context), []
+        of_keys = None if queries is None else k @ queries.mT
+        for position in range(x.shape[1]):
+            num_keys = position + 1 if self.causal else x.shape[1]
+            query = q[:, :, position, None]
+            scores = query @ k[:, :, :num_keys].mT
+            met = None if keys is None else query @ keys.mT
+            for row, key in product(range(len(x)), range(num_keys)):
+                bucket = index[row % len(index), position, key]
+                if met is not None:
+                    scores[row, :, 0, key] += met[row, :, 0, bucket]
+                if of_keys is not None:
+                    scores[row, :, 0, key] += of_keys[row, :, key, bucket]
+            scores = self.scale * scores
+            if bias is not None:
+                own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
+                scores = scores + own[..., :num_keys]
+            rows.append(_softmax(scores) @ v[:, :, :num_keys])
         return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
 
 
