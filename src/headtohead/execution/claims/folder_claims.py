@@ -67,6 +67,7 @@ class FolderClaims(RunClaims):
     def forget(self, run: str) -> None:
         self._done.discard(run)
         self._leases.unmark(run)
+        self._names = 0  # the next look reads them
 
     def _read_names_where_due(self) -> None:
         if self._files * _NAMES_PER_FILE >= self._names:
