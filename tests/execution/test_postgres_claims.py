@@ -58,6 +58,8 @@ def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (PostgresClaims(postgres, str(tmp_path)) for _ in range(2))
+    for claims in (first, second):
+        claims.offer(["a", "b"])
     claimed = first.take_next(["a", "b"], is_idle=False)
     assert claimed is not None and claimed.run == "a" and claimed.claim.is_held()
     other = second.take_next(["a", "b"], is_idle=True)
@@ -79,6 +81,8 @@ def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
 
 def test_a_worker_of_another_share_is_not_given_our_runs(tmp_path: Path, postgres: str) -> None:
     first, second = (PostgresClaims(postgres, str(tmp_path)) for _ in range(2))
+    first.offer(["a", "b"])
+    second.offer(["c"])
     assert (mine := first.take_next(["a", "b"], is_idle=False)) is not None and mine.run == "a"
     assert (theirs := second.take_next(["c"], is_idle=False)) is not None and theirs.run == "c"
     assert second.take_next([], is_idle=False) is None and first.take("b") is not None

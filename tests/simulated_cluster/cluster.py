@@ -37,6 +37,8 @@ class Trouble:
 
 
 CALM = Trouble(0, 0, 0, 0, 0)
+_BEATING = [Thread()]
+"""Stands for the thread of real leases, which is never started: beats are events."""
 
 
 class HeldLeases(dict[leases.Lease, None]):
@@ -82,7 +84,10 @@ class Process:
         return self._program is not None and not self.files.is_killed
 
     def kill(self) -> None:
+        """End the process, and forget what it held in memory unless it is in the middle of an operation."""
         self.files.kill()
+        if not self._is_running:
+            self._forget()
 
     def sleep(self, seconds: float) -> None:
         """Stop everything in the process, as where a machine is suspended."""
@@ -105,10 +110,14 @@ class Process:
                 seconds = next(self._program)
             clock.at(clock.now + seconds, self._go_on)
         except (StopIteration, ProcessKilled):
-            self._program = None
             self.files.kill()
+            self._forget()
         finally:
             self._is_running = False
+
+    def _forget(self) -> None:
+        self._program = None
+        self.held.clear()
 
     def _is_put_off(self, event: Callable[[], None]) -> bool:
         """Return whether an event has to wait, since the process sleeps or its other thread holds the mutex."""
@@ -198,7 +207,7 @@ class Cluster:
         """Make the package see the disk, the clock and the leases of a process."""
         before = self.current, leases.system, leases._HELD, leases._beating
         self.current, leases.system, leases._HELD = process, process.files, process.held
-        leases._beating = [Thread()]  # beats are events
+        leases._beating = _BEATING
         try:
             yield
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,9 +47,26 @@ class _File:
 
 @dataclass
 class _Folder:
-    created: list[tuple[float, str, str]] = field(default_factory=list)
-    """Time, machine and name of each file, in the order of their creation."""
-    removed: set[str] = field(default_factory=set)
+    times: list[float] = field(default_factory=list)
+    """When each file was created, in order."""
+    machines: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def add(self, time: float, machine: str, name: str) -> None:
+        self.times.append(time)
+        self.machines.append(machine)
+        self.names.append(name)
+
+    def remove(self, name: str) -> None:
+        index = self.names.index(name)
+        for column in (self.times, self.machines, self.names):
+            del column[index]
+
+    def seen_by(self, machine: str, until: float) -> list[str]:
+        """Return the names that a machine sees which saw the folder last at a time: those of then, and its own."""
+        index = bisect_right(self.times, until)
+        later = zip(self.machines[index:], self.names[index:], strict=True)
+        return self.names[:index] + [name for whose, name in later if whose == machine]
 
 
 class Server:
@@ -90,7 +108,6 @@ class NetworkFiles(LeaseFiles):
         self.server, self.machine, self.number = server, machine, number
         self.is_killed = self.is_locked = False
         self.operations: Counter[str] = Counter()
-        self._listed: dict[Path, tuple[int, set[str]]] = {}
         self._identity = machine.identity
         server.living.add((machine.identity, number))
 
@@ -126,14 +143,7 @@ class NetworkFiles(LeaseFiles):
         stored = self.server.folders.get(folder)
         if stored is None:
             return super().names(folder)  # of runs
-        until = self.server.seen_until(self.machine)
-        index, seen = self._listed.get(folder, (0, set()))
-        while index < len(stored.created) and stored.created[index][0] <= until:
-            seen.add(stored.created[index][2])
-            index += 1
-        self._listed[folder] = index, seen
-        own = {name for _, machine, name in stored.created[index:] if machine == self.machine.name}
-        return list((seen | own) - stored.removed)
+        return stored.seen_by(self.machine.name, self.server.seen_until(self.machine))
 
     def exists(self, path: Path) -> bool:
         self._operation("look")
@@ -148,8 +158,7 @@ class NetworkFiles(LeaseFiles):
             return False
         now = self.server.clock.now
         file = self.server.files[path] = _File("", self._beat(), now, self.machine.name)
-        folder.created.append((now, self.machine.name, path.name))
-        folder.removed.discard(path.name)
+        folder.add(now, self.machine.name, path.name)
         self._maybe_slow()
         file.text, file.beat = text, self._beat()
         return True
@@ -171,10 +180,7 @@ class NetworkFiles(LeaseFiles):
     def remove(self, path: Path) -> None:
         self._operation("create")
         if self.server.files.pop(path, None) is not None:
-            folder = self.server.folders[path.parent]
-            folder.created = [entry for entry in folder.created if entry[2] != path.name]
-            folder.removed.add(path.name)
-            self._listed.clear()
+            self.server.folders[path.parent].remove(path.name)
 
     def touch(self, path: Path) -> None:
         self._operation("touch")

@@ -34,7 +34,7 @@ def tried(plan: StudyPlan, events: list[str]) -> int:
     made = 0
     for event in events:
         queue = RunQueue(plan, plan.runs[:1], claims_of(plan.folder))
-        if (job := queue.take(plan.runs[:1])) is None:
+        if (job := next((job for runs in queue.by_devices() if (job := queue.take(runs))), None)) is None:
             break
         if not queue.begin(job):
             break
@@ -85,4 +85,4 @@ def test_a_damaged_count_is_no_reason_to_give_up(plan: StudyPlan) -> None:
     for file in (plan.run_folder(plan.runs[0]) / "leases").glob("try.*"):
         file.write_text("-1e400 NaN")
     assert tried(plan, [KILLED, KILLED]) == 2
-    assert Leases(plan.run_folder(plan.runs[0]) / "leases").listing()[0]["try"] == 3
+    assert Leases(plan.run_folder(plan.runs[0]) / "leases").last("try") == 3

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 from headtohead.cli.terminal import note
 from headtohead.config.compose.choices import FOUND_BY_ITSELF, config_folders
 from headtohead.config.compose.replacements import replacements
-from headtohead.config.compose.steps_and_batches import refuse_both
 from headtohead.config.errors import ConfigurationError, one_of
 from headtohead.config.run_config import RunConfig
 from headtohead.config.trust import trust
@@ -143,7 +142,10 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
         raise ConfigurationError(
             f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
         )
-    refuse_both(getattr(options, "overrides", ()))
+    if "overrides" in vars(options):
+        from headtohead.config.compose.steps_and_batches import refuse_both
+
+        refuse_both(options.overrides)
     if "config_dir" in vars(options) and FOUND_BY_ITSELF.is_dir():
         note(f"with the choices of {FOUND_BY_ITSELF}")
     if "config_dir" in vars(options):

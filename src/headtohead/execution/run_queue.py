@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.run_claims import Claim, RunClaims
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
 from headtohead.execution.run_tries import RunTries
@@ -41,40 +40,37 @@ class RunQueue:
         is_done: Callable[[Path], bool] = is_done,
     ) -> None:
         self.plan, self._claims, self._again, self._is_done = plan, claims, again, is_done
-        self._runs = {run.id: run for run in runs}
         self._tries: dict[str, RunTries] = {}
         self._ended: set[str] = set()
-        """Runs that this worker knows to be done."""
-        self._offer_removed(self._claims.look())
-        self._drop(self._claims.look())
+        """Runs that are known to be done, of a plan from which more may follow."""
+        self._groups = self._offered(runs)
+        done = self._claims.look()
+        self._drop(done - self._offer_removed(done))
 
     @property
     def has_work(self) -> bool:
         """Return whether some run is not known to be done."""
-        return bool(self._runs)
+        return any(self._groups)
 
     @property
     def awaits_more(self) -> bool:
         """Return whether runs may follow although none is known: what has ended may not be seen here yet."""
         return self._again is not None and self.plan.is_open
 
-    def by_devices(self) -> list[list[RunSpec]]:
-        """Return what is left in groups of runs that take as many devices, in the order of the plan."""
-        groups: dict[int, list[RunSpec]] = {}
-        for run in self._runs.values():
-            groups.setdefault(RunConfig(run.config).devices, []).append(run)
-        return list(groups.values())
+    def by_devices(self) -> list[Mapping[str, RunSpec]]:
+        """Return what is left in groups of runs that take as many devices, by their ids, in the order of the plan."""
+        return [runs for runs in self._groups if runs]
 
-    def take(self, runs: Sequence[RunSpec], *, is_idle: bool = False) -> Job | None:
-        """Claim one of these runs, or return None where others hold or have done them."""
-        while (claimed := self._claims.take_next([run.id for run in runs], is_idle=is_idle)) is not None:
-            run = self._runs[claimed.run]
+    def take(self, runs: Mapping[str, RunSpec], *, is_idle: bool = False) -> Job | None:
+        """Claim one run of a group, or return None where others hold or have done them."""
+        while (claimed := self._claims.take_next(runs.keys(), is_idle=is_idle)) is not None:
+            run = runs[claimed.run]
+            self._drop(self._claims.newly_done())
             folder = self.plan.run_folder(run)
             if not self._is_done(folder):
                 return Job(run, folder, claimed.claim)
             claimed.claim.release(is_done=True)
             self._drop({run.id})
-            runs = [other for other in runs if other.id != run.id]
         self._drop(self._claims.look())
         return None
 
@@ -115,24 +111,45 @@ class RunQueue:
         if self._again is None or not self.plan.is_open:
             return False
         self.plan, runs = self._again()
-        self._runs = {run.id: run for run in runs if run.id not in self._ended}
+        self._groups = self._offered(run for run in runs if run.id not in self._ended)
         self._drop(self._claims.look())
         return self.has_work
 
-    def _drop(self, ids: set[str]) -> None:
-        self._ended |= ids & self._runs.keys()
-        self._runs = {name: run for name, run in self._runs.items() if name not in ids}
+    def _offered(self, runs: Iterable[RunSpec]) -> list[dict[str, RunSpec]]:
+        """Return these runs in groups, known to the claims."""
+        groups: dict[int, dict[str, RunSpec]] = {}
+        ids = []
+        for run in runs:
+            groups.setdefault(run.devices, {})[run.id] = run
+            ids.append(run.id)
+        self._claims.offer(ids)
+        return list(groups.values())
 
-    def _offer_removed(self, done: set[str]) -> None:
-        """Offer again what is done by its claim while its folder was removed: records are the truth."""
-        folders = {name: self.plan.run_folder(run) for name, run in self._runs.items() if name in done}
-        there = {parent: set(leases.system.names(parent)) for parent in {path.parent for path in folders.values()}}
-        for name, folder in folders.items():
-            if folder.name not in there[folder.parent] and (claim := self._claims.take(name)) is not None:
+    def _drop(self, ids: set[str]) -> None:
+        """Leave out what is done. A run is dropped once, so that a claim costs no more the more runs are done."""
+        if self.awaits_more:
+            self._ended |= ids
+        for group in self._groups:
+            for name in ids if len(ids) < len(group) else [name for name in group if name in ids]:
+                group.pop(name, None)
+
+    def _offer_removed(self, done: set[str]) -> set[str]:
+        """Offer again what is done by its claim while its folder was removed, and return it: records are the truth."""
+        offered: set[str] = set()
+        there: dict[Path, set[str]] = {}
+        for run in [run for group in self._groups for run in group.values() if run.id in done]:
+            if any(run.id in names for names in there.values()):
+                continue
+            folder = self.plan.run_folder(run)
+            if folder.parent not in there:
+                there[folder.parent] = set(leases.system.names(folder.parent))
+            if folder.name not in there[folder.parent] and (claim := self._claims.take(run.id)) is not None:
                 ended = self._is_done(folder)
                 if not ended:
-                    self._claims.forget(name)
+                    self._claims.forget(run.id)
+                    offered.add(run.id)
                 claim.release(is_done=ended)
+        return offered
 
 
 def idle_seconds(idle_since: float, now: float) -> float:

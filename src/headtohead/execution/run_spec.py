@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +42,11 @@ class RunSpec:
         is_swept = self.trial is not None and not self.study
         return run_name_of(self.arm, None if is_swept else self.seed, self.trial, self.share)
 
+    @cached_property
+    def devices(self) -> int:
+        """Return how many devices the run takes."""
+        return RunConfig(self.config).devices
+
     @property
     def counts(self) -> bool:
         """Return whether a verdict may rest on the run."""
@@ -63,7 +69,7 @@ def run_name_of(arm: str, seed: int | None, trial: int | None = None, share: flo
 
 def most_devices(runs: Iterable[RunSpec]) -> int:
     """Return the devices of the widest run."""
-    return max((RunConfig(run.config).devices for run in runs), default=1)
+    return max((run.devices for run in runs), default=1)
 
 
 def refuse_several_machines(config: Mapping[str, object], whose: str) -> None:

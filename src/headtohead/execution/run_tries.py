@@ -120,7 +120,7 @@ class RunTries:
         return max(steps)
 
     def _last(self) -> int:
-        return self._files.listing()[0].get(TRY, 0)
+        return self._files.last(TRY)
 
     def _file(self, number: int) -> Path:
         return self._files.folder / f"{TRY}.{number}"

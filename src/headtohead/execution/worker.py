@@ -85,7 +85,7 @@ class Worker:
     def _do_one(self, *, is_idle: bool) -> bool:
         """Do a run, unless others do all that are left, or have the GPUs that it takes."""
         for runs in self._queue.by_devices():
-            if (share := self._gpus.take(runs[0].config)) is None:
+            if (share := self._gpus.take(next(iter(runs.values())).config)) is None:
                 continue
             try:
                 job = self._queue.take(runs, is_idle=is_idle)

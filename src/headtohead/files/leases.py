@@ -28,7 +28,7 @@ STALE_SECONDS = 60.0
 """A process of another machine cannot be looked up: it counts as dead after this long without a sign of life."""
 BEAT_SECONDS = 5.0
 _RELEASED, _FINISHED = "given back", "done"
-_MARK = "done"
+_MARK = ".done"
 """Ends the name of an empty file beside the leases, so that one listing shows what is done."""
 Standing = Literal["free", "done", "stale", "silent", "beating"]
 """The standing of a lease: its holder is silent since it was first looked at, or stale once that is too long ago."""
@@ -52,6 +52,11 @@ class Lease:
     last_beat: float = field(default_factory=lambda: system.seconds())
     _mutex: AbstractContextManager[object] = field(default_factory=lambda: system.mutex())
     """Excludes the thread that beats and the one that writes from each other: the next number may be its own."""
+    _next: Path = field(init=False)
+    """The file of whoever takes over."""
+
+    def __post_init__(self) -> None:
+        self._next = _file(self.path.parent, self.path.stem, self.number + 1)
 
     def beat(self) -> None:
         """Touch the file, as long as it counts."""
@@ -64,13 +69,13 @@ class Lease:
         """Return False once another process has taken over."""
         with self._mutex:
             self._renew_after_silence()
-            self.is_lost = self.is_lost or system.exists(self._next())
+            self.is_lost = self.is_lost or system.exists(self._next)
             return not self.is_lost
 
     def check(self) -> None:
         """Raise LeaseLostError once another process has taken over."""
         if not self.is_held():
-            owner = _owner_of(system.read(self._next())[0])
+            owner = _owner_of(system.read(self._next)[0])
             raise LeaseLostError(
                 f"{self.guarded or self.path} was taken over by {owner or 'another process'}: this process writes "
                 "nothing more to it and ends"
@@ -90,10 +95,7 @@ class Lease:
         if self.is_held():
             system.write(self.path, _FINISHED if is_done else _RELEASED)
             if is_done:
-                system.create(self.path.with_suffix(f".{_MARK}"), "")
-
-    def _next(self) -> Path:
-        return _file(self.path.parent, self.path.stem, self.number + 1)
+                system.create(self.path.with_suffix(_MARK), "")
 
     def _renew_after_silence(self) -> None:
         """Take the next number oneself where others may count this process as dead, which only one process can."""
@@ -101,13 +103,14 @@ class Lease:
             return
         started = system.seconds()
         try:
-            is_ours = system.create(self._next(), _this_owner())
+            is_ours = system.create(self._next, _this_owner())
         except FileNotFoundError:  # somebody removed the folder
             return
         if not is_ours:
             self.is_lost = True
             return
-        self.path, self.number = self._next(), self.number + 1
+        self.path, self.number = self._next, self.number + 1
+        self.__post_init__()
         self.last_beat = started
 
 
@@ -137,16 +140,12 @@ class Leases:
         self.folder, self._clock = folder, clock or system.seconds
         self._stale_seconds = stale_seconds
         self._seen: dict[Path, tuple[int, float]] = {}
-        self._names: set[str] = set()
-        """The names of the last listing, from which the next two follow."""
-        self._numbers: dict[str, int] = {}
-        self._done: set[str] = set()
 
     def take(self, name: str, *, guarded: Path | None = None, take_over: bool = False) -> Lease | None:
         """Take a lease, or return None if another process holds it or was quicker; take_over ignores a living
         holder."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return self.take_after(name, self._last(name), guarded=guarded, take_over=take_over)
+        return self.take_after(name, self.last(name), guarded=guarded, take_over=take_over)
 
     def take_after(self, name: str, last: int, *, guarded: Path | None = None, take_over: bool = False) -> Lease | None:
         """Take a lease whose last number is known, 0 where there was none."""
@@ -160,21 +159,24 @@ class Leases:
 
     def listing(self) -> tuple[dict[str, int], set[str]]:
         """Return the last number of every lease and the names that are done, from one listing of the folder."""
-        names = set(system.names(self.folder))
-        if not self._names <= names:
-            self._numbers, self._done, self._names = {}, set(), set()
-        for file in names - self._names:
+        files, mark = system.names(self.folder), len(_MARK)
+        numbers = {file[:-2]: 1 for file in files if file[-2:] == ".1"}  # thousands end like this, few otherwise
+        done = {file[:-mark] for file in files if file[-mark:] == _MARK}
+        for file in [file for file in files if file[-2:] != ".1" and file[-mark:] != _MARK]:
             name, _, suffix = file.rpartition(".")
-            if suffix == _MARK:
-                self._done.add(name)
-            elif suffix.isdecimal():
-                self._numbers[name] = max(int(suffix), self._numbers.get(name, 0))
-        self._names = names
-        return self._numbers, self._done
+            if suffix.isdecimal():
+                numbers[name] = max(int(suffix), numbers.get(name, 0))
+        return numbers, done
+
+    def last(self, name: str) -> int:
+        """Return the last number of one lease, 0 where nobody has taken it."""
+        start = f"{name}."
+        suffixes = [file[len(start) :] for file in system.names(self.folder) if file.startswith(start)]
+        return max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
 
     def unmark(self, name: str) -> None:
         """Say no longer that a name is done."""
-        system.remove(self.folder / f"{name}.{_MARK}")
+        system.remove(self.folder / f"{name}{_MARK}")
 
     def standing(self, name: str, last: int) -> Standing:
         """Return how the last holder of a lease stands."""
@@ -183,7 +185,7 @@ class Leases:
     def holder(self, name: str) -> Holder | None:
         """Return the holder, or None where the lease is free: never taken, given back, or held by a process known to be
         dead."""
-        last = self._last(name)
+        last = self.last(name)
         return _holder(_file(self.folder, name, last)) if last else None
 
     def _create(self, name: str, number: int, guarded: Path | None) -> Lease | None:
@@ -193,9 +195,6 @@ class Leases:
         lease = Lease(path, number, guarded)
         keep(lease)
         return lease
-
-    def _last(self, name: str) -> int:
-        return self.listing()[0].get(name, 0)
 
     def _is_free(self, path: Path) -> bool:
         return self._standing(path) in ("free", "done", "stale")

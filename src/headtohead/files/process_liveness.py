@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,8 @@ def _start_of(pid: int) -> str | None:
             return None
     except (OSError, IndexError):
         return None
+    import psutil  # where there is no /proc: most commands do without it
+
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.1f}"
@@ -61,5 +60,7 @@ def _machine() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         identity = f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
+        import uuid
+
         identity = f"{uuid.getnode()}"
     return hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -101,10 +101,10 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 
 
 Predicate = Callable[[RunSummary], bool]
-OWN = (
+OWN = dict.fromkeys((
     "arm", "name", "seed", "status", "group", "study", "trial", "share", "id", "job_type", "metric", "stage", "value",
     "baseline", "started", "notes", "reason", "path", "max_steps",
-)  # fmt: skip
+))  # fmt: skip
 """Fields of a run that are neither its configuration nor its results."""
 STAGES = ("test", "validation", "train")
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')

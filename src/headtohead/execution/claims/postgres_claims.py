@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -61,6 +61,7 @@ _TAKE = f"""
 UPDATE headtohead_claim SET holder = %(holder)s, token = token + 1, beat = clock_timestamp()
 WHERE plan = %(plan)s AND run = %(run)s AND {_FREE} RETURNING token
 """
+_DONE = "SELECT run FROM headtohead_claim WHERE plan = %(plan)s AND is_done AND run = ANY(%(open)s)"
 _SILENT = """
 SELECT run, token, holder FROM headtohead_claim WHERE plan = %(plan)s AND NOT is_done AND holder IS NOT NULL
 AND beat < clock_timestamp() - %(suspect)s * interval '1 second' ORDER BY beat LIMIT %(most)s
@@ -75,30 +76,42 @@ class PostgresClaims(RunClaims):
     def __init__(self, address: str, plan: str, *, connect: Connect | None = None) -> None:
         self.plan = plan
         self._connect = connect or (lambda: connected(address))
-        self._known: set[str] = set()
+        self._open: dict[str, None] = {}
+        """The runs that were offered and are not known to be done."""
+        self._foreign: set[str] = set()
+        """Runs that others have offered, of another share of the plan."""
         with self._connect() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('headtohead_claim'))")  # two may create it
             connection.execute(_SCHEMA)
 
-    def take_next(self, runs: Sequence[str], *, is_idle: bool) -> ClaimedRun | None:
-        offered = set(runs)
+    def offer(self, runs: Collection[str]) -> None:
+        self._foreign.difference_update(runs)
+        if new := [run for run in runs if run not in self._open]:
+            self._open.update(dict.fromkeys(new))
+            self.execute(_OFFER, {"runs": new})
+
+    def take_next(self, runs: Collection[str], *, is_idle: bool) -> ClaimedRun | None:
+        if not runs:
+            return None
         with self._connect() as connection:
-            if new := [run for run in runs if run not in self._known]:
-                connection.execute(_OFFER, {"plan": self.plan, "runs": new})
-                self._known |= offered
             if is_idle:
                 self._free_the_dead(connection)
-            excluded = sorted(self._known - offered)
+            excluded = [*self._foreign, *self._open_besides(runs)]
             while True:
                 row = connection.execute(_NEXT, self._values(excluded=excluded)).fetchone()
                 if row is None:
                     return None
                 claim = PostgresClaim(self, str(row[0]), row[1])
-                if claim.run in offered:
+                if claim.run in runs:
                     leases.keep(claim)
                     return ClaimedRun(claim.run, claim)
-                excluded.append(claim.run)  # of another share of the plan
+                self._foreign.add(claim.run)
+                excluded.append(claim.run)
                 connection.execute(f"UPDATE headtohead_claim SET holder = NULL WHERE {_OURS}", claim.values())
+
+    def _open_besides(self, runs: Collection[str]) -> list[str]:
+        """Return the runs that were offered, and are neither among these nor done."""
+        return [] if len(runs) == len(self._open) else [run for run in self._open if run not in runs]
 
     def take(self, run: str) -> PostgresClaim | None:
         with self._connect() as connection:
@@ -112,12 +125,18 @@ class PostgresClaims(RunClaims):
 
     def look(self) -> set[str]:
         with self._connect() as connection:
-            rows = connection.execute(
-                "SELECT run FROM headtohead_claim WHERE plan = %(plan)s AND is_done", {"plan": self.plan}
-            ).fetchall()
-        return {str(run) for (run,) in rows}
+            rows = connection.execute(_DONE, {"plan": self.plan, "open": list(self._open)}).fetchall()
+        done = {str(run) for (run,) in rows}
+        self.close(done)
+        return done
+
+    def close(self, done: Iterable[str]) -> None:
+        """Ask for these runs no more."""
+        for run in done:
+            self._open.pop(run, None)
 
     def forget(self, run: str) -> None:
+        self._open[run] = None
         self.execute(
             "UPDATE headtohead_claim SET is_done = false WHERE plan = %(plan)s AND run = %(run)s", {"run": run}
         )
@@ -187,6 +206,8 @@ class PostgresClaim:
 
     def release(self, *, is_done: bool = False) -> None:
         leases.drop(self)
+        if is_done:
+            self._claims.close([self.run])
         self._claims.execute(
             f"UPDATE headtohead_claim SET holder = NULL, is_done = %(is_done)s WHERE {_OURS}",
             {**self.values(), "is_done": is_done},

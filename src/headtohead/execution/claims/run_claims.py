@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,9 +30,14 @@ class RunClaims(ABC):
     """The claims to the runs of one plan, as one worker sees them."""
 
     @abstractmethod
-    def take_next(self, runs: Sequence[str], *, is_idle: bool) -> ClaimedRun | None:
-        """Claim one of these runs, early ones first, or return None while others hold all of them. A worker that is
-        idle, since it got none the last time, looks harder for holders that have died."""
+    def offer(self, runs: Collection[str]) -> None:
+        """Make runs known, in the order of the plan, before any of them is taken."""
+
+    @abstractmethod
+    def take_next(self, runs: Collection[str], *, is_idle: bool) -> ClaimedRun | None:
+        """Claim one of these runs, which were offered, early ones first, or return None while others hold all of them.
+        A worker that is idle, since it got none the last time, looks harder for holders that have died. To ask whether
+        a run is one of these must take no longer the more there are."""
 
     @abstractmethod
     def take(self, run: str) -> Claim | None:
@@ -40,7 +45,12 @@ class RunClaims(ABC):
 
     @abstractmethod
     def look(self) -> set[str]:
-        """Return the runs that are done, as far as claims can tell: those that ended under one."""
+        """Ask which of the runs that were offered are done, as far as claims can tell: those that ended under one. Return
+        those of which no earlier look told."""
+
+    def newly_done(self) -> set[str]:
+        """Return what a look would, as far as it is known without asking."""
+        return set()
 
     @abstractmethod
     def forget(self, run: str) -> None:

@@ -250,7 +250,8 @@ def _is_passing(error: Exception) -> bool:
 
 def _sum_of(row: StoredRow) -> int:
     """Return a checksum of all but the record, which has its own."""
-    return zlib.crc32(f"{row.path} {row[1:5]} {row.summary}".encode("utf-8", "surrogateescape"))
+    facts = f"{row.path} {row.state} {row.first_seen!r} {row.is_sure} {row.status} {row.summary}"
+    return zlib.crc32(facts.encode("utf-8", "surrogateescape"))
 
 
 def _crc(text: str) -> int:

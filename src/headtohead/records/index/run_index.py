@@ -24,6 +24,8 @@ from headtohead.records.index.stored_run import (
     ParsedRun,
     SectionCache,
     hash_of,
+    hashes_of,
+    parse_runs,
     read_stored,
     restore_record,
     restore_summary,
@@ -126,23 +128,24 @@ class RunIndex:
         self._sections.limit()
         rows = self._file.rows([path for path, _ in page], with_records=with_records)
         self.work.fetched += len(rows)
-        runs = {
-            path: ParsedRun(row.status, row.summary, row.record)
+        sure = [
+            row
             for path, state in page
             if (row := rows.get(path)) is not None and row.is_sure and row.state == _text(state)
-        }
-        lacking = self._sections.lacking(set().union(*(run.hashes for run in runs.values())))
+        ]
+        runs = dict(zip([row.path for row in sure], parse_runs(sure), strict=True))
+        lacking = self._sections.lacking(hashes_of(runs.values()))
         for keys in _pages(sorted(lacking)):
             self._sections.add(self._file.sections(keys, lambda key, text: hash_of(text) == key))
         if damaged := self._sections.lacking(lacking):
-            runs = {path: run for path, run in runs.items() if damaged.isdisjoint(run.hashes)}
+            runs = {path: run for path, run in runs.items() if damaged.isdisjoint(hashes_of([run]))}
         fresh: list[StoredRow] = []
         texts: dict[str, str] = {}
         for path, state in page:
             if path not in runs:
                 row = self._fresh(path, state, rows.get(path), texts)
                 fresh.append(row)
-                runs[path] = ParsedRun(row.status, row.summary, row.record)
+                runs[path] = parse_runs([row])[0]
         if fresh:
             self._file.put(fresh, texts.items())
             self._sections.add(texts)
