@@ -80,6 +80,13 @@ class ViewOf(NamedTuple):
     """Not empty: the runs with a star alone."""
 
 
+class Lines(NamedTuple):
+    """The stretch of the list that a page shows, counted in lines: runs, and a line above each group."""
+
+    first: int = 0
+    number: int = 60
+
+
 class Selection:
     """The runs that are chosen: some by their keys, or all that the filter lets through but some."""
 
@@ -138,6 +145,26 @@ class RunView:
         """Yield the runs as they stand in the list."""
         for _, keys in self.groups():
             yield from keys
+
+    def lines(self, of: Lines) -> tuple[list[str | tuple[str, list[str]]], list[int], list[int]]:
+        """Return the lines of a stretch, a run by its key and a group by its label and its runs; and how many runs and
+        how many groups have their lines before it, and after it."""
+        items: list[str | tuple[str, list[str]]] = []
+        before, after, at = [0, 0], [0, 0], 0
+        last = of.first + of.number
+        for label, keys in self.groups():
+            if self._of.group:
+                if of.first <= at < last:
+                    items.append((label, keys))
+                else:
+                    (before if at < of.first else after)[1] += 1
+                at += 1
+            start, end = (min(max(line - at, 0), len(keys)) for line in (of.first, last))
+            items += keys[start:end]
+            before[0] += start
+            after[0] += len(keys) - end
+            at += len(keys)
+        return items, before, after
 
     def selected(self, selection: Selection, most: int) -> tuple[int, list[str]]:
         """Return how many runs are selected, and those that are drawn: all, or of very many as many of each group."""
