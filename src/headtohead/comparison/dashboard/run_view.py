@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from headtohead.metrics import unit_of
 from headtohead.records.run_query import as_text, natural, order_of, run_filter, value_of
 from headtohead.records.run_summary import RunSummary
 from headtohead.records.strict_json import encode
@@ -25,7 +26,9 @@ def row_facts(run: RunSummary, group: str) -> dict[str, Any]:
     facts = {name: encode(getattr(run, name), name) for name in names}
     is_blind = run.setting("probe.at_end") is False and run.setting("probe.every") is None
     own = {"draws_nothing": is_blind, "task": task_of(run), "label": label_of(run, group)}
-    return {**facts, **own, "latest": dict(run.latest)}
+    task = run.setting("task")
+    units = {name: unit for name in run.latest if (unit := unit_of(name, task if isinstance(task, str) else None))}
+    return {**facts, **own, "latest": dict(run.latest), "units": units}
 
 
 def task_of(run: RunSummary) -> str:

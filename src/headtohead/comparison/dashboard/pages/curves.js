@@ -102,7 +102,7 @@ function adder(others, chosen) {
     if (found.length) change({ charts: joined([...chosen, ...found]) });
     else if (text) { input.setCustomValidity("no other metric matches"); input.reportValidity(); }
   };
-  const input = el("input", { id: "add-chart", list: "more-metrics", placeholder: `${others.length} more: a name, or grad.*head`, autocomplete: "off", spellcheck: "false", oninput: () => input.setCustomValidity(""), onchange: () => add(input.value.trim()) });
+  const input = el("input", { id: "add-chart", list: "more-metrics", placeholder: `${others.length} more, or grad.*`, title: "the name of a metric, or a regular expression: all that match are added", autocomplete: "off", spellcheck: "false", oninput: () => input.setCustomValidity(""), onchange: () => add(input.value.trim()) });
   return el("span", {}, input, el("datalist", { id: "more-metrics" }, ...others.map((name) => el("option", { value: name }))));
 }
 
@@ -164,9 +164,15 @@ function draw(card) {
   own.figure.classList.remove("loading");
   own.figure.series = lines;
   own.drawn.show({
-    lines, xlog: state.logx === "1", ylog: state.logy === "1", name: card.title,
+    lines, xlog: state.logx === "1", ylog: state.logy === "1", name: card.title, up: unitOf(card),
     across: AXES[state.x] ?? "steps", range: state.from === "" ? null : [Number(state.from), Number(state.to)],
   });
+}
+
+/** What the numbers of a chart are counted in, where its runs agree. */
+function unitOf({ metric, runs }) {
+  const units = [...new Set(runs.map((run) => run.units[metric] ?? ""))];
+  return units.length === 1 ? units[0] : "";
 }
 
 function linesOf({ metric, runs }) {

@@ -5,7 +5,7 @@ import { large, number } from "./format.js";
 import { extent, padded, scale } from "./scales.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const EDGE = { left: 54, right: 10, top: 8, bottom: 34 };
+const EDGE = { left: 54, right: 10, top: 20, bottom: 34 };
 export const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
 const ROOM = 4; // of a point on the frame, on either side
 const MOST_READ = 10;
@@ -63,7 +63,7 @@ export function areaOf({ x, low, high }, across, up) {
   return text;
 }
 
-/** Draws `view`, {lines, xlog, ylog, across, name, range}, into a node, again whenever the node's width changes. */
+/** Draws `view`, {lines, xlog, ylog, across, up, name, range}, into a node, again whenever the node's width changes. */
 export function plot(node, { onRange }) {
   let view = null, drawn = null;
   const tip = el("div", { class: "tip", hidden: true });
@@ -133,6 +133,7 @@ function drawInto(node, tip, view) {
     ]),
     ...across.ticks.map((tick) => label({ x: across.at(tick), y: height - EDGE.bottom + 15, "text-anchor": "middle" }, large(tick))),
     label({ x: box.x + box.width, y: height - 5, "text-anchor": "end" }, view.across),
+    label({ x: 2, y: 11 }, view.up),
     svg("path", { d: `M${box.x} ${box.y}V${box.y + box.height}H${box.x + box.width}`, fill: "none", stroke: "var(--line)" }),
     svg("g", { "clip-path": `url(#${clip})` },
       ...lines.filter((line) => line.low).map((line) => svg("path", { class: "interval", d: areaOf(line, across.at, up.at), fill: line.colour, "fill-opacity": 0.16 })),
