@@ -11,7 +11,7 @@ import pytest
 from headtohead.api.comparing import figure_of
 from headtohead.comparison.arm_colours import NUM_COLOURS, colour_slots, light_colours, styles_of, theme_colours
 from headtohead.comparison.dashboard.live_runs import LiveRuns
-from headtohead.comparison.dashboard.run_view import Selection, ViewOf
+from headtohead.comparison.dashboard.run_view import Lines, Selection, ViewOf
 from headtohead.records.record import StudyPosition
 from sample_comparison import made_up
 from served_runs import written_run
@@ -45,9 +45,9 @@ def test_the_dashboard_shares_out_the_colours_of_a_study_though_few_of_its_arms_
     live = LiveRuns(tmp_path)
     expected = colour_slots(ARMS)
     of = ViewOf("", "arm", "name")
-    assert live.page(of, 60, Selection(["*"]), "")["slots"] == expected
-    [[key, _]] = live.page(ViewOf("name=none", "", "name"), 60, Selection([]), "")["items"]
-    assert live.page(of, 60, Selection([key]), "")["slots"] == {"none": expected["none"]}
+    assert live.page(of, Lines(), Selection(["*"]), "")["slots"] == expected
+    [[key, _]] = live.page(ViewOf("name=none", "", "name"), Lines(), Selection([]), "")["items"]
+    assert live.page(of, Lines(), Selection([key]), "")["slots"] == {"none": expected["none"]}
 
 
 def test_pages_of_others_get_the_colours_of_the_light_theme() -> None:

@@ -174,3 +174,21 @@ def test_axes_are_labelled_with_what_queries_and_keys_stand_for() -> None:
 )
 def test_a_heading_says_nothing_twice(name: str, kind: str, fields: dict[str, object], words: str) -> None:
     assert heading(AttentionMaps(name, kind, torch.ones(1, 1, 2, 2), **{"causal": False, **fields})) == words
+
+
+def test_paper_and_letters_are_greys_and_weights_are_none_so_that_a_dark_page_tells_them_apart() -> None:
+    """The dashboard's pictures.js takes for paper what is equally red and green, and at most so much more blue."""
+    empty = AttentionMaps("stack.0.mixer", "self", torch.zeros(1, 1, 8, 8), causal=True)
+    labels = [["<pad>", "two words", "b", "c", "d", "e", "f", "g"]]
+    picture = montage(empty, queries=labels, keys=labels).reshape(-1, 3).astype(int)
+    weights = np.array([values_to_colours(np.linspace(-1.0, 1.0, 2001), signed=signed) for signed in (False, True)])
+    colours = {tuple(map(int, colour)) for colour in weights.reshape(-1, 3)}
+
+    def is_grey(red: int, green: int, blue: int) -> bool:
+        return red == green and 0 <= blue - red <= 10
+
+    assert not [colour for colour in colours if is_grey(*colour)]
+    scale_and_tile = set(map(tuple, picture.tolist())) - {
+        colour for colour in map(tuple, picture.tolist()) if is_grey(*colour)
+    }
+    assert scale_and_tile <= colours

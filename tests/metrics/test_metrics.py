@@ -17,7 +17,8 @@ from headtohead import metrics as package
 from headtohead.config.compose.choices import choices
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.finished_runs.embedding.rankings import MEASURES
-from headtohead.metrics import Metric, guessed, metric_named, metrics, own_metric
+from headtohead.metrics import Metric, guessed, metric_named, metrics, own_metric, unit_of
+from headtohead.metrics.language_modelling import LOSS
 from headtohead.tasks.task import Task
 from headtohead.wandb_client.logged_rows import Extremes
 
@@ -32,6 +33,22 @@ def tasks() -> Iterator[type[Task]]:
         task = getattr(importlib.import_module(module), name)
         assert issubclass(task, Task), choice.name
         yield task
+
+
+def test_the_unit_of_a_loss_is_what_its_task_divides_it_by() -> None:
+    by_name = dict(zip((choice.name for choice in choices("task")), tasks(), strict=True))
+    for metric in metrics().values():
+        assert set(metric.units) <= set(by_name), metric.name
+    for name, unit in LOSS.units.items():
+        ratio = by_name[name].row_ratios.get(LOSS.name)
+        if ratio is not None:
+            assert unit.endswith("token") == (ratio[1] == "tokens"), name
+        is_squared = "squared error" in (by_name[name].__doc__ or "")
+        assert unit.startswith("squared error" if is_squared else "nats"), name
+    assert unit_of("validation/loss", "causal_lm") == "nats per token"
+    assert (
+        unit_of("train/loss", "a task of somebody") == unit_of("loss", None) == unit_of("train/learning_rate", "") == ""
+    )
 
 
 def test_every_metric_is_measured_by_some_task_and_every_task_names_its_own() -> None:

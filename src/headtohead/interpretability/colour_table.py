@@ -13,9 +13,10 @@ _ANCHORS = np.array(
     ],
     dtype=np.float64,
 )  # fmt: skip
-# From blue over white to red, for numbers on both sides of zero.
+# From blue over white to red, for numbers on both sides of zero; none is a grey of paper and letters, which a dark page
+# turns dark.
 _DIVERGING = np.array(
-    [(22, 60, 140), (92, 140, 214), (190, 210, 236), (249, 249, 250), (244, 200, 186), (214, 106, 84), (140, 28, 30)],
+    [(22, 60, 140), (92, 140, 214), (190, 210, 236), (247, 250, 248), (244, 200, 186), (214, 106, 84), (140, 28, 30)],
     dtype=np.float64,
 )
 

@@ -9,7 +9,7 @@ from functools import cache
 from headtohead.metrics.external_metrics import guessed
 from headtohead.metrics.metric import Direction, Metric
 
-__all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_metric"]
+__all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_metric", "unit_of"]
 
 
 @cache
@@ -31,3 +31,9 @@ def own_metric(name: str) -> Metric | None:
 def metric_named(name: str) -> Metric | None:
     """Return the project's own metric of this name, else the guess for another program's."""
     return own_metric(name) or guessed(name)
+
+
+def unit_of(name: str, task: str | None) -> str:
+    """Return what a result of a task is counted in; empty where that is unknown, or its name says it."""
+    metric = own_metric(name)
+    return "" if metric is None or task is None else metric.units.get(task, "")

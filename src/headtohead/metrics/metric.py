@@ -3,6 +3,7 @@ confusion matrix, stands among them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -32,6 +33,9 @@ class Metric:
     """The name in tables; empty: the name in words."""
     headline: int | None = field(default=None, compare=False, metadata={"stored": False})
     """Its rank among those that are shown instead of the loss that a run was selected by."""
+
+    units: Mapping[str, str] = field(default_factory=dict, compare=False, metadata={"stored": False})
+    """What its values are counted in, by the task that computes it; empty for shares, and where the name says it."""
 
     @property
     def label(self) -> str:

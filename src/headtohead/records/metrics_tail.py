@@ -50,10 +50,30 @@ class MetricsChunk:
 
     def points(self, only: str | None = None) -> Iterator[LoggedPoint]:
         """Yield the points in the order of the file, optionally of one metric only."""
-        needle = None if only is None else b"," + only.encode() + b","
-        for line in self.text.splitlines():
-            if (needle is None or needle in line) and (point := _point(line)) is not None:
+        for line in self.text.splitlines() if only is None else self._lines_with(b"," + only.encode() + b","):
+            if (point := point_of(line)) is not None:
                 yield point
+
+    def rows(self, only: str) -> Iterator[tuple[int, float | None, bytes]]:
+        """Yield step and value of each point of one metric, with the line that says the rest: `point_of` reads it."""
+        for line in self._lines_with(b"," + only.encode() + b","):
+            cells = line.split(b",")
+            try:
+                value = float(cells[-1])
+                step = int(cells[0])
+            except ValueError:
+                continue
+            if len(cells) == len(COLUMNS):
+                yield step, value if math.isfinite(value) else None, line
+
+    def _lines_with(self, part: bytes) -> Iterator[bytes]:
+        """Yield the lines that hold this part, without splitting the others, which are nearly all of a long file."""
+        position = self.text.find(part)
+        while position >= 0:
+            start, end = self.text.rfind(b"\n", 0, position) + 1, self.text.find(b"\n", position)
+            end = len(self.text) if end < 0 else end
+            yield self.text[start:end].rstrip(b"\r")
+            position = self.text.find(part, end)
 
     def latest(self) -> list[LoggedPoint]:
         """Return the last one of each metric, in the order of the file; the others are not looked at closely."""
@@ -63,11 +83,12 @@ class MetricsChunk:
             if name:
                 last.pop(name[0], None)
                 last[name[0]] = line
-        return [point for line in last.values() if (point := _point(line)) is not None]
+        return [point for line in last.values() if (point := point_of(line)) is not None]
 
 
-def _point(line: bytes) -> LoggedPoint | None:
-    """Return None for the header, and for what is not a line of metrics, such as zeros that a power failure left."""
+def point_of(line: bytes) -> LoggedPoint | None:
+    """Return the point of a line; None for the header, and for what is not a line of metrics, such as zeros that a
+    power failure left."""
     cells = line.split(b",")
     if line == _HEADER or len(cells) != len(COLUMNS):
         return None

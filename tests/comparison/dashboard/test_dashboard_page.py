@@ -199,6 +199,7 @@ ARITHMETIC: dict[str, dict[str, Any]] = {
     "lines.js": {
         "interval([1, 2, 3]).map((value) => Number(value.toFixed(3)))": [2, -0.484, 4.484],
         "interval([1, null])": [None, None, None],
+        "smoothed([1, 3, 3], 0.5, [1, 1, 1]).at(-1) === smoothed([1, 3], 0.5, [1, 2]).at(-1)": True,
         "together([{ x: [0, 2], y: [0, 2] }, { x: [0, 1, 2], y: [1, 2, 3] }]).mean": [0.5, 1.5, 2.5],
     },
     "scales.js": {
@@ -210,7 +211,28 @@ ARITHMETIC: dict[str, dict[str, Any]] = {
     },
     "plot.js": {
         "nearest([0, 10, 20], 14)": 1,
+        "zigzag({ x: [0, 1], spread: { low: [2, 1], high: [2, 3] } })": [[0, 1, 1], [2, 1, 3]],
         "pathOf([0, 1, 2], [5, null, 7], (x) => x, (y) => y)": "M0.0 5.0M2.0 7.0",
+    },
+    "curves.js": {
+        "matching(['train/loss', 'gradient_norm/head'], 'LOSS$')": ["train/loss"],
+        "matching(['a(b', 'ab'], 'a(')": ["a(b"],
+    },
+    "pictures.js": {
+        "[...darken(new Uint8ClampedArray([255, 255, 255, 255, 38, 38, 46, 255, 68, 1, 84, 255]))]": [
+            27,
+            30,
+            36,
+            255,
+            200,
+            202,
+            206,
+            255,
+            68,
+            1,
+            84,
+            255,
+        ],
     },
     "format.js": {
         "[0, 1000, 2048, 403701760, 3e10, null].map(bytes)": ["0 B", "1000 B", "2 KiB", "385 MiB", "27.9 GiB", "–"],
@@ -457,3 +479,83 @@ NAMELESS = """[...document.querySelectorAll("button, a[href], input, select, tex
     !(one.getAttribute("aria-label") || one.title || one.innerText || one.labels?.[0]?.innerText
         || one.querySelector("img[alt]")))
     .map((one) => one.outerHTML)"""
+
+
+def test_of_thousands_of_runs_the_page_holds_the_lines_in_sight_and_a_typed_filter_asks_for_few_of_its_beginnings(
+    browser: Browser, tmp_path: Path
+) -> None:
+    for number in range(400):
+        folder = RunFolder.create_at(tmp_path / f"run{number:03}")
+        folder.write_record(RunRecord(id=folder.id, name=f"arm{number % 9}", seed=number, status="finished"))
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, group="arm", sort="name", sel="run000")
+        shown(browser, "document.querySelectorAll('.run').length > 30")
+        box = "document.querySelector('#list')"
+        for position in (1.0, 0.3, 0.9, 0.0):
+            browser.run(f"{box}.scrollTop = {position} * ({box}.scrollHeight - {box}.clientHeight)")
+            shown(browser, IN_SIGHT)
+            assert browser.run("document.querySelectorAll('.run').length") <= 80
+            assert browser.run(f"{box}.scrollHeight") == pytest.approx(400 * 46 + 9 * 32, abs=2)
+        browser.run("document.querySelector('.run').focus()")
+        browser.key("End")
+        shown(browser, "document.activeElement.dataset.key === 'run395'")
+        before = len(browser.requests)
+        browser.run("document.querySelector('#filter').focus()")
+        for letter in "name=arm7 seed<100":
+            browser.key(letter)
+        shown(browser, "document.querySelector('#filter-note').textContent === '11 match'")
+        assert browser.run(f"{box}.scrollTop") == 0
+        requested = [one for one in browser.requests[before:] if "/api/runs" in one]
+        assert len(requested) <= 40, "at most two for each letter, and those of the seconds that it takes to type"
+        assert_quiet(browser, dashboard)
+
+
+IN_SIGHT = """(() => { const box = document.querySelector("#list").getBoundingClientRect();
+    const at = (y) => document.elementFromPoint(box.left + 60, y)?.closest(".run, .group");
+    return [box.top + 4, (box.top + box.bottom) / 2, box.bottom - 4].every(at); })()"""
+"""Whether a line of the list is at its top, its middle and its end."""
+
+
+def test_a_name_in_the_legend_hides_its_lines_and_a_chart_is_read_by_keys(browser: Browser, tmp_path: Path) -> None:
+    for arm in ("alibi", "rotary"):
+        written_run(tmp_path, name=arm, status="finished", steps=20)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss")
+        shown(browser, f"{LINES}.length === 2")
+        browser.click(".legend button")
+        shown(browser, f"{LINES}.length === 1")
+        assert browser.run("location.hash").endswith("hidden=alibi")
+        browser.click(".legend button")
+        shown(browser, f"{LINES}.length === 2")
+        browser.run("document.querySelector('.chart .figure').focus()")
+        browser.key("End")
+        words = browser.run("document.querySelector('.tip').innerText").split()
+        assert (words[0], words[-1]) == ("20", "0.2")
+        browser.key("+")
+        shown(browser, "location.hash.includes('from=')")
+        browser.key("0")
+        shown(browser, "!location.hash.includes('from=')")
+        assert_quiet(browser, dashboard)
+
+
+def test_charts_out_of_sight_are_not_read_and_an_expression_adds_all_that_it_matches(
+    browser: Browser, tmp_path: Path
+) -> None:
+    folder = written_run(tmp_path, status="finished")
+    names = [f"gradient_norm/stack.blocks.{number}" for number in range(30)]
+    folder.log(Progress(4, 0, 40, 4e6, 2.0), dict.fromkeys(names, 1.0))
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss")
+        shown(browser, f"{LINES}.length === 1")
+        before = len(browser.requests)
+        browser.run(
+            "(() => { const add = document.querySelector('#add-chart'); add.value = 'GRAD.*blocks'; "
+            "add.dispatchEvent(new Event('change')); })()"
+        )
+        shown(browser, "document.querySelectorAll('.chart').length === 31")
+        shown(browser, "document.querySelectorAll('.chart .figure svg').length > 5")
+        requested = [one for one in browser.requests[before:] if "/api/curves" in one]
+        assert len(requested) < 25
+        browser.run("document.querySelector('.chart:last-child').scrollIntoView()")
+        shown(browser, "document.querySelector('.chart:last-child .figure svg') !== null")
+        assert_quiet(browser, dashboard)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import signal
 import socket
 import subprocess
@@ -17,7 +18,8 @@ import pytest
 from headtohead.comparison.dashboard import routes
 from headtohead.comparison.dashboard.served_folder import FILE
 from headtohead.comparison.dashboard.server import Dashboard
-from headtohead.records.run_folder import MULTIRUN, log_file
+from headtohead.records.record import Progress, RunRecord
+from headtohead.records.run_folder import MULTIRUN, RunFolder, log_file
 from served_runs import message, requested, served, train, written_run
 from waiting import PATIENCE
 
@@ -149,6 +151,32 @@ def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
     assert second["step"] == [4, 5]
     assert second["value"] == [1.0, 0.8]
     assert not second["restarted"]
+
+
+def test_a_curve_is_as_many_points_as_a_chart_shows_however_long_it_is(dashboard: Dashboard, root: Path) -> None:
+    folder = RunFolder.create_at(root / "some" / "long")
+    folder.write_record(RunRecord(id=folder.id, name="long", status="finished"))
+    values = [math.inf if step == 700 else 1.0 + step % 7 for step in range(1, 1001)]
+    for step, value in enumerate(values, 1):
+        folder.log(Progress(step, 0, 8 * step, 1e6 * step, 0.5 * step), {"train/loss": value})
+    ask = {"metric": "train/loss", "run": "some/long", "file": "0", "offset": "0"}
+    whole = message(dashboard, "/api/curves", **ask)["some/long"]
+    assert (len(whole["step"]), set(whole["value"]) - {None}) == (1000, set(values) - {math.inf})
+    for most in (3, 10, 100, 400, 999):
+        part = message(dashboard, "/api/curves", most=str(most), **ask)["some/long"]
+        assert {len(part[name]) for name in ("step", "tokens", "value", "low", "high", "count")} == {most}
+        assert (sum(part["count"]), part["step"][0], part["step"][-1]) == (1000, 1, 1000)
+        assert part["step"] == sorted(set(part["step"]))
+        start = 0
+        for low, mean, high, count in zip(part["low"], part["value"], part["high"], part["count"], strict=True):
+            own = values[start : start + count]
+            expected = [None] * 3 if math.inf in own else [min(own), pytest.approx(sum(own) / count), max(own)]
+            assert [low, mean, high] == expected
+            start += count
+    assert "low" not in message(dashboard, "/api/curves", most="1000", **ask)["some/long"]
+    stretch = {"axis": "tokens", "from": "800", "to": "880"}
+    part = message(dashboard, "/api/curves", most="100", **ask, **stretch)["some/long"]
+    assert part["step"] == list(range(99, 112)), "one more on either side"
 
 
 def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headtohead.comparison.dashboard.live_runs import LiveRuns
-from headtohead.comparison.dashboard.run_view import RunView, Selection, ViewOf
+from headtohead.comparison.dashboard.run_view import Lines, RunView, Selection, ViewOf
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import DIED, RunFolder
 from headtohead.records.run_summary import RunSummary
@@ -24,8 +24,10 @@ def restless(root: Path) -> LiveRuns:
     return LiveRuns(root, shortest=0, share=0)
 
 
-def page(live: LiveRuns, of: ViewOf = EVERY, *, shown: int = 60, selected: tuple[str, ...] = ()) -> dict[str, Any]:
-    return live.page(of, shown, Selection(selected), "")
+def page(
+    live: LiveRuns, of: ViewOf = EVERY, *, first: int = 0, shown: int = 60, selected: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    return live.page(of, Lines(first, shown), Selection(selected), "")
 
 
 def versions(live: LiveRuns) -> dict[str, int]:
@@ -56,10 +58,10 @@ def test_a_page_that_knows_the_answer_is_not_sent_it_again(tmp_path: Path) -> No
     run = written_run(tmp_path)
     live = restless(tmp_path)
     now = page(live)["now"]
-    assert live.page(EVERY, 60, NONE, now) == {"now": now, "same": True}
+    assert live.page(EVERY, Lines(), NONE, now) == {"now": now, "same": True}
     train(run, range(4, 6))
-    assert "items" in live.page(EVERY, 60, NONE, now)
-    assert "items" in restless(tmp_path).page(EVERY, 60, NONE, now), "another server counts again"
+    assert "items" in live.page(EVERY, Lines(), NONE, now)
+    assert "items" in restless(tmp_path).page(EVERY, Lines(), NONE, now), "another server counts again"
 
 
 def test_records_are_opened_once_until_they_are_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,10 +147,20 @@ def test_the_list_comes_in_pages_with_a_line_above_each_group(tmp_path: Path) ->
     every = page(live, ViewOf("", "model.d_model", "name"), selected=("*",))
     assert [item[0] for item in every["items"] if len(item) == 3] == ["8", "64"]
     assert [item[1:] for item in every["items"] if len(item) == 3] == [[3, 3], [2, 2]]
-    assert (every["count"], len(every["drawn"]), every["more"]) == (5, 5, False)
+    assert (every["count"], len(every["drawn"]), every["before"], every["after"]) == (5, 5, [0, 0], [0, 0])
     part = page(live, ViewOf("", "model.d_model", "name"), shown=2)
-    assert part["items"][0] == ["8", 3, 0] and part["items"][1:] == every["items"][1:3]
-    assert (len(part["items"]), part["more"]) == (3, True)
+    assert part["items"] == [["8", 3, 0], every["items"][1]]
+    for first in range(9):
+        for shown in range(1, 9):
+            part = page(live, ViewOf("", "model.d_model", "name"), first=first, shown=shown, selected=("*",))
+            assert part["items"] == every["items"][first : first + shown]
+            ends = every["items"][:first], every["items"][first + shown :]
+            for counts, lines in zip((part["before"], part["after"]), ends, strict=True):
+                assert counts == [sum(len(line) == size for line in lines) for size in (2, 3)]
+    [_, one, _, other, *_] = every["items"]
+    between = [key for key, _ in every["items"][1:4]]
+    assert live.keys_between(ViewOf("", "model.d_model", "name"), other[0], one[0]) == between
+    assert live.keys_between(ViewOf("", "model.d_model", "name"), one[0], "../etc") == []
     assert live.fields()[-1] == "model.d_model"
     assert len(live.keys_of(ViewOf("", "model.d_model", "name"), "64")) == 2
     chosen = [key for key, _ in every["drawn"]][:2]

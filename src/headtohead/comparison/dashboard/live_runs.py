@@ -14,6 +14,7 @@ from typing import Any
 from headtohead.comparison.arm_colours import colour_slots
 from headtohead.comparison.dashboard.run_view import (
     GROUPS,
+    Lines,
     RunView,
     Selection,
     ViewOf,
@@ -72,18 +73,18 @@ class LiveRuns:
             if self._index is not None:
                 self._index.close()
 
-    def page(self, of: ViewOf, shown: int, selection: Selection, known: str) -> dict[str, Any]:
-        """Return the first lines of the list, and the runs that are drawn; `known` is the version that the page has of
-        the same view, which is not sent again."""
+    def page(self, of: ViewOf, lines: Lines, selection: Selection, known: str) -> dict[str, Any]:
+        """Return some lines of the list, and the runs that are drawn; `known` is the version that the page has of the
+        same lines, which are not sent again."""
         with self._viewed(of) as view:
             now = f"{self._name}.{self._version}"
             if known == now:
                 return {"now": now, "same": True}
             count, drawn = view.selected(selection, MOST_DRAWN)
-            items, has_more = self._items(view, of, shown, selection)
+            items, before, after = view.lines(lines)
             return {
                 "now": now, "total": len(self._seen), "matching": len(view), "running": self._num_live,
-                "items": items, "more": has_more,
+                "items": [self._item(item, selection) for item in items], "before": before, "after": after,
                 "count": count, "drawn": [[key, self._since_of(key)] for key in drawn],
                 "slots": self._slots(of, drawn),
             }  # fmt: skip
@@ -150,6 +151,15 @@ class LiveRuns:
         """Return the runs of one group, as many as can be drawn."""
         with self._viewed(of) as view:
             return next((keys[:MOST_DRAWN] for own, keys in view.groups() if own == label), [])
+
+    def keys_between(self, of: ViewOf, one: str, other: str) -> list[str]:
+        """Return the runs of the list from one to the other, both included, as many as can be drawn."""
+        with self._viewed(of) as view:
+            keys = list(view.keys())
+            if one not in keys or other not in keys:
+                return []
+            first, last = sorted((keys.index(one), keys.index(other)))
+            return keys[first : last + 1][:MOST_DRAWN]
 
     def fields(self) -> list[str]:
         """Return the names to group by: those of every run, and those in which configurations differ."""
@@ -297,18 +307,12 @@ class LiveRuns:
                 run.latest = LatestNumbers(index, run.path)
             yield run
 
-    def _items(self, view: RunView, of: ViewOf, shown: int, selection: Selection) -> tuple[list[list[Any]], bool]:
-        """Return so many runs of the list, with a line above each group: its label, its size, how many are selected."""
-        items: list[list[Any]] = []
-        left = shown
-        for label, keys in view.groups():
-            if left <= 0:
-                return items, True
-            if of.group:
-                items.append([label, len(keys), sum(key in selection for key in keys)])
-            items += [[key, self._since_of(key)] for key in keys[:left]]
-            left -= len(keys)
-        return items, left < 0
+    def _item(self, item: str | tuple[str, list[str]], selection: Selection) -> list[Any]:
+        """Return a line of the list: a run and its version, or a group's label, its size, how many are selected."""
+        if isinstance(item, str):
+            return [item, self._since_of(item)]
+        label, keys = item
+        return [label, len(keys), sum(key in selection for key in keys)]
 
 
 class LatestNumbers(Mapping[str, float | None]):

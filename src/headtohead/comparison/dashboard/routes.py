@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +17,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from headtohead.comparison.dashboard.curve_points import AXES, Stretch, curve_columns
 from headtohead.comparison.dashboard.live_runs import LiveRuns
-from headtohead.comparison.dashboard.run_view import Selection, ViewOf
+from headtohead.comparison.dashboard.run_view import Lines, Selection, ViewOf
 from headtohead.comparison.dashboard.served_folder import files_below, folders_in, is_inside, mark_in
 from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
 from headtohead.interpretability.layer_words import layer_words
-from headtohead.records.metrics_tail import LoggedPoint, ReadPosition, read_on
+from headtohead.records.metrics_tail import ReadPosition, read_on
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RECORD, RunFolder
 
@@ -97,8 +99,7 @@ Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparison.dashboard") / "pages"))
 _SHARED = Path(str(files("headtohead.comparison")))
 """That of reports: an arm has one set of colours everywhere."""
-_AXES = ("step", "tokens", "flops", "seconds")
-_SHOWN, _MOST_SHOWN = 60, 20_000
+_SHOWN, _MOST_SHOWN = 60, 500
 """Lines of the list where the page does not say how many it shows, and at most."""
 _MOST_OUTPUT = 2**18
 """Bytes from the end of what a run printed."""
@@ -126,6 +127,9 @@ class DashboardRoutes:
             "/api/start": lambda query: as_json(self.runs.start(_view_of(query))),
             "/api/rows": lambda query: as_json(self.runs.rows(query.get("run", ())[:_MOST], _one(query, "group", ""))),
             "/api/group": lambda query: as_json(self.runs.keys_of(_view_of(query), _one(query, "label"))),
+            "/api/between": lambda query: as_json(
+                self.runs.keys_between(_view_of(query), _one(query, "run"), _one(query, "other"))
+            ),
             "/api/fields": lambda _: as_json(self.runs.fields()),
             "/api/differences": lambda query: as_json(self.runs.differences(query.get("run", ())[:_MOST])),
             "/api/settings": lambda query: as_json(
@@ -172,9 +176,9 @@ class DashboardRoutes:
     def _runs(self, query: Query) -> HttpResponse:
         """The list as far as the page shows it, and the runs that are selected; nothing where the page has it."""
         shown = _whole(_one(query, "shown", ""))
-        number = _SHOWN if shown is None else min(shown, _MOST_SHOWN)
+        lines = Lines(_whole(_one(query, "first", "")) or 0, _SHOWN if shown is None else min(shown, _MOST_SHOWN))
         selection = Selection(query.get("selected", ()))
-        return as_json(self.runs.page(_view_of(query), number, selection, _one(query, "known", "")))
+        return as_json(self.runs.page(_view_of(query), lines, selection, _one(query, "known", "")))
 
     def _study_records(self) -> Sequence[RunRecord]:
         """The records that tell which verdicts are out of date, read again when some run has changed."""
@@ -184,19 +188,27 @@ class DashboardRoutes:
         return self._studies[1]
 
     def _curves(self, query: Query) -> HttpResponse:
-        """One metric of many runs, each from where the page has it: run=, file= and offset= side by side."""
-        metric = _one(query, "metric")
+        """One metric of many runs, each from where the page has it: run=, file= and offset= side by side; of each as
+        many points as most= says, and only those of a stretch of axis= between from= and to=."""
+        metric, most = _one(query, "metric"), _whole(_one(query, "most", "")) or 0
+        low, high = (_number(_one(query, name, "")) for name in ("from", "to"))
+        axis = _one(query, "axis", AXES[0])
+        within = None if low is None or high is None or axis not in AXES else Stretch(axis, low, high)
         files = zip(query.get("run", ()), query.get("file", ()), query.get("offset", ()), strict=False)
-        return as_json({key: self._curve(key, metric, _read_position(file, offset)) for key, file, offset in files})
+        return as_json(
+            {key: self._curve(key, metric, _read_position(file, offset), most, within) for key, file, offset in files}
+        )
 
-    def _curve(self, key: str, metric: str, position: ReadPosition) -> dict[str, Any] | None:
+    def _curve(
+        self, key: str, metric: str, position: ReadPosition, most: int, within: Stretch | None
+    ) -> dict[str, Any] | None:
         folder = self.runs.folder(key)
         if folder is None or not is_inside(self.root, folder.metrics_file.path):
             return None
         piece = read_on(folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
         data = {"file": str(piece.position.file), "offset": piece.position.offset, "restarted": piece.restarted}
-        return {**data, **_columns(list(piece.points(metric)))}
+        return {**data, **curve_columns(piece, metric, most, within)}
 
     def _run(self, query: Query) -> HttpResponse:
         folder = self._folder(query)
@@ -248,11 +260,6 @@ def _view_of(query: Query) -> ViewOf:
     return ViewOf(*(_one(query, name, "") for name in ViewOf._fields))
 
 
-def _columns(points: list[LoggedPoint]) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {axis: [getattr(point.progress, axis) for point in points] for axis in _AXES}
-    return {**columns, "value": [point.value for point in points]}
-
-
 def _one(query: Query, name: str, otherwise: str | None = None) -> str:
     values = query.get(name, [otherwise] if otherwise is not None else [])
     if not values:
@@ -263,6 +270,14 @@ def _one(query: Query, name: str, otherwise: str | None = None) -> str:
 def _read_position(file: str, offset: str) -> ReadPosition:
     number, position = _whole(file), _whole(offset)
     return ReadPosition() if number is None or position is None else ReadPosition(number, position)
+
+
+def _number(text: str) -> float | None:
+    """Return the number that an address gives, None where it gives none."""
+    with suppress(ValueError):
+        value = float(text)
+        return value if math.isfinite(value) else None
+    return None
 
 
 def _whole(text: str) -> int | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from headtohead.metrics import unit_of
 from headtohead.records.run_query import as_text, natural, order_of, run_filter, value_of
 from headtohead.records.run_summary import RunSummary
 from headtohead.records.strict_json import encode
@@ -25,7 +26,9 @@ def row_facts(run: RunSummary, group: str) -> dict[str, Any]:
     facts = {name: encode(getattr(run, name), name) for name in names}
     is_blind = run.setting("probe.at_end") is False and run.setting("probe.every") is None
     own = {"draws_nothing": is_blind, "task": task_of(run), "label": label_of(run, group)}
-    return {**facts, **own, "latest": dict(run.latest)}
+    task = run.setting("task")
+    units = {name: unit for name in run.latest if (unit := unit_of(name, task if isinstance(task, str) else None))}
+    return {**facts, **own, "latest": dict(run.latest), "units": units}
 
 
 def task_of(run: RunSummary) -> str:
@@ -78,6 +81,13 @@ class ViewOf(NamedTuple):
     sort: str
     stars: str = ""
     """Not empty: the runs with a star alone."""
+
+
+class Lines(NamedTuple):
+    """The stretch of the list that a page shows, counted in lines: runs, and a line above each group."""
+
+    first: int = 0
+    number: int = 60
 
 
 class Selection:
@@ -138,6 +148,26 @@ class RunView:
         """Yield the runs as they stand in the list."""
         for _, keys in self.groups():
             yield from keys
+
+    def lines(self, of: Lines) -> tuple[list[str | tuple[str, list[str]]], list[int], list[int]]:
+        """Return the lines of a stretch, a run by its key and a group by its label and its runs; and how many runs and
+        how many groups have their lines before it, and after it."""
+        items: list[str | tuple[str, list[str]]] = []
+        before, after, at = [0, 0], [0, 0], 0
+        last = of.first + of.number
+        for label, keys in self.groups():
+            if self._of.group:
+                if of.first <= at < last:
+                    items.append((label, keys))
+                else:
+                    (before if at < of.first else after)[1] += 1
+                at += 1
+            start, end = (min(max(line - at, 0), len(keys)) for line in (of.first, last))
+            items += keys[start:end]
+            before[0] += start
+            after[0] += len(keys) - end
+            at += len(keys)
+        return items, before, after
 
     def selected(self, selection: Selection, most: int) -> tuple[int, list[str]]:
         """Return how many runs are selected, and those that are drawn: all, or of very many as many of each group."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.tables.run_table import TASKS, number
+from headtohead.metrics import unit_of
 from headtohead.records.metrics_file import multiple_of
 from headtohead.records.run_summary import GIVEN
 
@@ -18,6 +19,13 @@ def metric_words(metric: str) -> str:
     if multiple is not None and multiple > 1:
         return f"test {name.replace('_', ' ')} at {multiple}x the length"
     return (name if stage in (GIVEN, TASKS) else metric).replace("/", " ").replace("_", " ")
+
+
+def axis_words(results: ComparisonResults, metric: str) -> str:
+    """Write a metric and its unit, where all runs learned one task: validation loss (nats per token)."""
+    tasks = {run.record.config.get("choices", {}).get("task") for run in results.runs if run.record is not None}
+    unit = unit_of(metric, tasks.pop()) if len(tasks) == 1 else ""
+    return f"{metric_words(metric)} ({unit})" if unit else metric_words(metric)
 
 
 def aim(results: ComparisonResults) -> str:

@@ -119,6 +119,6 @@ byId("theme").addEventListener("click", () => theme.swap());
 addEventListener("keydown", (event) => {
   if (event.key === "/" && !/input|select|textarea/i.test(document.activeElement?.tagName)) { event.preventDefault(); byId("drawer").open = true; byId("filter").focus(); }
 });
-list.setUp(draw);
+list.setUp();
 studies.follow(draw);
 follow(live);

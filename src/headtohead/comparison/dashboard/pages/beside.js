@@ -4,8 +4,9 @@ import { get } from "./asking.js";
 import { styleOf } from "./colours.js";
 import { columnsOf, textOf } from "./columns.js";
 import { breakable, choices, el, labelled, refill, select, textCell } from "./dom.js";
-import { details } from "./folders.js";
+import { details, isMap } from "./folders.js";
 import { stepName, words } from "./format.js";
+import { picture } from "./pictures.js";
 import { groupOf, labelOf } from "./selection.js";
 import { change, state } from "./state.js";
 
@@ -84,7 +85,7 @@ function maps(folders) {
     const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${layer}, ${stepName(step)}` : `no map of ${layer}`));
     if (!step) return el("figure", {}, caption);
     const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
-    return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { loading: "lazy", src: address, alt: `${layer} of ${run.name}` })));
+    return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, picture(address, `${layer} of ${run.name}`, isMap(name), { loading: "lazy" })));
   })));
 }
 

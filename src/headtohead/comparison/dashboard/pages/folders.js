@@ -30,3 +30,6 @@ export function steps(found) {
 export function upTo(part, order, chosen, name) {
   return order.slice(0, order.indexOf(chosen) + 1).filter((step) => part[step]?.includes(name)).at(-1);
 }
+
+/** Matrices, which stand beside tables, are called otherwise: a map is that of a layer, and its name has a dot. */
+export const isMap = (name) => name.includes(".");

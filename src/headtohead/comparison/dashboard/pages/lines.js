@@ -1,38 +1,17 @@
-// Arithmetic of curves: smoothing, thinning, the mean of a group with its interval.
+// Arithmetic of curves: smoothing, the mean of a group with its interval.
 
-/** An exponential moving average that starts without bias; gaps stay gaps. */
-export function smoothed(values, weight) {
+/** An exponential moving average that starts without bias; gaps stay gaps. A value that stands for several logged ones,
+ * as `counts` says, weighs as much as they would. */
+export function smoothed(values, weight, counts) {
   if (weight <= 0) return values;
   let sum = 0, mass = 0;
-  return values.map((value) => {
+  return values.map((value, index) => {
     if (value === null) return null;
-    sum = weight * sum + value;
-    mass = weight * mass + 1;
+    const left = weight ** counts[index], added = (1 - left) / (1 - weight);
+    sum = left * sum + added * value;
+    mass = left * mass + added;
     return sum / mass;
   });
-}
-
-/** A band thinned at even steps, to the points of its mean. */
-export function everyNth({ x, mean, low, high }, most) {
-  const stride = Math.max(1, Math.ceil(x.length / most));
-  const some = (values) => values.filter((_, index) => index % stride === 0 || index === values.length - 1);
-  return { x: some(x), y: some(mean), low: some(low), high: some(high) };
-}
-
-/** At most about `most` points; of each stretch the lowest and the highest stay, so that no spike is lost. */
-export function thinned(x, y, most) {
-  if (x.length <= most) return { x, y };
-  const stretch = Math.ceil((2 * x.length) / most), indices = [];
-  for (let start = 0; start < x.length; start += stretch) {
-    const stretchIndices = Array.from({ length: Math.min(stretch, x.length - start) }, (_, index) => start + index);
-    const gap = stretchIndices.find((index) => y[index] === null);
-    const low = stretchIndices.reduce((best, index) => (y[index] < y[best] ? index : best), stretchIndices[0]);
-    const high = stretchIndices.reduce((best, index) => (y[index] > y[best] ? index : best), stretchIndices[0]);
-    indices.push(...new Set([low, high, ...(gap === undefined ? [] : [gap])]));
-  }
-  if (indices.at(-1) !== x.length - 1) indices.push(x.length - 1);
-  indices.sort((one, other) => one - other);
-  return { x: indices.map((index) => x[index]), y: indices.map((index) => y[index]) };
 }
 
 /** 97.5 % points of Student's t by degrees of freedom, from one on; beyond them the normal one is near. */

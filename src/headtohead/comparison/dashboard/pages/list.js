@@ -1,23 +1,24 @@
-// The list of runs: the first lines, and more as one scrolls; rows are kept and only brought up to date.
+// The list of runs: the lines in sight and some beyond them, with room above and below for the others.
 
-import { get } from "./asking.js";
+import { get, Gone } from "./asking.js";
 import { styleOf } from "./colours.js";
 import { byId, el, shortened } from "./dom.js";
 import { duration, measured, number, words } from "./format.js";
 import { save } from "./marks.js";
-import { keysOf, page, runs, showMore } from "./runs.js";
+import { keysBetween, keysOf, page, runs, showAbout } from "./runs.js";
 import { groupOf, isSelected, SORTS, toggle } from "./selection.js";
 import { change, choose, chosen, state } from "./state.js";
 
 const MOST = 300;
 const rows = new Map();
-const more = el("button", { type: "button", class: "more", onclick: () => grow() });
+/** Pixels of a run's line and of a group's; the style takes them from here. */
+const HEIGHTS = { run: 46, group: 32 };
+/** Pixels beyond what is in sight that are to be there, too. */
+const AHEAD = 400;
 let order = [];
 let last = null;
-let redraw = () => null;
 
-export function setUp(again) {
-  redraw = again;
+export function setUp() {
   byId("filter").addEventListener("input", (event) => change({ q: event.target.value }));
   byId("group").addEventListener("change", (event) => change({ group: event.target.value.trim() }));
   byId("group").addEventListener("focus", showFields);
@@ -27,17 +28,37 @@ export function setUp(again) {
   byId("all").addEventListener("change", (event) => choose(event.target.checked ? ["*"] : order.slice(0, MOST)));
   byId("list").addEventListener("click", click);
   byId("list").addEventListener("keydown", press);
-  new IntersectionObserver(([seen]) => { if (seen.isIntersecting) grow(); }, { rootMargin: "200px" }).observe(more);
+  for (const [name, height] of Object.entries(HEIGHTS)) byId("list").style.setProperty(`--${name}-height`, `${height}px`);
+  byId("list").addEventListener("scroll", follow, { passive: true });
   if (matchMedia("(max-width: 760px)").matches) byId("drawer").open = false;
   showChoices();
 }
 
-let growing = false;
+let moving = null, shownView = "";
+const pixels = ([numRuns, numGroups]) => numRuns * HEIGHTS.run + numGroups * HEIGHTS.group;
 
-async function grow() {
-  if (growing || !page.more) return;
-  growing = true;
-  try { await showMore(); redraw(); } finally { growing = false; }
+/** Brings the lines that somebody scrolls to. Where the lines at hand begin is known exactly, so that a few steps lead
+ * to any place. */
+function follow() {
+  moving ??= move().catch((error) => { if (!(error instanceof Gone)) throw error; }).finally(() => { moving = null; });
+  return moving;
+}
+
+async function move() {
+  for (let line, before = null; (line = lineInSight()) !== null && line !== before; before = line) {
+    await showAbout(line);
+    fill();
+  }
+}
+
+/** About which line is in the middle of the box; null where all around it is at hand. */
+function lineInSight() {
+  const box = byId("list"), start = pixels(page.before), end = box.scrollHeight - pixels(page.after);
+  const lacks = (box.scrollTop - AHEAD < start && page.first > 0) || (box.scrollTop + box.clientHeight + AHEAD > end && page.after[0] > 0);
+  if (!lacks) return null;
+  const whole = [0, 1].map((kind) => page.before[kind] + page.after[kind] + page.items.filter((item) => (item.length === 3) === (kind === 1)).length);
+  const line = Math.round(page.first + (box.scrollTop + box.clientHeight / 2 - start) / (pixels(whole) / (whole[0] + whole[1])));
+  return Math.min(Math.max(line, 0), whole[0] + whole[1] - 1);
 }
 
 export function show() {
@@ -48,7 +69,11 @@ export function show() {
     drawn.length < count ? `${drawn.length} of the ${count} selected are drawn, evenly from each group` : "",
   ].filter(Boolean).join("; ");
   showChoices();
+  const view = JSON.stringify([state.q, state.group, state.sort, state.stars]);
+  if (view !== shownView) byId("list").scrollTop = 0;
+  shownView = view;
   fill();
+  follow();
 }
 
 function showChoices() {
@@ -72,15 +97,15 @@ function fill() {
     if (item.length === 3) nodes.push(heading(...item));
     else if (runs.has(item[0])) { order.push(item[0]); nodes.push(row(runs.get(item[0]), isSelected(item[0]))); }
   }
-  more.textContent = `more of ${page.matching} runs`;
-  if (page.more) nodes.push(more);
   for (const key of rows.keys()) if (!runs.has(key)) rows.delete(key);
   const box = byId("list"), focused = document.activeElement?.dataset?.key;
   const same = nodes.length === box.children.length && nodes.every((node, index) => node === box.children[index]);
   if (!same) box.replaceChildren(...nodes);
+  box.style.setProperty("--above", `${pixels(page.before)}px`);
+  box.style.setProperty("--below", `${pixels(page.after)}px`);
   const tab = order.includes(last) ? last : order[0];
   for (const key of order) rows.get(key).node.tabIndex = key === tab ? 0 : -1;
-  if (focused && !same) rows.get(focused)?.node.focus();
+  if (focused && !same) rows.get(focused)?.node.focus({ preventScroll: true });
 }
 
 const headings = new Map();
@@ -139,9 +164,9 @@ function headline(run) {
   return name ? `${name} ${measured(run.latest[name])}` : "";
 }
 
-function pick(key, { add, range }) {
-  const from = order.indexOf(last), to = order.indexOf(key);
-  if (range && from >= 0) toggle(order.slice(Math.min(from, to), Math.max(from, to) + 1), true);
+async function pick(key, { add, range }) {
+  const between = range && last !== null ? await keysBetween(last, key) : [];
+  if (between.length) toggle(between, true);
   else if (add) toggle([key], !isSelected(key));
   else choose([key]);
   last = key;
@@ -155,15 +180,28 @@ function click(event) {
   pick(node.dataset.key, { add, range: event.shiftKey });
 }
 
+function focusOn(key) {
+  last = key;
+  for (const other of order) rows.get(other).node.tabIndex = other === last ? 0 : -1;
+  rows.get(last).node.focus();
+}
+
+/** The first or the last line of the whole list. */
+async function goToEnd(isLast) {
+  const box = byId("list");
+  box.scrollTop = isLast ? box.scrollHeight : 0;
+  await follow();
+  focusOn(isLast ? order.at(-1) : order[0]);
+}
+
 function press(event) {
   const key = document.activeElement?.dataset?.key, index = order.indexOf(key);
   if (index < 0) return;
-  const to = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: order.length - 1 }[event.key];
-  if (to !== undefined && order[to] !== undefined) {
+  const to = { ArrowDown: index + 1, ArrowUp: index - 1 }[event.key];
+  if (event.key === "Home" || event.key === "End") goToEnd(event.key === "End");
+  else if (to !== undefined && order[to] !== undefined) {
     if (event.shiftKey) toggle([key, order[to]], true);
-    last = order[to];
-    for (const other of order) rows.get(other).node.tabIndex = other === last ? 0 : -1;
-    rows.get(last).node.focus();
+    focusOn(order[to]);
   } else if (event.key === " ") pick(key, { add: true });
   else if (event.key === "Enter") pick(key, {});
   else if (event.key === "s") save(runs.get(key), { star: !runs.get(key).star });

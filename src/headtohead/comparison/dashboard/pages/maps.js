@@ -1,8 +1,9 @@
 // Attention maps and other pictures of the selected runs, side by side, over the steps of training.
 
 import { el, refill } from "./dom.js";
-import { details, lookedInto, steps, upTo } from "./folders.js";
+import { details, isMap, lookedInto, steps, upTo } from "./folders.js";
 import { stepName } from "./format.js";
+import { picture as drawn } from "./pictures.js";
 import { labelOf } from "./selection.js";
 import { chosenOf, stepControls } from "./slider.js";
 
@@ -39,5 +40,5 @@ function picture({ run, words }, [name, step]) {
   const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${words[name]}, ${stepName(step)}` : "not drawn"));
   if (!step) return el("figure", {}, caption);
   const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
-  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { src: address, alt: `${words[name]} of ${run.name}, ${stepName(step)}` })));
+  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, drawn(address, `${words[name]} of ${run.name}, ${stepName(step)}`, isMap(name))));
 }

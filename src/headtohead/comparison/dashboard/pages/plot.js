@@ -5,7 +5,7 @@ import { large, number } from "./format.js";
 import { extent, padded, scale } from "./scales.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const EDGE = { left: 54, right: 10, top: 8, bottom: 34 };
+const EDGE = { left: 54, right: 10, top: 20, bottom: 34 };
 export const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
 const ROOM = 4; // of a point on the frame, on either side
 const MOST_READ = 10;
@@ -39,6 +39,12 @@ export function pathOf(x, y, across, up) {
   return text;
 }
 
+/** From the lowest to the highest number of each point that stands for several. */
+export function zigzag({ x, spread: { low, high } }) {
+  const ends = (index) => (low[index] === high[index] ? [low[index]] : [low[index], high[index]]);
+  return [x.flatMap((value, index) => ends(index).map(() => value)), x.flatMap((_, index) => ends(index))];
+}
+
 /** The area between the lower and the upper end, stretch by stretch. */
 export function areaOf({ x, low, high }, across, up) {
   let text = "", stretch = [];
@@ -57,7 +63,7 @@ export function areaOf({ x, low, high }, across, up) {
   return text;
 }
 
-/** Draws `view`, {lines, xlog, ylog, across, name, range}, into a node, again whenever the node's width changes. */
+/** Draws `view`, {lines, xlog, ylog, across, up, name, range}, into a node, again whenever the node's width changes. */
 export function plot(node, { onRange }) {
   let view = null, drawn = null;
   const tip = el("div", { class: "tip", hidden: true });
@@ -66,17 +72,49 @@ export function plot(node, { onRange }) {
   };
   new ResizeObserver(draw).observe(node);
   node.addEventListener("pointermove", (event) => read(node, tip, drawn, event));
-  node.addEventListener("pointerleave", () => { tip.hidden = true; node.querySelector(".cursor")?.setAttribute("visibility", "hidden"); });
+  node.addEventListener("pointerleave", () => leave(node, tip));
   node.addEventListener("pointerdown", (event) => drag(node, drawn, event, onRange));
   node.addEventListener("dblclick", () => onRange(null));
+  node.addEventListener("keydown", (event) => { if (drawn && byKey(node, tip, drawn, event, onRange)) event.preventDefault(); });
+  node.addEventListener("blur", () => leave(node, tip));
   return { show(next) { view = next; draw(); } };
+}
+
+function leave(node, tip) {
+  tip.hidden = true;
+  node.querySelector(".cursor")?.setAttribute("visibility", "hidden");
+}
+
+/** Arrows read the chart as the pointer does, + and - zoom about what is read, 0 shows all; whether the key means anything. */
+function byKey(node, tip, drawn, { key, shiftKey }, onRange) {
+  const { lines, across, box } = drawn, cursor = node.querySelector(".cursor"), frame = node.getBoundingClientRect();
+  const isRead = cursor.getAttribute("visibility") === "visible", at = isRead ? Number(cursor.getAttribute("x1")) : box.x + box.width / 2;
+  const places = { ArrowLeft: at - (shiftKey ? 40 : 4), ArrowRight: at + (shiftKey ? 40 : 4), Home: box.x, End: box.x + box.width };
+  if (key in places) {
+    const left = Math.min(Math.max(places[key], box.x), box.x + box.width), x = nearestOf(lines, across, at, left);
+    read(node, tip, drawn, { clientX: frame.left + x, clientY: frame.top + box.y });
+  } else if (key === "+" || key === "-") {
+    const half = (key === "+" ? 0.25 : 1) * box.width, ends = [at - half, at + half];
+    if (key === "-" && ends.every((end, index) => (index ? end >= box.x + box.width : end <= box.x)) && !drawn.isPart) return true;
+    onRange(ends.map((end) => across.back(key === "+" ? Math.min(Math.max(end, box.x), box.x + box.width) : end)));
+  } else if (key === "0" || key === "Escape") onRange(null);
+  else return false;
+  return true;
+}
+
+/** The pixel of a point beyond `at` in the direction of `left`, or `left` where none lies between. */
+function nearestOf(lines, across, at, left) {
+  const pixels = lines.flatMap((line) => line.x.map(across.at)).filter((pixel) => (left > at ? pixel > at + 0.5 : pixel < at - 0.5));
+  if (!pixels.length) return left;
+  const next = left > at ? Math.min(...pixels.filter(Number.isFinite)) : Math.max(...pixels.filter(Number.isFinite));
+  return left > at ? Math.max(left, next) : Math.min(left, next);
 }
 
 function drawInto(node, tip, view) {
   const { lines, xlog, ylog, range } = view, [width, height] = [node.clientWidth, node.clientHeight];
   const xs = extent(lines.map((line) => line.x), xlog);
   const span = range ?? (xs && (xs[0] === xs[1] ? padded(xs, xlog) : xs));
-  const seen = span && lines.flatMap((line) => [line.y, line.low, line.high].filter(Boolean).map((values) => values.filter((_, index) => line.x[index] >= span[0] && line.x[index] <= span[1])));
+  const seen = span && lines.flatMap((line) => [line.y, line.low, line.high, line.spread?.low, line.spread?.high].filter(Boolean).map((values) => values.filter((_, index) => line.x[index] >= span[0] && line.x[index] <= span[1])));
   const ys = span && extent(seen, ylog);
   if (!ys) {
     node.replaceChildren(el("p", { class: "nothing" }, lines.length ? "Nothing to draw here: no number in this stretch, or none above zero on a logarithmic axis." : "No numbers yet."));
@@ -95,6 +133,7 @@ function drawInto(node, tip, view) {
     ]),
     ...across.ticks.map((tick) => label({ x: across.at(tick), y: height - EDGE.bottom + 15, "text-anchor": "middle" }, large(tick))),
     label({ x: box.x + box.width, y: height - 5, "text-anchor": "end" }, view.across),
+    label({ x: 2, y: 11 }, view.up),
     svg("path", { d: `M${box.x} ${box.y}V${box.y + box.height}H${box.x + box.width}`, fill: "none", stroke: "var(--line)" }),
     svg("g", { "clip-path": `url(#${clip})` },
       ...lines.filter((line) => line.low).map((line) => svg("path", { class: "interval", d: areaOf(line, across.at, up.at), fill: line.colour, "fill-opacity": 0.16 })),
@@ -102,11 +141,11 @@ function drawInto(node, tip, view) {
     svg("line", { class: "cursor", y1: box.y, y2: box.y + box.height, stroke: "var(--muted)", visibility: "hidden" }),
     svg("rect", { class: "stretch", y: box.y, height: box.height, fill: "var(--accent)", "fill-opacity": 0.15, visibility: "hidden" }),
   ), tip);
-  return { lines, across, up, box };
+  return { lines, across, up, box, isPart: Boolean(range) };
 }
 
 function curve(line, across, up) {
-  const d = pathOf(line.x, line.y, across, up), dash = DASHES[line.dash];
+  const [x, y] = line.spread ? zigzag(line) : [line.x, line.y], d = pathOf(x, y, across, up), dash = DASHES[line.dash];
   const shared = { class: "line", fill: "none", stroke: line.colour, "stroke-width": line.width, "stroke-opacity": line.opacity, "stroke-linejoin": "round", ...(dash ? { "stroke-dasharray": dash } : {}) };
   const points = line.x.length <= 40 ? d.replace(/[ML]([^ ]+) ([^ML]+)/g, (_, left, top) => `M${left} ${top}h0`) : "";
   return svg("g", {}, svg("path", { ...shared, d }), ...(points ? [svg("path", { ...shared, class: "points", d: points, "stroke-dasharray": "none", "stroke-width": line.width + 3, "stroke-linecap": "round" })] : []));

@@ -12,6 +12,8 @@ import { change, joined, listed, state } from "./state.js";
 const AT_ONCE = 100;
 let fields = [];
 let isOpen = false;
+const ROWS = 60;
+let numShown = ROWS;
 
 export async function show(panel, list, isWanted) {
   const own = columnsOf(list), names = listed(state.columns).length ? listed(state.columns) : usualColumns(own);
@@ -24,10 +26,24 @@ export async function show(panel, list, isWanted) {
   refill(panel, ["results", names, state.by, state.down, values, fields, content], () => [
     bar(own, names, columns, rows),
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
-      el("thead", {}, el("tr", {}, ...columns.map(head))),
-      el("tbody", {}, ...rows.map((run) => el("tr", {}, ...columns.map((column) => cell(column, run))))))),
+      el("thead", {}, el("tr", {}, ...columns.map(head))), body(rows, columns))),
     el("p", { class: "note" }, "Result: on the test, else on validation. Chance: the score of a model that learned nothing. Speed and memory of different machines do not compare."),
   ]);
+}
+
+/** The first rows, and more as one scrolls. */
+function body(rows, columns) {
+  const line = (run) => el("tr", {}, ...columns.map((column) => cell(column, run)));
+  const node = el("tbody", {}, ...rows.slice(0, numShown).map(line)), last = el("tr", { class: "more" }, el("td", { colspan: columns.length }, `more of ${rows.length} runs`));
+  if (rows.length <= numShown) return node;
+  node.append(last);
+  new IntersectionObserver(([seen], observer) => {
+    if (!seen.isIntersecting) return;
+    last.before(...rows.slice(numShown, numShown + ROWS).map(line));
+    numShown += ROWS;
+    if (numShown >= rows.length) { observer.disconnect(); last.remove(); }
+  }, { rootMargin: "200px" }).observe(last);
+  return node;
 }
 
 const fieldLike = (name) => !/^(run|star|note)$/.test(name);

@@ -6,14 +6,16 @@ import { state } from "./state.js";
 
 /** What is known of each run that is in the list or selected, by key. */
 export const runs = new Map();
-/** The list as far as it is shown, [label, size, selected] above each group and [key, version] for each run; how many runs there are. */
-export let page = { total: 0, matching: 0, running: 0, items: [], more: false, count: 0, drawn: [] };
+/** The list about where it is read, [label, size, selected] above each group and [key, version] for each run; the runs
+ * and groups before and after these lines; how many runs there are. */
+export let page = { total: 0, matching: 0, running: 0, items: [], first: 0, before: [0, 0], after: [0, 0], count: 0, drawn: [] };
 const AT_ONCE = 60;
-const MORE = 60;
+/** Lines that the page holds at once, however long the list is: at least, and for a high window. */
+const LINES = 60, LINE_HEIGHT = 30, AROUND = 1000;
 const listeners = [];
-let shown = MORE;
+let first = 0, number = LINES;
 let known = "", knownOf = "";
-let asking = Promise.resolve();
+let asking = Promise.resolve(), waiting = null;
 
 export function onRuns(listener) { listeners.push(listener); }
 
@@ -26,18 +28,33 @@ export const start = () => get("/api/start", view());
 /** The runs of one group, as many as are drawn at once. */
 export const keysOf = (label) => get("/api/group", [...view(), ["label", label]]);
 
-/** More lines of the list. */
-export function showMore() { shown += MORE; return refresh(); }
+/** The runs of the list from one to another. */
+export const keysBetween = (run, other) => get("/api/between", [...view(), ["run", run], ["other", other]]);
 
-const queryOf = () => [...view(), ["shown", String(shown)], ...chosenKeys().map((key) => ["selected", key])];
+/** The lines about this one, from zero on. */
+export function showAbout(line) {
+  number = Math.max(LINES, Math.ceil((innerHeight + AROUND) / LINE_HEIGHT));
+  first = Math.max(0, Math.round(line - number / 2));
+  return refresh();
+}
+
+let firstOf = "";
+
+/** Another view begins at its top. */
+function queryOf() {
+  const of = JSON.stringify(view());
+  if (of !== firstOf) [first, firstOf] = [0, of];
+  return [...view(), ["first", String(first)], ["shown", String(number)], ...chosenKeys().map((key) => ["selected", key])];
+}
 
 /** Whether the list is the answer to what the page asks for now. */
 export const isCurrent = () => knownOf === JSON.stringify(queryOf());
 
-/** One question after the other: the last answer is the one that is shown. */
+/** One question after the other, and of those that wait only one, which asks for what the page shows by then: who types
+ * a filter asks for few of its beginnings. */
 export function refresh() {
-  asking = asking.catch(() => null).then(ask);
-  return asking;
+  waiting ??= asking.catch(() => null).then(() => { asking = waiting; waiting = null; return ask(); });
+  return waiting;
 }
 
 /** Whether something changed; a run keeps its object, so that others may hold on to it. */
@@ -58,7 +75,7 @@ async function ask() {
   }
   const gone = [...runs.keys()].filter((key) => !wanted.has(key));
   for (const key of gone) runs.delete(key);
-  page = answer;
+  page = { ...answer, first: Number(new Map(query).get("first")) };
   takeColours(answer.slots);
   [known, knownOf] = [answer.now, of];
   return { changed, gone, same: false };

@@ -10,7 +10,7 @@ from typing import Any
 
 from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults, RunResult
-from headtohead.comparison.report.number_format import metric_words
+from headtohead.comparison.report.number_format import axis_words, metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.records.metrics_file import Curve
 from headtohead.records.run_folder import RunFolder
@@ -43,7 +43,7 @@ def section(results: ComparisonResults) -> Section | None:
     columns |= {f"{number}.values": curve.values for number, curve in enumerate(drawn_curves)}
     forms: dict[tuple[str, ...], Any] = {
         (metric_words(name), axis, scale): with_chance(
-            _form(lines[name], name, axis, scale), results.chance(name), columns
+            _form(lines[name], axis_words(results, name), axis, scale), results.chance(name), columns
         )
         for name, axis, scale in product(names, axes, _SCALES)
     }
@@ -93,11 +93,11 @@ def _trace(curve: LoggedCurve, style: ArmStyle, alone: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _form(lines: Sequence[_Line], name: str, axis: str, scale: str) -> dict[str, Any]:
+def _form(lines: Sequence[_Line], title: str, axis: str, scale: str) -> dict[str, Any]:
     data = [{**trace, "x": f"@{number}.{axis}", "y": f"@{number}.values"} for number, trace in lines]
     from_start = {"rangemode": "tozero"} if scale == "linear" else {}
     across = {"title": {"text": _TITLES[axis]}, "type": scale, **from_start}
-    return {"data": data, "layout": {"height": 460, "xaxis": across, "yaxis": {"title": {"text": metric_words(name)}}}}
+    return {"data": data, "layout": {"height": 460, "xaxis": across, "yaxis": {"title": {"text": title}}}}
 
 
 def _caption(results: ComparisonResults, curves: Sequence[LoggedCurve]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from headtohead.comparison.analyses.length_curves import LengthCurve, LengthCurves, LengthPoint
 from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import aim, between, level, metric_words
+from headtohead.comparison.report.number_format import aim, axis_words, between, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -52,7 +52,7 @@ def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
             "tickvals": list(curves.multiples),
             "ticktext": [f"{multiple}x" for multiple in curves.multiples],
         },
-        "yaxis": {"title": {"text": f"test {metric_words(curves.metric)}"}},
+        "yaxis": {"title": {"text": f"test {axis_words(results, curves.metric)}"}},
         "hovermode": "x unified",
     }
     form = with_chance({"data": data, "layout": layout}, curves.chance)

@@ -12,7 +12,7 @@ from headtohead.comparison.arm_colours import INK, MUTED, ArmStyle, faint, style
 from headtohead.comparison.arms import energy_source
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.report.number_format import aim, level, metric_words
+from headtohead.comparison.report.number_format import aim, axis_words, level, metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, figure, with_chance
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.record import RunRecord
@@ -123,7 +123,7 @@ def _form(
         "layout": {
             "height": 440,
             "xaxis": {"title": {"text": _COSTS[cost][0]}, "type": scale, "rangemode": "normal"},
-            "yaxis": {"title": {"text": metric_words(results.metric)}},
+            "yaxis": {"title": {"text": axis_words(results, results.metric)}},
         },
     }
 

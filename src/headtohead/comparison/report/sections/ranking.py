@@ -8,7 +8,7 @@ from typing import Any
 from headtohead.comparison.analyses.budget_ranking import ArmRank, BudgetRanking
 from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN, aim, level, metric_words
+from headtohead.comparison.report.number_format import UNKNOWN, aim, axis_words, level, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -57,7 +57,7 @@ def _curves(results: ComparisonResults, ranking: BudgetRanking) -> ReportFigure:
             "tickvals": shares,
             "ticktext": [f"{share:.0%}" for share in shares],
         },
-        "yaxis": {"title": {"text": metric_words(ranking.metric)}},
+        "yaxis": {"title": {"text": axis_words(results, ranking.metric)}},
     }
     caption = (
         f"{metric_words(ranking.metric).capitalize()} ({aim(results)}) at shares of the budget, each point a run of "

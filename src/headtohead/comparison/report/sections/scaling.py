@@ -9,7 +9,7 @@ import numpy as np
 
 from headtohead.comparison.analyses.scaling_fits import ArmFamily, Axis, ScalingFit, ScalingFits
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN, level, metric_words
+from headtohead.comparison.report.number_format import UNKNOWN, axis_words, level, metric_words
 from headtohead.comparison.report.section_parts import (
     Cell,
     Column,
@@ -40,11 +40,13 @@ def section(results: ComparisonResults) -> Section | None:
     result = results.scaling
     if result is None or not any(family.points for family in result.families):
         return None
-    return Section("Scaling laws", "scaling", tuple(_parts(result, results.chance())))
+    return Section(
+        "Scaling laws", "scaling", tuple(_parts(result, axis_words(results, result.metric), results.chance()))
+    )
 
 
-def _parts(fits: ScalingFits, chance: float | None) -> Iterator[SectionPart]:
-    yield _curves(fits, chance)
+def _parts(fits: ScalingFits, title: str, chance: float | None) -> Iterator[SectionPart]:
+    yield _curves(fits, title, chance)
     yield _laws(fits)
     for family in fits.families:
         for fit in family.fits:
@@ -62,10 +64,10 @@ def _parts(fits: ScalingFits, chance: float | None) -> Iterator[SectionPart]:
             yield ReportText(f"{family.diverged} run{plural} of {family.name} diverged: no point of a law.", "warning")
 
 
-def _curves(fits: ScalingFits, chance: float | None) -> ReportFigure:
+def _curves(fits: ScalingFits, title: str, chance: float | None) -> ReportFigure:
     axes = [fit.axis for fit in fits.families[0].fits]
     forms: dict[tuple[str, ...], Any] = {
-        ((_WORDS[axis],) if len(axes) > 1 else ()): with_chance(_form(fits, axis), chance) for axis in axes
+        ((_WORDS[axis],) if len(axes) > 1 else ()): with_chance(_form(fits, title, axis), chance) for axis in axes
     }
     caption = (
         f"{metric_words(fits.metric).capitalize()} of every finished run over its size, each with a schedule of its "
@@ -76,14 +78,14 @@ def _curves(fits: ScalingFits, chance: float | None) -> ReportFigure:
     return ReportFigure(forms, caption, (Control("over", [_WORDS[axis] for axis in axes]),) if len(axes) > 1 else ())
 
 
-def _form(fits: ScalingFits, axis: Axis) -> dict[str, Any]:
+def _form(fits: ScalingFits, title: str, axis: Axis) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     for index, family in enumerate(fits.families):
         fit = next(fit for fit in family.fits if fit.axis == axis)
         data += _traces(family, fit, f"--arm-{index % 8}", _SYMBOLS[index % len(_SYMBOLS)])
     layout = {
         "xaxis": {"type": "log", "title": {"text": _WORDS[axis]}},
-        "yaxis": {"type": "log", "title": {"text": metric_words(fits.metric)}},
+        "yaxis": {"type": "log", "title": {"text": title}},
     }
     return {"data": data, "layout": layout}
 

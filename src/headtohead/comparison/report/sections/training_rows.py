@@ -12,7 +12,7 @@ from typing import Any
 from headtohead.comparison.arm_colours import styles_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.report.number_format import aim, between, level, metric_words
+from headtohead.comparison.report.number_format import aim, axis_words, between, level, metric_words
 from headtohead.comparison.report.section_parts import (
     Cell,
     Column,
@@ -173,7 +173,7 @@ def _figure(results: ComparisonResults, curves: Sequence[RowsCurve]) -> ReportFi
             "tickvals": rows,
             "ticktext": [f"{count:,}" for count in rows],
         },
-        "yaxis": {"title": {"text": metric_words(results.metric)}},
+        "yaxis": {"title": {"text": axis_words(results, results.metric)}},
         "hovermode": "x unified",
     }
     form = with_chance({"data": data, "layout": layout}, results.chance())
