@@ -176,6 +176,11 @@ class DataSource(ABC):
         empty where they were not counted."""
         return {}
 
+    def left_out(self) -> Mapping[str, Any]:
+        """Return how many rows of its files were left out for a missing value: rows, of how many, by part and by file;
+        empty where none was."""
+        return {}
+
     def tokenizer_facts(self) -> Mapping[str, object] | None:
         """Return how its texts become tokens, as JSON can hold it; None where the token ids are the data's own."""
         return None

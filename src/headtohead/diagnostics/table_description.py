@@ -12,21 +12,21 @@ from typing import cast
 from headtohead.data.data_source import DataError, DataKind, SplitName
 from headtohead.data.row_formats.class_names import Classes, Label
 from headtohead.data.row_formats.tagged import Tagged, tag_classes
-from headtohead.data.row_formats.text_source import check_text
 from headtohead.data.sources.columns import kind_of, names_in_short, sample_of
 from headtohead.data.sources.csv_files import CsvDialect, CsvFiles
 from headtohead.data.sources.json_files import JsonFiles
 from headtohead.data.sources.local_files import FileSplits
+from headtohead.data.sources.missing_values import is_blank_document, missing_parts
 from headtohead.data.sources.parquet_files import ParquetFiles
 from headtohead.data.sources.table_files import TableFiles
+from headtohead.data.splits.left_out_rows import LeftOutRows
 from headtohead.diagnostics.column_guess import ColumnFacts, facts_of, first_line_is_a_row, guessed_parts
 from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, reading_overrides
 from headtohead.errors import UsageError
+from headtohead.records.left_out import left_out_sentence
 
 TABLES: Mapping[str, type[TableFiles]] = {"csv": CsvFiles, "json": JsonFiles, "parquet": ParquetFiles}
 _NO_HEADER = ("text", "label")
-_TEXTS = {"text", "second_text", "source", "target", "question", "context"}
-"""Parts of a row that may not be empty."""
 _LONG = 4_096
 """Letters; a text of more costs a newcomer's first run minutes and gigabytes."""
 _CUT = 512
@@ -53,21 +53,29 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         shown = names_in_short(list(content))
         raise UsageError(f"{table.files['train'][0]} has the columns {shown} and no row: give a file with rows")
     kind, parts = _parts(choice, path, facts, num_rows)
-    samples, faults = _samples(table, kind, parts)
+    left_out = LeftOutRows()
+    samples, faults = _samples(table, kind, parts, left_out)
     remarks += remarks_on(len(samples) + len(faults), faults)
     counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
         kind, parts, counts = "language", {"text": parts["text"]}, Counter()
-    remarks += [*_remarks_on_columns(kind, parts, facts), *_remarks_on_held_out(table, kind, parts, samples)]
+    remarks += [*_remarks_on_columns(kind, parts, facts), *_remarks_on_held_out(table, kind, parts, samples, left_out)]
     cut, about_length = _cutting(kind, samples)
+    dropping: dict[str, object] = {}
+    if sentence := left_out_sentence(left_out.facts()):
+        dropping = {"missing": "drop"}
+        remarks.append(f"{sentence} by data.missing=drop; data.missing=refuse, the default, names the first of them")
     return DataDescription(
         str(path),
         choice,
         kind,
         {split: _num_rows(table, files) for split, files in table.files.items() if files},
         reading_overrides(
-            choice, path, kind, {**reading.named(), **{f"{part}_column": name for part, name in parts.items()}, **cut}
+            choice,
+            path,
+            kind,
+            {**reading.named(), **{f"{part}_column": name for part, name in parts.items()}, **cut, **dropping},
         ),
         facts,
         dict(counts.most_common()),
@@ -150,14 +158,14 @@ def remarks_on(num_rows: int, faults: Sequence[str], split: str = "") -> list[st
 
 
 def _remarks_on_held_out(
-    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object]
+    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object], left_out: LeftOutRows
 ) -> list[str]:
     """Say what a run would refuse of the files for validation and test, whose classes are those of the train split."""
     remarks = []
     try:
         classes = _classes_of(kind, train)
         for split in HELD_OUT:
-            samples, faults = _samples(table, kind, parts, split, classes)
+            samples, faults = _samples(table, kind, parts, left_out, split, classes)
             remarks += remarks_on(len(samples) + len(faults), faults, split)
     except DataError as error:  # of a file as a whole
         remarks.append(str(error))
@@ -186,22 +194,26 @@ def _samples(
     table: TableFiles,
     kind: DataKind,
     parts: Mapping[str, str],
+    left_out: LeftOutRows,
     split: SplitName = "train",
     classes: Classes | None = None,
 ) -> tuple[list[object], list[str]]:
-    """Return the samples of a split as a run reads them, and what is wrong with its other rows; labels are compared
-    with the classes, where these are known."""
+    """Return the samples of a split as a run reads them, and what is wrong with its other rows; those that lack a value
+    are counted. Labels are compared with the classes, where these are known."""
     samples: list[object] = []
     faults: list[str] = []
     for file in table.files.get(split, ()):
         kind_of(parts, table.column_names(file), file=str(file))
         read = table.columns_of(file, list(dict.fromkeys(parts.values())))
+        left_out.open(file)
         for index, number in enumerate(read.numbers):
             row = {part: read.columns[name][index] for part, name in parts.items()}
             where = partial(table.where, file, number)
+            missing = [] if kind == "language" and is_blank_document(row) else missing_parts(row)
+            left_out.count(file, missing)
+            if missing:
+                continue
             try:
-                if kind != "language":  # whose empty texts are left out
-                    _check_texts(row, where)
                 sample = sample_of(kind, row, where)
                 if classes is not None:
                     check_labels(kind, sample, classes, where)
@@ -209,12 +221,6 @@ def _samples(
             except DataError as error:
                 faults.append(str(error))
     return samples, faults
-
-
-def _check_texts(row: Mapping[str, object], where: Callable[[], str]) -> None:
-    for part in _TEXTS & row.keys():
-        if isinstance(text := row[part], str):
-            check_text(text, part.replace("_", " "), lambda *_: where(), "train", 0)
 
 
 def _in_order(names: Sequence[str], content: Mapping[str, Sequence[object]]) -> list[str]:

@@ -23,6 +23,8 @@ from headtohead.data.sources.local_files import (
     files_below,
     split_of,
 )
+from headtohead.data.sources.missing_values import check_missing, missing_parts, refuse_missing
+from headtohead.data.splits.left_out_rows import LeftOutRows
 from headtohead.data.splits.sample_splits import Keys, group_ids_of
 
 
@@ -48,14 +50,32 @@ class FileSamples(TextSource):
         drop_shared: bool,
     ) -> None:
         super().__init__(rows)
-        self.paths, self.shares, self.seed = files.paths(), files.shares(), seed
+        check_missing(files.missing)
+        self.paths, self.shares, self.seed, self.missing = files.paths(), files.shares(), seed, files.missing
+        self._left_out = LeftOutRows()
         self.drop_shared = drop_shared
         self.max_length = check_max_length(max_length)
         self._origins: dict[SplitName, Sequence[tuple[str, int]]] = {}
 
     @abstractmethod
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
-        """Yield the samples of a file, each with the number that `where` takes."""
+        """Yield the samples of a file that are complete, each with the number that `where` takes."""
+
+    def begin_count(self, file: Path) -> None:
+        """Forget what was counted of a file, which is read now."""
+        self._left_out.open(file)
+
+    def is_complete(self, row: Mapping[str, Any], file: Path, number: int) -> bool:
+        """Count a row of a file, and return whether it has all values that it needs; refuse it where it has not and
+        such rows are not to be left out."""
+        missing = missing_parts(row)
+        if missing and self.missing == "refuse":
+            refuse_missing(row, missing[0], self.where(file, number))
+        self._left_out.count(file, missing)
+        return not missing
+
+    def left_out_facts(self) -> Mapping[str, Any]:
+        return self._left_out.facts()
 
     def where(self, file: Path | str, number: int) -> str:
         """Return the location of a sample in words, for messages."""
@@ -97,7 +117,7 @@ class FileSamples(TextSource):
                 )
 
     def sample_parameters(self) -> Mapping[str, object]:
-        return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed}
+        return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed, "missing": self.missing}
 
     def file_identities(self) -> Mapping[str, object]:
         """Return the digests of the files, which change with their content."""
@@ -181,7 +201,11 @@ class FileSamples(TextSource):
 
     def nothing_in(self, name: SplitName) -> DataError:
         """Return the error of a split whose files contain no sample."""
-        return DataError(f"{self.files[name][0]} has no samples for the {name} split: give some.")
+        left_out = self.left_out_facts().get("rows")
+        reason = (
+            f": {left_out:,} rows lack a value, and data.missing=drop leaves them out" if left_out else ": give some"
+        )
+        return DataError(f"{self.files[name][0]} has no samples for the {name} split{reason}.")
 
     def source_description(self) -> str:
         """Return where the samples come from, in words, for messages."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from headtohead.data.data_source import DataError, SplitName
+from headtohead.data.sources.missing_values import MissingRows
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import ShareLeavingSome
 
@@ -195,13 +196,16 @@ class HeldOutShares(FieldGroup):
 
 @dataclass(frozen=True)
 class FileSplits(HeldOutShares):
-    """The files of each split, and what is drawn from those of train where others have none."""
+    """The files of each split, what is drawn from those of train where others have none, and which of their rows are
+    read."""
 
     path: str | None = None
     validation_path: str | None = None
     test_path: str | None = None
     """A file or folder of the test split; None: from the folder that `path` names, else a share of the train
     samples."""
+    missing: MissingRows = "refuse"
+    """Whether rows that lack a value are refused or left out."""
 
     def paths(self) -> dict[SplitName, str | None]:
         """Return the path of each split."""

@@ -96,6 +96,9 @@ class TextToText(TextSource):
             self.source.form, samples["train"], self.template, self.label_words, index=self.source.origin_of
         )
 
+    def left_out_facts(self) -> Mapping[str, Any]:
+        return self.source.left_out_facts()
+
     def origin_of(self, name: SplitName, row: int) -> str:
         return self.source.origin_of(name, row)
 
