@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headtohead.data.batches.batch import Batch
+from headtohead.data.splits.left_out_rows import LeftOutFacts
 from headtohead.errors import UsageError
 
 DataKind = Literal["language", "labelled_text", "scored_text", "tagged_text", "questions", "pairs_of_text", "images"]
@@ -176,7 +177,7 @@ class DataSource(ABC):
         empty where they were not counted."""
         return {}
 
-    def left_out(self) -> Mapping[str, Any]:
+    def left_out(self) -> LeftOutFacts:
         """Return how many rows of its files were left out for a missing value: rows, of how many, by part and by file;
         empty where none was."""
         return {}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from headtohead.data.splits.left_out_rows import LEFT_OUT
+from headtohead.data.splits.left_out_rows import LEFT_OUT, LeftOutFacts
 from headtohead.records.leaks import sentences_by_arm
 from headtohead.records.record import RunRecord
 
 
-def left_out_sentence(facts: Mapping[str, Any]) -> str | None:
+def left_out_sentence(facts: LeftOutFacts) -> str | None:
     """Return how many rows are left out and what they lack; None where none is."""
     if not facts:
         return None

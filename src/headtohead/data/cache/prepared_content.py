@@ -163,8 +163,8 @@ def _read(folder: Path) -> PreparedContent:
     if wrong:
         raise _corrupt(folder, wrong)
     # What is counted does not change the rows.
-    telling = {name: fact for name, fact in facts.items() if name not in (LEAKS, LEFT_OUT)}
-    content = {"facts": telling, "tables": manifest["tables"]}
+    of_rows = {name: fact for name, fact in facts.items() if name not in (LEAKS, LEFT_OUT)}
+    content = {"facts": of_rows, "tables": manifest["tables"]}
     return PreparedContent(tables, facts, fingerprint(content))
 
 

@@ -25,7 +25,7 @@ from headtohead.data.splits.leaks import (
     leaks_between,
     texts_of_row,
 )
-from headtohead.data.splits.left_out_rows import LEFT_OUT
+from headtohead.data.splits.left_out_rows import LEFT_OUT, LeftOutFacts
 from headtohead.data.tokenizers import (
     Tokenizer,
     TokenizerName,
@@ -166,7 +166,7 @@ class TextSource(CachedSource):
     def sample_parameters(self) -> Mapping[str, object]:
         """Return everything that determines the samples."""
 
-    def left_out_facts(self) -> Mapping[str, Any]:
+    def left_out_facts(self) -> LeftOutFacts:
         """Return how many rows were left out when the samples were read, as `LeftOutRows` counts them."""
         return {}
 

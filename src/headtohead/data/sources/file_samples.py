@@ -24,7 +24,7 @@ from headtohead.data.sources.local_files import (
     split_of,
 )
 from headtohead.data.sources.missing_values import check_missing, missing_parts, refuse_missing
-from headtohead.data.splits.left_out_rows import LeftOutRows
+from headtohead.data.splits.left_out_rows import LeftOutFacts, LeftOutRows
 from headtohead.data.splits.sample_splits import Keys, group_ids_of
 
 
@@ -65,7 +65,7 @@ class FileSamples(TextSource):
         """Forget what was counted of a file, which is read now."""
         self._left_out.open(file)
 
-    def is_complete(self, row: Mapping[str, Any], file: Path, number: int) -> bool:
+    def is_complete(self, row: Mapping[str, object], file: Path, number: int) -> bool:
         """Count a row of a file, and return whether it has all values that it needs; refuse it where it has not and
         such rows are not to be left out."""
         missing = missing_parts(row)
@@ -74,7 +74,7 @@ class FileSamples(TextSource):
         self._left_out.count(file, missing)
         return not missing
 
-    def left_out_facts(self) -> Mapping[str, Any]:
+    def left_out_facts(self) -> LeftOutFacts:
         return self._left_out.facts()
 
     def where(self, file: Path | str, number: int) -> str:

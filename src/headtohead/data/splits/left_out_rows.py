@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 LEFT_OUT = "left_out"
 """The name of these facts, in prepared content and in records."""
+
+
+class LeftOutFacts(TypedDict, total=False):
+    """The counts as JSON can hold them; empty where no row was left out."""
+
+    rows: int
+    """The rows that were left out."""
+    of: int
+    """The rows that were read, over all splits."""
+    without: dict[str, int]
+    """The rows that lack a part, by part; a row may lack several."""
+    files: dict[str, int]
+    """The rows left out, by the name of their file."""
 
 
 @dataclass
@@ -35,8 +48,8 @@ class LeftOutRows:
             self.left_out[str(file)] += 1
             self.without[str(file)].update(missing)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the counts as JSON can hold them; empty where no row was left out."""
+    def facts(self) -> LeftOutFacts:
+        """Return the counts of all files."""
         if not self.left_out.total():
             return {}
         without: Counter[str] = sum(self.without.values(), Counter())
@@ -51,11 +64,14 @@ class LeftOutRows:
         }
 
 
-def added_counts(facts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def added_counts(facts: Iterable[LeftOutFacts]) -> LeftOutFacts:
     """Return the counts of several sources as those of one; empty where none left out a row."""
     counted = [own for own in facts if own]
     if not counted:
         return {}
-    without, files = (sum((Counter(own[name]) for own in counted), Counter[str]()) for name in ("without", "files"))
-    rows, of = (sum(own[name] for own in counted) for name in ("rows", "of"))
+    without, files = Counter[str](), Counter[str]()
+    for own in counted:
+        without.update(own["without"])
+        files.update(own["files"])
+    rows, of = sum(own["rows"] for own in counted), sum(own["of"] for own in counted)
     return {"rows": rows, "of": of, "without": dict(without.most_common()), "files": dict(files)}
