@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -100,6 +100,11 @@ class RowFormat(ABC, Generic[Sample]):
         """Return the key of samples that must be in the same split, where splits are drawn; None where there is
         none."""
         del sample
+
+    def classes_in(self, sample: Sample) -> Sequence[Hashable]:
+        """Return what of a sample the train split must have seen: its label or tags, unless all classes are named."""
+        del sample
+        return ()
 
     def parameters(self) -> Mapping[str, object]:
         """Return the options of the format that determine the content."""

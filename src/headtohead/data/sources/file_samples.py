@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +25,10 @@ from headtohead.data.sources.local_files import (
 )
 from headtohead.data.sources.missing_values import check_missing, missing_parts, refuse_missing
 from headtohead.data.splits.left_out_rows import LeftOutFacts, LeftOutRows
-from headtohead.data.splits.sample_splits import Keys, group_ids_of
+from headtohead.data.splits.sample_splits import Keys, group_ids_of, with_all_classes_left
+
+_DRAWN: tuple[SplitName, ...] = ("test", "validation")
+"""The splits that are drawn from train, in this order."""
 
 
 class FileSamples(TextSource):
@@ -145,9 +148,13 @@ class FileSamples(TextSource):
         size = len(samples["train"])
         if all(samples[name] for name in SPLIT_NAMES):
             return
-        order, begins = self._drawn(samples["train"], self._origins["train"])
+        drawn_sizes = [max(round(self.shares[name] * size), 1) for name in _DRAWN if not samples[name]]
+        classes = self._classes_in(samples["train"])
+        order, begins = with_all_classes_left(
+            *self._drawn(samples["train"], self._origins["train"]), classes, drawn_sizes
+        )
         start = 0
-        for name in ("test", "validation"):
+        for name in _DRAWN:
             if not samples[name]:
                 end = start + max(round(self.shares[name] * size), 1)
                 stop = int(begins[np.searchsorted(begins, end)])
@@ -155,12 +162,17 @@ class FileSamples(TextSource):
                 start = stop
                 samples[name] = selected_samples(samples["train"], drawn)
                 self._origins[name] = selected_samples(self._origins["train"], drawn)
-        if start >= size:
+        left = {name for row in order[start:].tolist() for name in classes[row]} if classes else set()
+        if start >= size or any(name not in left for own in classes for name in own):
             groups = self._describe_groups(min(len(begins) - 2, size), size)
+            of, purpose = "", ""
+            if start < size:
+                several = len({name for own in classes for name in own})
+                of, purpose = f" of {several} classes", ", of which train has every class"
             raise DataError(
-                f"{self.source_description()} has {size} samples{groups}, too few to share out to three splits: give "
-                f"more, "
-                f"or files for validation and test (data.validation_path, data.test_path)."
+                f"{self.source_description()} has {size} sample{'' if size == 1 else 's'}{of}{groups}, too few to "
+                f"share out to three splits{purpose}: give more, or files for validation and test "
+                "(data.validation_path, data.test_path)."
             )
         remaining = np.sort(order[start:])
         samples["train"] = selected_samples(samples["train"], remaining)
@@ -179,6 +191,13 @@ class FileSamples(TextSource):
         order = np.argsort(indices[group_of], kind="stable")
         begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
         return order, np.append(begins, [size, 2 * size])
+
+    def _classes_in(self, samples: Sequence[object]) -> Sequence[Sequence[Hashable]]:
+        """Return what of each sample the train split must have; empty where that is nothing."""
+        form = self.form
+        if not samples or not form.classes_in(samples[0]):
+            return []
+        return [form.classes_in(sample) for sample in samples]
 
     def _keys(self, samples: Sequence[object], origins: Sequence[tuple[str, int]]) -> Iterator[Keys]:
         form = self.form
