@@ -11,7 +11,7 @@ import headtohead
 PACKAGE = Path(headtohead.__file__).parent
 MOST: dict[str, int] = {
     "__init__": 1, "api": 17, "architectures": 34, "cli": 32, "comparison": 98, "components": 32, "config": 216,
-    "data": 184, "diagnostics": 49, "estimates": 19, "execution": 18, "files": 7, "finished_runs": 46,
+    "data": 183, "diagnostics": 49, "estimates": 19, "execution": 18, "files": 7, "finished_runs": 46,
     "interpretability": 1, "lazy_packages": 1, "pretrained": 49, "ranges": 1, "records": 70, "studies": 68,
     "sweeps": 21, "tasks": 20, "training": 45, "wandb_client": 79,
 }  # fmt: skip

@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         total = sum(described.classes.values())
         shares = [f"{name} {number / total:.1%}" for name, number in list(described.classes.items())[:_MOST_CLASSES]]
         left = len(described.classes) - len(shares)
-        say(f"{len(described.classes)} classes: {', '.join(shares)}" + (f" and {left} more" if left else ""))
+        say(f"{len(described.classes):,} classes: {', '.join(shares)}" + (f" and {left:,} more" if left else ""))
     for remark in described.remarks:
         say(remark)
     out(described.command)

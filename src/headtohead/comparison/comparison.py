@@ -20,6 +20,7 @@ from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.comparison.verdicts.verdict_details import with_rows
 from headtohead.metrics import Direction, Metric
 from headtohead.records.leaks import leaks_in
+from headtohead.records.left_out import left_out_in
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Comparability, RunRecord
 from headtohead.records.run_summary import GIVEN
@@ -118,7 +119,7 @@ def comparison_of(
     known = [answer for answer in answers.values() if answer is not None]
     if other == "":
         return _registered(comparison, known[0])
-    remarks += [*_guessed(counted, metric, direction, spec), *leaks_in(with_outcome)]
+    remarks += [*_guessed(counted, metric, direction, spec), *leaks_in(with_outcome), *left_out_in(with_outcome)]
     comparison = replace(comparison, remarks=remarks)
     result = _explored(comparison, counted, spec, curves, other)
     return replace(result, registered=tuple(verdict for answer in known for verdict in answer.verdicts))

@@ -11,6 +11,7 @@ from typing import Any
 from headtohead.comparison.arms import COUNTED
 from headtohead.comparison.comparability import seed_of
 from headtohead.data.splits.leaks import LEAKS
+from headtohead.data.splits.left_out_rows import LEFT_OUT
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import Comparability, Environment, RunRecord
 
@@ -106,7 +107,7 @@ def _written_out(name: str, value: Any) -> dict[str, str]:
     if isinstance(value, Comparability | Environment):
         return {} if value == type(value)() else flat({name: asdict(value)})
     if name == "data":
-        value = {key: own for key, own in value.items() if key != LEAKS}  # which remarks of their own name
+        value = {key: own for key, own in value.items() if key not in (LEAKS, LEFT_OUT)}  # which own remarks name
     named = flat(value, name) if value else ({name: str(value)} if name.startswith("config.") else {})
     return {one: text for one, text in named.items() if one not in _COSMETIC_NAMES}
 

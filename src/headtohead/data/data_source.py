@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headtohead.data.batches.batch import Batch
+from headtohead.data.splits.left_out_rows import LeftOutFacts
 from headtohead.errors import UsageError
 
 DataKind = Literal["language", "labelled_text", "scored_text", "tagged_text", "questions", "pairs_of_text", "images"]
@@ -174,6 +175,11 @@ class DataSource(ABC):
     def leaks(self) -> Mapping[str, Any]:
         """Return how many rows of validation and test occur in train as well, as data/splits/leaks.py counts them;
         empty where they were not counted."""
+        return {}
+
+    def left_out(self) -> LeftOutFacts:
+        """Return how many rows of its files were left out for a missing value: rows, of how many, by part and by file;
+        empty where none was."""
         return {}
 
     def tokenizer_facts(self) -> Mapping[str, object] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +14,10 @@ from headtohead.data.sources.columns import looks_like_a_row, usual_parts
 
 _FEW_CLASSES = 50
 _ROWS_OF_A_CLASS = 3.0
-_LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag", "y")
+_LABEL_NAMES = (
+    "label", "class", "category", "target", "rating", "stars", "sentiment", "tag", "y", "intent", "topic", "genre",
+    "emotion",
+)  # fmt: skip
 _SCORE_NAMES = (*_LABEL_NAMES, "score", "grade", "similarity")
 _SENTENCE = 3.0
 """Words on average from which on a column holds sentences, and no names."""
@@ -29,18 +33,23 @@ class ColumnFacts:
     kind: str
     """text, number, list, record or empty."""
     distinct: int
+    """The number of different values, of the rows that have one."""
     words: float
-    """The number of words on average."""
+    """The number of words on average, of the same rows."""
     example: str
+    """The value of the first of them."""
+    filled: int = 0
+    """The number of rows that have a value."""
 
 
 def facts_of(name: str, values: Sequence[object]) -> ColumnFacts:
     """Return the facts of one column."""
-    kinds = {_kind(value) for value in values if value not in (None, "")}
+    values = [value for value in values if value not in (None, "")]
+    kinds = {_kind(value) for value in values}
     kind = kinds.pop() if len(kinds) == 1 else "text" if kinds else "empty"
     texts = [" ".join(map(str, value)) if isinstance(value, list | tuple) else str(value) for value in values]
     words = fmean(len(text.split()) for text in texts) if texts else 0.0
-    return ColumnFacts(name, kind, len(set(texts)), words, texts[0] if texts else "")
+    return ColumnFacts(name, kind, len(set(texts)), words, texts[0] if texts else "", len(texts))
 
 
 def first_line_is_a_row(header: Sequence[str], columns: Mapping[str, Sequence[object]]) -> bool:
@@ -48,8 +57,11 @@ def first_line_is_a_row(header: Sequence[str], columns: Mapping[str, Sequence[ob
     return looks_like_a_row(header) or any(name in {str(value) for value in columns[name]} for name in header)
 
 
-def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKind, dict[str, str]] | None:
+def guessed_parts(
+    columns: Sequence[ColumnFacts], content: Mapping[str, Sequence[object]]
+) -> tuple[DataKind, dict[str, str]] | None:
     """Return the kind of data and the column of each part; None where nothing is likely."""
+    num_rows = max(map(len, content.values()))
     if (usual := usual_parts([column.name for column in columns])) is not None:
         named = [column for column in columns if _is_named_label(column)] if usual[0] == "language" else []
         if (label := _label(named, num_rows)) is not None:
@@ -59,7 +71,7 @@ def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKi
     texts = sorted((column for column in columns if column.kind == "text"), key=lambda column: -column.words)
     text = next((column for column in texts if column.distinct > 1), None)
     if text is None:
-        return None
+        return _words_with_tags([column.name for column in columns if column.kind == "list"], content)
     others = [column for column in columns if column is not text and column.name.lower() not in _ID_NAMES]
     label = _label(others, num_rows)
     if label is not None:
@@ -70,6 +82,26 @@ def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKi
     if len(sentences) == 2:
         return "pairs_of_text", dict(zip(("source", "target"), sentences, strict=True))
     return "language", {"text": text.name}
+
+
+def _words_with_tags(
+    names: Sequence[str], content: Mapping[str, Sequence[object]]
+) -> tuple[DataKind, dict[str, str]] | None:
+    """Return the two lists that have as many entries in each row, where there are two: the words are more different
+    than their tags."""
+    lists = {name: [value if isinstance(value, list) else [] for value in content[name]] for name in names}
+    pairs = [
+        (one, other)
+        for one, other in combinations(names, 2)
+        if all(len(a) == len(b) for a, b in zip(lists[one], lists[other], strict=True))
+    ]
+    if len(pairs) != 1:
+        return None
+    different = {name: len({str(entry) for value in lists[name] for entry in value}) for name in pairs[0]}
+    words, tags = sorted(pairs[0], key=lambda name: -different[name])
+    if not all(isinstance(entry, str) for value in lists[words] for entry in value):
+        return None
+    return "tagged_text", {"text": words, "tags": tags}
 
 
 def _holds_sentences(column: ColumnFacts, num_rows: int) -> bool:
@@ -84,13 +116,16 @@ def _score(columns: Sequence[ColumnFacts], names: Sequence[str] = ()) -> ColumnF
 
 def _label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
     """Return the column with the name of a label and few values, else the one of the fewest values."""
-    few = [
+    classes = [
         column
         for column in columns
-        if 2 <= column.distinct <= min(_FEW_CLASSES, max(2.0, num_rows / _ROWS_OF_A_CLASS)) and column.kind != "list"
+        if 2 <= column.distinct <= max(2.0, column.filled / _ROWS_OF_A_CLASS) and column.kind not in ("list", "record")
     ]
-    named = [column for column in few if _is_named_label(column)]
-    return min(named or few, key=lambda column: column.distinct, default=None)
+    few = [column for column in classes if column.distinct <= _FEW_CLASSES]
+    many = [column for column in classes if column.kind == "text" and column.distinct > _FEW_CLASSES]
+    named = [column for column in (*few, *many) if _is_named_label(column)]
+    filled = [column for column in few if 2 * column.filled >= num_rows]
+    return min(named or filled, key=lambda column: column.distinct, default=None)
 
 
 def _is_named_label(column: ColumnFacts) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,14 +11,23 @@ from headtohead.data.data_source import DataError, SplitName
 from headtohead.data.row_formats.tagged import Tagged, tag_classes
 from headtohead.data.sources.columns import names_in_short
 from headtohead.data.sources.image_folder import SUFFIXES as IMAGES
-from headtohead.data.sources.local_files import FileSplits, decoded, existing_path, files_below, suffix_of
-from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, reading_overrides
+from headtohead.data.sources.local_files import (
+    SPLIT_OF_NAME,
+    FileSplits,
+    HeldOutShares,
+    decoded,
+    existing_path,
+    files_below,
+    suffix_of,
+)
+from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, fitting_context, reading_overrides
 from headtohead.diagnostics.table_description import HELD_OUT, TABLES, check_labels, describe_table, remarks_on
 from headtohead.errors import UsageError
 
 _TAGGED = (".conll", ".bio", ".iob")
 _SHORT_LINE = 400
 """Letters; a text whose lines are shorter on average may be one document a line."""
+_LINES, _FEW_FOLDERS = 100, 20
 _EXAMPLE = "a file or a folder: reviews.csv, book.txt, images/"
 _FORMATS: Mapping[str, Collection[str]] = {
     **{choice: table.suffixes for choice, table in TABLES.items()},
@@ -161,9 +170,28 @@ def _described_text(path: Path, reading: ReadingOptions) -> DataDescription:
     elif len(files) == 1 and lines > 20 and letters / lines < _SHORT_LINE:
         units["line"] = lines
         remarks.append("data.documents=line makes a document of each line")
+    remarks += _remarks_on_layout(path, texts)
     packed = {"pattern": "**/*.txt*"} if path.is_dir() and any(file.suffix.lower() == ".gz" for file in files) else {}
-    own = {**named, **packed, "tokenizer": "bpe"}
+    own = {**named, **packed, "tokenizer": "bpe", **fitting_context(texts, HeldOutShares())}
     return DataDescription(
         str(path), "text", "language", {"train": units["file"]}, reading_overrides("text", path, "language", own),
         remarks=tuple(remarks),
     )  # fmt: skip
+
+
+def _remarks_on_layout(path: Path, texts: Sequence[str]) -> Iterator[str]:
+    """Yield a hint where texts are rather a table, or lie in folders that may be their classes."""
+    if path.is_file():
+        widths = {line.count("\t") for line in texts[0].splitlines()[:_LINES] if line.strip()}
+        if len(widths) == 1 and (tabs := widths.pop()) > 0:
+            yield (
+                f"its lines have {tabs + 1} fields between tabs: let the name of the file end in .tsv, and h2h data "
+                "reads it as a table"
+            )
+        return
+    folders = sorted({file.parent.name for file in files_below(path, (".txt",), "the path")})
+    if 2 <= len(folders) <= _FEW_FOLDERS and not set(folders) & SPLIT_OF_NAME.keys():
+        yield (
+            f"the folders {names_in_short(folders)} are read as one text: where they are classes, write a table with "
+            "the columns text and label"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -12,9 +13,16 @@ from headtohead.config.compose.composition import USUAL_TASKS, compose, model_fo
 from headtohead.config.compose.overrides import key_of, value_in_override
 from headtohead.config.schema.key_checks import check
 from headtohead.data.data_source import DataKind
+from headtohead.data.row_formats.language_rows import RowPacking
+from headtohead.data.sources.local_files import HeldOutShares
 from headtohead.diagnostics.column_guess import ColumnFacts
 from headtohead.errors import UsageError
 
+_LETTERS_OF_A_TOKEN = 12
+"""More than a token of any tokenizer has on average."""
+_SURELY = 0.6
+"""The share of its expected size that a drawn split has at least."""
+_SHORTEST_CONTEXT = 8
 _SPECIAL_IN_QUOTES = set('"$`\\!')
 
 
@@ -98,6 +106,17 @@ def reading_options(overrides: Sequence[str]) -> ReadingOptions:
     chosen = check(compose("train", ["data=csv", *overrides]))["data"] if overrides else {}
     named = (key_of(word).partition(".")[2] for word in overrides)
     return ReadingOptions(**{name: chosen[name] for name in named})
+
+
+def fitting_context(texts: Sequence[str], shares: HeldOutShares) -> dict[str, object]:
+    """Return the context length to choose where the usual one is longer than the texts of a drawn split; nothing where
+    it fits. A tokenizer makes a token or more of each word, and one of a few letters of a text without blanks."""
+    usual = RowPacking.context_length
+    tokens = sum(max(len(text.split()), len(text) // _LETTERS_OF_A_TOKEN) for text in texts)
+    room = int(min(shares.shares().values()) * tokens * _SURELY)
+    if room > usual:
+        return {}
+    return {"context_length": max(_SHORTEST_CONTEXT, 2 ** int(math.log2(max(room - 1, 1))))}
 
 
 def reading_overrides(

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.origins.from_weights import build_data
 from headtohead.data.data_source import DataError, DataKind, SplitName
 from headtohead.data.row_formats.class_names import Classes, Label
 from headtohead.data.row_formats.tagged import Tagged, tag_classes
-from headtohead.data.row_formats.text_source import check_text
 from headtohead.data.sources.columns import kind_of, names_in_short, sample_of
 from headtohead.data.sources.csv_files import CsvDialect, CsvFiles
 from headtohead.data.sources.json_files import JsonFiles
-from headtohead.data.sources.local_files import FileSplits
+from headtohead.data.sources.local_files import FileSplits, HeldOutShares
+from headtohead.data.sources.missing_values import is_blank_document, missing_parts
 from headtohead.data.sources.parquet_files import ParquetFiles
 from headtohead.data.sources.table_files import TableFiles
+from headtohead.data.splits.left_out_rows import LeftOutRows
 from headtohead.diagnostics.column_guess import ColumnFacts, facts_of, first_line_is_a_row, guessed_parts
-from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, reading_overrides
+from headtohead.diagnostics.column_remarks import remarks_on_columns
+from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, fitting_context, reading_overrides
 from headtohead.errors import UsageError
+from headtohead.records.left_out import left_out_sentence
 
 TABLES: Mapping[str, type[TableFiles]] = {"csv": CsvFiles, "json": JsonFiles, "parquet": ParquetFiles}
 _NO_HEADER = ("text", "label")
-_TEXTS = {"text", "second_text", "source", "target", "question", "context"}
-"""Parts of a row that may not be empty."""
 _LONG = 4_096
 """Letters; a text of more costs a newcomer's first run minutes and gigabytes."""
 _CUT = 512
@@ -35,44 +38,74 @@ _CUT = 512
 
 def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDescription:
     """Return what a table, or a folder of them, holds."""
-    table, reading, header, content = _opened(choice, path, reading)
-    remarks: list[str] = []
-    if choice == "csv" and reading.column_names is None and first_line_is_a_row(header, content):
-        names = list(_NO_HEADER) if len(header) == 2 else [f"column_{number}" for number in range(1, len(header) + 1)]
-        without_header = _table(choice, path, replace(reading, column_names=names))
-        content = dict(zip(names, _columns(without_header, names), strict=True))
-        if len(header) == 2:
-            names = _in_order(names, content)
-            content = dict(zip(names, content.values(), strict=True))
-        reading = replace(reading, column_names=names)
-        table = _table(choice, path, reading)
-        remarks.append(f"its first line is a row already, so that its columns get names: {', '.join(names)}")
+    table, reading, content, remarks = _named_columns(choice, path, reading)
     facts = tuple(facts_of(name, values) for name, values in content.items())
     num_rows = len(next(iter(content.values())))
     if not num_rows:
         shown = names_in_short(list(content))
         raise UsageError(f"{table.files['train'][0]} has the columns {shown} and no row: give a file with rows")
-    kind, parts = _parts(choice, path, facts, num_rows)
-    samples, faults = _samples(table, kind, parts)
+    kind, parts = _parts(choice, path, facts, content)
+    left_out = LeftOutRows()
+    samples, faults = _samples(table, kind, parts, left_out)
     remarks += remarks_on(len(samples) + len(faults), faults)
     counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
         kind, parts, counts = "language", {"text": parts["text"]}, Counter()
-    remarks += [*_remarks_on_columns(kind, parts, facts), *_remarks_on_held_out(table, kind, parts, samples)]
-    cut, about_length = _cutting(kind, samples)
+    remarks += remarks_on_columns(kind, parts, facts, content)
+    refused = [*faults, *(in_other_files := _remarks_on_held_out(table, kind, parts, samples, left_out))]
+    remarks += in_other_files
+    fitted, about_length = _cutting(kind, samples)
+    if kind == "language":
+        fitted = fitting_context(
+            [one if isinstance(one, str) else str(cast("tuple[object, ...]", one)[0]) for one in samples],
+            HeldOutShares(),
+        )
+    dropping: dict[str, object] = {}
+    if sentence := left_out_sentence(left_out.facts()):
+        dropping = {"missing": "drop"}
+        remarks.append(f"{sentence} by data.missing=drop; data.missing=refuse, the default, names the first of them")
+    named = {f"{part}_column": name for part, name in parts.items()}
+    overrides = reading_overrides(choice, path, kind, {**reading.named(), **named, **fitted, **dropping})
     return DataDescription(
         str(path),
         choice,
         kind,
         {split: _num_rows(table, files) for split, files in table.files.items() if files},
-        reading_overrides(
-            choice, path, kind, {**reading.named(), **{f"{part}_column": name for part, name in parts.items()}, **cut}
-        ),
+        overrides,
         facts,
         dict(counts.most_common()),
-        (*remarks, *about_length),
+        (*remarks, *about_length, *(() if refused else _refusal(overrides))),
     )
+
+
+def _refusal(overrides: Sequence[str]) -> Iterator[str]:
+    """Yield what a run refuses of its rows as a whole: too few for three splits, for instance."""
+    source = build_data(compose_checked("train", list(overrides)))
+    assert isinstance(source, TableFiles), "the overrides name the same table"
+    try:
+        source.samples()
+    except DataError as error:
+        yield f"a run refuses this: {error}"
+
+
+def _named_columns(
+    choice: str, path: Path, reading: ReadingOptions
+) -> tuple[TableFiles, ReadingOptions, dict[str, Sequence[object]], list[str]]:
+    """Return what `_opened` returns, with names of their own for the columns of a table whose first line is a row, and
+    the remark on it."""
+    table, reading, header, content = _opened(choice, path, reading)
+    if choice != "csv" or reading.column_names is not None or not first_line_is_a_row(header, content):
+        return table, reading, content, []
+    names = list(_NO_HEADER) if len(header) == 2 else [f"column_{number}" for number in range(1, len(header) + 1)]
+    without_header = _table(choice, path, replace(reading, column_names=names))
+    content = dict(zip(names, _columns(without_header, names), strict=True))
+    if len(header) == 2:
+        names = _in_order(names, content)
+        content = dict(zip(names, content.values(), strict=True))
+    reading = replace(reading, column_names=names)
+    remark = f"its first line is a row already, so that its columns get names: {', '.join(names)}"
+    return _table(choice, path, reading), reading, content, [remark]
 
 
 def _opened(
@@ -104,29 +137,18 @@ def _table(choice: str, path: Path, reading: ReadingOptions) -> TableFiles:
     return TABLES[choice](files=files)
 
 
-def _parts(choice: str, path: Path, facts: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKind, dict[str, str]]:
-    guessed = guessed_parts(facts, num_rows)
+def _parts(
+    choice: str, path: Path, facts: Sequence[ColumnFacts], content: Mapping[str, Sequence[object]]
+) -> tuple[DataKind, dict[str, str]]:
+    guessed = guessed_parts(facts, content)
     if guessed is None:
+        shown = names_in_short([f"{column.name} ({column.kind})" for column in facts])
         raise UsageError(
-            f"{path} has the columns {names_in_short([column.name for column in facts])}, and none of them is a text: "
-            f"name the parts yourself, data={choice} data.path={path} data.text_column=... (h2h list data)"
+            f"{path} has the columns {shown}, and none of them is a text with more than one value: models read texts, "
+            "and no columns of numbers, lists or records. Where one is a text after all, or a list of words with a "
+            f"list of tags, name it: data={choice} data.path={path} data.text_column={facts[0].name}"
         )
     return guessed
-
-
-def _remarks_on_columns(kind: DataKind, parts: Mapping[str, str], facts: Sequence[ColumnFacts]) -> list[str]:
-    """Name the columns that no part was seen in, where one of them may be what the user wants to predict."""
-    if kind not in ("language", "pairs_of_text"):
-        return []
-    used = {name.split(".")[0] for name in parts.values()} | set(parts.values())
-    others = (column for column in facts if column.distinct > 1)
-    unused = [column.name for column in others if not {column.name, column.name.split(".")[0]} & used]
-    if not unused:
-        return []
-    return [
-        f"not read: {names_in_short(unused)}; data.label_column=NAME makes one the class of its text, "
-        "data.score_column=NAME its number"
-    ]
 
 
 def _cutting(kind: DataKind, samples: Sequence[object]) -> tuple[dict[str, object], list[str]]:
@@ -150,14 +172,14 @@ def remarks_on(num_rows: int, faults: Sequence[str], split: str = "") -> list[st
 
 
 def _remarks_on_held_out(
-    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object]
+    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object], left_out: LeftOutRows
 ) -> list[str]:
     """Say what a run would refuse of the files for validation and test, whose classes are those of the train split."""
     remarks = []
     try:
         classes = _classes_of(kind, train)
         for split in HELD_OUT:
-            samples, faults = _samples(table, kind, parts, split, classes)
+            samples, faults = _samples(table, kind, parts, left_out, split, classes)
             remarks += remarks_on(len(samples) + len(faults), faults, split)
     except DataError as error:  # of a file as a whole
         remarks.append(str(error))
@@ -186,22 +208,26 @@ def _samples(
     table: TableFiles,
     kind: DataKind,
     parts: Mapping[str, str],
+    left_out: LeftOutRows,
     split: SplitName = "train",
     classes: Classes | None = None,
 ) -> tuple[list[object], list[str]]:
-    """Return the samples of a split as a run reads them, and what is wrong with its other rows; labels are compared
-    with the classes, where these are known."""
+    """Return the samples of a split as a run reads them, and what is wrong with its other rows; those that lack a value
+    are counted. Labels are compared with the classes, where these are known."""
     samples: list[object] = []
     faults: list[str] = []
     for file in table.files.get(split, ()):
         kind_of(parts, table.column_names(file), file=str(file))
         read = table.columns_of(file, list(dict.fromkeys(parts.values())))
+        left_out.open(file)
         for index, number in enumerate(read.numbers):
             row = {part: read.columns[name][index] for part, name in parts.items()}
             where = partial(table.where, file, number)
+            missing = [] if kind == "language" and is_blank_document(row) else missing_parts(row)
+            left_out.count(file, missing)
+            if missing:
+                continue
             try:
-                if kind != "language":  # whose empty texts are left out
-                    _check_texts(row, where)
                 sample = sample_of(kind, row, where)
                 if classes is not None:
                     check_labels(kind, sample, classes, where)
@@ -209,12 +235,6 @@ def _samples(
             except DataError as error:
                 faults.append(str(error))
     return samples, faults
-
-
-def _check_texts(row: Mapping[str, object], where: Callable[[], str]) -> None:
-    for part in _TEXTS & row.keys():
-        if isinstance(text := row[part], str):
-            check_text(text, part.replace("_", " "), lambda *_: where(), "train", 0)
 
 
 def _in_order(names: Sequence[str], content: Mapping[str, Sequence[object]]) -> list[str]:

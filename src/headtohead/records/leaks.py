@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headtohead.data.splits.leaks import LEAKS
@@ -47,17 +47,19 @@ def repeats_sentence(leaks: Mapping[str, Any]) -> str | None:
 
 def leaks_in(records: Iterable[RunRecord]) -> list[str]:
     """Return a sentence for each way in which the data of these runs leak, with the arms where they differ in it."""
+    return sentences_by_arm((record.arm, leak_sentence(record.data.get(LEAKS, {}))) for record in records)
+
+
+def sentences_by_arm(sentences: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Return each sentence about a run once, with the arms that it is about where it is not about all."""
     arms: dict[str | None, list[str]] = {}
-    for record in records:
-        arm = record.arm
-        arms.setdefault(leak_sentence(record.data.get(LEAKS, {})), []).append(arm)
-    return list(_sentences(arms))
-
-
-def _sentences(arms: Mapping[str | None, list[str]]) -> Iterator[str]:
-    for sentence, names in arms.items():
-        if sentence is not None:
-            yield sentence if len(arms) == 1 else f"{', '.join(dict.fromkeys(names))}: {sentence}"
+    for arm, sentence in sentences:
+        arms.setdefault(sentence, []).append(arm)
+    return [
+        sentence if len(arms) == 1 else f"{', '.join(dict.fromkeys(names))}: {sentence}"
+        for sentence, names in arms.items()
+        if sentence is not None
+    ]
 
 
 def _count(name: str, leaks: Mapping[str, Any]) -> str:

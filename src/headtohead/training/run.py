@@ -17,6 +17,7 @@ from headtohead.files.atomic_write import write_each
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import LeaseLostError
 from headtohead.records.leaks import leak_sentence
+from headtohead.records.left_out import left_out_sentence
 from headtohead.records.metrics_file import TEST
 from headtohead.records.record import RunRecord, Status
 from headtohead.records.row_sums import write_rows
@@ -70,6 +71,8 @@ def train(parts: RunComponents) -> RunRecord:
     check_start(parts)
     if is_main_process() and (leak := leak_sentence(parts.data.leaks())):
         _log.warning("data: %s", leak)
+    if is_main_process() and (left_out := left_out_sentence(parts.data.left_out())):
+        _log.warning("data: %s", left_out)
     stop = StopRequest()
     with quiet_lightning(), own_process_group(), stop.listening(), threads(parts.settings.threads):
         run = Run(parts, stop)

@@ -15,6 +15,7 @@ import yaml
 
 from headtohead.data.batches.row_order import OrderedSplit
 from headtohead.data.splits.leaks import LEAKS
+from headtohead.data.splits.left_out_rows import LEFT_OUT
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import remove_unfinished
 from headtohead.files.disk_operations import OutOfDisk
@@ -185,6 +186,7 @@ def _new_record(run_id: str, parts: RunComponents) -> RunRecord:
             **_classes(parts),
             **_validation_texts(parts),
             **({LEAKS: dict(leaks)} if (leaks := parts.data.leaks()) else {}),
+            **({LEFT_OUT: dict(left_out)} if (left_out := parts.data.left_out()) else {}),
         },
         costs=dict(parts.costs),
         budget=dict(parts.budget),

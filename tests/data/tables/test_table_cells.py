@@ -18,7 +18,7 @@ from headtohead.data.sources.json_files import JsonFiles
     ("column", "value", "message"),
     [
         ("label", "", "line 4: its label is empty, and must be a name or a whole number"),
-        ("text", "", "line 4: its text is empty; remove the row"),
+        ("text", "", "line 4: its text is empty; correct or remove the row, or leave out all such rows"),
         ("label", "maybe", "line 4 has label 'maybe', which is not in data.class_names (no, yes)"),
         ("label", "2", "line 4 has label 2, and its 2 classes are numbered from 0 to 1"),
     ],
@@ -111,7 +111,7 @@ def test_answer_that_is_not_in_its_context_is_named_with_its_row(tmp_path: Path)
     assert message.startswith(f"{tmp_path / 'data.jsonl'}, line 31: its answer 'z' is not in its context")
 
 
-@pytest.mark.parametrize("score", [None, "high", True, "nan"])
+@pytest.mark.parametrize("score", ["high", True, "inf"])
 def test_score_that_is_no_number_is_named_with_its_row(tmp_path: Path, score: Any) -> None:
     path = write(tmp_path / "data.jsonl", [{"sentence1": "a", "sentence2": "b", "score": score}])
     assert f"{path}, line 1: its score is {score!r}, and must be a number" in refusal(lambda: source_of(path))

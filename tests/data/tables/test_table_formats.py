@@ -44,7 +44,7 @@ def test_lines_within_quotes_count_as_lines_of_the_file(tmp_path: Path) -> None:
         ("data.csv", b'text,label\n"open,1\n', "line 2 is not a line of fields .* data.quoted=false"),
         ("data.csv", b"text,label\n\xff,1\n", "is not text in data.encoding=utf-8 .byte 11 is 0xff"),
         ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
-        ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}\n', "line 2 has no 'label', it has 'text'"),
+        ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}\n', "line 2: its label is empty, and must be"),
         ("data.jsonl", b'{"text": "a", "label": 1}\n[1]\n', "entry 2 is not an object with named values, but '.1.'"),
         ("data.json", b"[1, 2]", "entry 1 is not an object with named values, but '1'"),
         ("data.json", b'[{"text": 1}, ', "line 1 is not JSON"),

@@ -100,4 +100,4 @@ def test_question_with_an_empty_list_of_answers_has_none_in_its_context(tmp_path
 @pytest.mark.parametrize("answers", [None, {"text": None, "answer_start": None}])
 def test_question_whose_answer_is_missing_is_refused(tmp_path: Path, answers: Any) -> None:
     path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}])
-    assert f"{path}, line 1 has no answer" in refusal(lambda: source_of(path))
+    assert f"{path}, line 1: its answer " in refusal(lambda: source_of(path))

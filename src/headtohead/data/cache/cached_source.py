@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from headtohead.data.cache.prepared_content import PreparedContent, fingerprint, prepared
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource, DataSpec, Split, SplitName
 from headtohead.data.splits.leaks import LEAKS
+from headtohead.data.splits.left_out_rows import LEFT_OUT, LeftOutFacts
 from headtohead.data.splits.row_leaks import with_leaks
 
 
@@ -77,6 +78,10 @@ class CachedSource(DataSource):
     def leaks(self) -> Mapping[str, Any]:
         facts = self.content.facts.get(LEAKS, {})
         return {**facts, "drop_field": self.drop_field} if facts else {}
+
+    def left_out(self) -> LeftOutFacts:
+        facts: LeftOutFacts = self.content.facts.get(LEFT_OUT, {})
+        return facts
 
     def prepare(self) -> None:
         _ = self.content

@@ -23,6 +23,7 @@ from headtohead.data.cache.arrow_columns import (
 from headtohead.data.cache.paths import cache_root
 from headtohead.data.data_source import DataError
 from headtohead.data.splits.leaks import LEAKS
+from headtohead.data.splits.left_out_rows import LEFT_OUT
 from headtohead.files.atomic_write import move_into_place
 from headtohead.files.disk_operations import is_full
 from headtohead.files.safe_read import read_json
@@ -161,8 +162,9 @@ def _read(folder: Path) -> PreparedContent:
         raise _corrupt(folder, str(error)) from error
     if wrong:
         raise _corrupt(folder, wrong)
-    # The leaks do not change the rows.
-    content = {"facts": {name: fact for name, fact in facts.items() if name != LEAKS}, "tables": manifest["tables"]}
+    # What is counted does not change the rows.
+    of_rows = {name: fact for name, fact in facts.items() if name not in (LEAKS, LEFT_OUT)}
+    content = {"facts": of_rows, "tables": manifest["tables"]}
     return PreparedContent(tables, facts, fingerprint(content))
 
 

@@ -182,6 +182,9 @@ class ClassFormat(LabelledTextFormat[Labelled | LabelledPair]):
     def parameters(self) -> Mapping[str, object]:
         return {"class_names": self.class_names, **super().parameters()}
 
+    def classes_in(self, sample: Labelled | LabelledPair) -> Sequence[Label]:
+        return () if self.class_names else (sample[-1],)
+
     def targets(
         self, samples: Mapping[SplitName, Sequence[Labelled | LabelledPair]], index: SampleOrigin
     ) -> tuple[Mapping[SplitName, np.ndarray], Mapping[str, object]]:

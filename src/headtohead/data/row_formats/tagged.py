@@ -40,6 +40,9 @@ class TagFormat(RowFormat[Tagged]):
     def parameters(self) -> Mapping[str, object]:
         return {"class_names": self.class_names, "max_length": self.max_length}
 
+    def classes_in(self, sample: Tagged) -> Sequence[Label]:
+        return () if self.class_names else tuple(set(sample[1]))
+
     def texts(self, sample: Tagged) -> Iterable[str]:
         return (" ".join(sample[0]),)
 

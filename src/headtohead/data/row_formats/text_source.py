@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -25,6 +25,7 @@ from headtohead.data.splits.leaks import (
     leaks_between,
     texts_of_row,
 )
+from headtohead.data.splits.left_out_rows import LEFT_OUT, LeftOutFacts
 from headtohead.data.tokenizers import (
     Tokenizer,
     TokenizerName,
@@ -100,6 +101,11 @@ class RowFormat(ABC, Generic[Sample]):
         none."""
         del sample
 
+    def classes_in(self, sample: Sample) -> Sequence[Hashable]:
+        """Return what of a sample the train split must have seen: its label or tags, unless all classes are named."""
+        del sample
+        return ()
+
     def parameters(self) -> Mapping[str, object]:
         """Return the options of the format that determine the content."""
         return {}
@@ -165,6 +171,10 @@ class TextSource(CachedSource):
     def sample_parameters(self) -> Mapping[str, object]:
         """Return everything that determines the samples."""
 
+    def left_out_facts(self) -> LeftOutFacts:
+        """Return how many rows were left out when the samples were read, as `LeftOutRows` counts them."""
+        return {}
+
     def origin_of(self, name: SplitName, row: int) -> str:
         return f"row {row} of the {name} split of data={self.name}"
 
@@ -218,9 +228,11 @@ class TextSource(CachedSource):
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
         tokenizer = self._known() or self._train_tokenizer(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.origin_of)
+        left_out = {LEFT_OUT: dict(facts)} if (facts := self.left_out_facts()) else {}
         reading = reading_facts(tokenizer, {name: SplitTexts(self.form, samples[name]) for name in SPLIT_NAMES})
         return PreparedContent(
-            made.tables, {**made.facts, "tokenizer": tokenizer.to_dict(), "reading": reading, LEAKS: leaks}
+            made.tables,
+            {**made.facts, "tokenizer": tokenizer.to_dict(), "reading": reading, LEAKS: leaks, **left_out},
         )
 
     def _known(self) -> Tokenizer | None:

@@ -178,7 +178,7 @@ def translation_direction() -> str:
 
 
 def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
-    """Return the sample of a row, in the type of its row format."""
+    """Return the sample of a row that has all its values, in the type of its row format."""
     if kind == "language":
         return _text(row, "text", where)
     if kind == "labelled_text":
@@ -201,8 +201,9 @@ def _text(row: Row, part: str, where: Where) -> str:
         return _without_surrogates(value, part, where)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    problem = "is empty" if value is None else f"is {value!r}"
-    raise DataError(f"{where()}: its {part.replace('_', ' ')} {problem}, and must be text; correct or remove the row.")
+    raise DataError(
+        f"{where()}: its {part.replace('_', ' ')} is {value!r}, and must be text; correct or remove the row."
+    )
 
 
 def _without_surrogates(text: str, part: str, where: Where) -> str:
@@ -232,9 +233,8 @@ def _label(value: Any, what: str, where: Where) -> str:
     if isinstance(value, int) or (isinstance(value, str) and value.strip()):
         written = unicodedata.normalize("NFC", str(value).strip())
         return written.partition(".")[0] if _WHOLE_WITH_POINT.fullmatch(written) else written
-    problem = "is empty" if value is None or value == "" else f"is {value!r}"
     raise DataError(
-        f"{where()}: its {what} {problem}, and must be a name or a whole number; correct or remove the row."
+        f"{where()}: its {what} is {value!r}, and must be a name or a whole number; correct or remove the row."
     )
 
 
@@ -267,8 +267,6 @@ def _question(row: Row, where: Where) -> Question:
     nested = isinstance(answer, Mapping)
     answers = _each(answer.get("text") if nested else answer)
     starts = _each(answer.get("answer_start") if nested else row.get("answer_start"))
-    if answers == [None]:
-        raise DataError(f"{where()} has no answer: give one, or an empty list where its context has none.")
     start = starts[0] if starts and answers else None
     number = str(start).removesuffix(".0")
     if start is not None and not number.isdecimal():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +23,12 @@ from headtohead.data.sources.local_files import (
     files_below,
     split_of,
 )
-from headtohead.data.splits.sample_splits import Keys, group_ids_of
+from headtohead.data.sources.missing_values import check_missing, missing_parts, refuse_missing
+from headtohead.data.splits.left_out_rows import LeftOutFacts, LeftOutRows
+from headtohead.data.splits.sample_splits import Keys, group_ids_of, with_all_classes_left
+
+_DRAWN: tuple[SplitName, ...] = ("test", "validation")
+"""The splits that are drawn from train, in this order."""
 
 
 class FileSamples(TextSource):
@@ -48,14 +53,32 @@ class FileSamples(TextSource):
         drop_shared: bool,
     ) -> None:
         super().__init__(rows)
-        self.paths, self.shares, self.seed = files.paths(), files.shares(), seed
+        check_missing(files.missing)
+        self.paths, self.shares, self.seed, self.missing = files.paths(), files.shares(), seed, files.missing
+        self._left_out = LeftOutRows()
         self.drop_shared = drop_shared
         self.max_length = check_max_length(max_length)
         self._origins: dict[SplitName, Sequence[tuple[str, int]]] = {}
 
     @abstractmethod
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
-        """Yield the samples of a file, each with the number that `where` takes."""
+        """Yield the samples of a file that are complete, each with the number that `where` takes."""
+
+    def begin_count(self, file: Path) -> None:
+        """Forget what was counted of a file, which is read now."""
+        self._left_out.open(file)
+
+    def is_complete(self, row: Mapping[str, object], file: Path, number: int) -> bool:
+        """Count a row of a file, and return whether it has all values that it needs; refuse it where it has not and
+        such rows are not to be left out."""
+        missing = missing_parts(row)
+        if missing and self.missing == "refuse":
+            refuse_missing(row, missing[0], self.where(file, number))
+        self._left_out.count(file, missing)
+        return not missing
+
+    def left_out_facts(self) -> LeftOutFacts:
+        return self._left_out.facts()
 
     def where(self, file: Path | str, number: int) -> str:
         """Return the location of a sample in words, for messages."""
@@ -97,7 +120,7 @@ class FileSamples(TextSource):
                 )
 
     def sample_parameters(self) -> Mapping[str, object]:
-        return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed}
+        return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed, "missing": self.missing}
 
     def file_identities(self) -> Mapping[str, object]:
         """Return the digests of the files, which change with their content."""
@@ -125,9 +148,13 @@ class FileSamples(TextSource):
         size = len(samples["train"])
         if all(samples[name] for name in SPLIT_NAMES):
             return
-        order, begins = self._drawn(samples["train"], self._origins["train"])
+        drawn_sizes = [max(round(self.shares[name] * size), 1) for name in _DRAWN if not samples[name]]
+        classes = self._classes_in(samples["train"])
+        order, begins = with_all_classes_left(
+            *self._drawn(samples["train"], self._origins["train"]), classes, drawn_sizes
+        )
         start = 0
-        for name in ("test", "validation"):
+        for name in _DRAWN:
             if not samples[name]:
                 end = start + max(round(self.shares[name] * size), 1)
                 stop = int(begins[np.searchsorted(begins, end)])
@@ -135,12 +162,17 @@ class FileSamples(TextSource):
                 start = stop
                 samples[name] = selected_samples(samples["train"], drawn)
                 self._origins[name] = selected_samples(self._origins["train"], drawn)
-        if start >= size:
+        left = {name for row in order[start:].tolist() for name in classes[row]} if classes else set()
+        if start >= size or any(name not in left for own in classes for name in own):
             groups = self._describe_groups(min(len(begins) - 2, size), size)
+            of, purpose = "", ""
+            if start < size:
+                several = len({name for own in classes for name in own})
+                of, purpose = f" of {several} classes", ", of which train has every class"
             raise DataError(
-                f"{self.source_description()} has {size} samples{groups}, too few to share out to three splits: give "
-                f"more, "
-                f"or files for validation and test (data.validation_path, data.test_path)."
+                f"{self.source_description()} has {size} sample{'' if size == 1 else 's'}{of}{groups}, too few to "
+                f"share out to three splits{purpose}: give more, or files for validation and test "
+                "(data.validation_path, data.test_path)."
             )
         remaining = np.sort(order[start:])
         samples["train"] = selected_samples(samples["train"], remaining)
@@ -159,6 +191,13 @@ class FileSamples(TextSource):
         order = np.argsort(indices[group_of], kind="stable")
         begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
         return order, np.append(begins, [size, 2 * size])
+
+    def _classes_in(self, samples: Sequence[object]) -> Sequence[Sequence[Hashable]]:
+        """Return what of each sample the train split must have; empty where that is nothing."""
+        form = self.form
+        if not samples or not form.classes_in(samples[0]):
+            return []
+        return [form.classes_in(sample) for sample in samples]
 
     def _keys(self, samples: Sequence[object], origins: Sequence[tuple[str, int]]) -> Iterator[Keys]:
         form = self.form
@@ -181,7 +220,11 @@ class FileSamples(TextSource):
 
     def nothing_in(self, name: SplitName) -> DataError:
         """Return the error of a split whose files contain no sample."""
-        return DataError(f"{self.files[name][0]} has no samples for the {name} split: give some.")
+        left_out = self.left_out_facts().get("rows")
+        reason = (
+            f": {left_out:,} rows lack a value, and data.missing=drop leaves them out" if left_out else ": give some"
+        )
+        return DataError(f"{self.files[name][0]} has no samples for the {name} split{reason}.")
 
     def source_description(self) -> str:
         """Return where the samples come from, in words, for messages."""

@@ -146,9 +146,10 @@ def _by_class(folder: Path) -> dict[str, list[Path]]:
     classes = {each.name: files for each in folders if (files := _images(each.rglob("*")))}
     loose = _images(folder.iterdir())
     if loose and classes:
+        images = "1 image" if len(loose) == 1 else f"{len(loose)} images"
         raise DataError(
-            f"{folder} holds {len(loose)} images beside the folders {', '.join(classes)}, which are classes: move them "
-            "into one, or all images out of the folders."
+            f"{folder} holds {images} beside the folders {', '.join(classes)}, which are classes: move them into one, "
+            "or all images out of the folders."
         )
     return classes or ({NO_CLASS: loose} if loose else {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,17 +17,23 @@ _ENCODING = "utf-8"
 """The encoding that the standard asks for (RFC 8259)."""
 
 
+_FIRST = 1_000
+"""The objects that are looked at for the names of columns."""
+
+
 class JsonFiles(TableFiles):
-    """The columns of a file are the keys of its first object."""
+    """The columns of a file are the keys of its first objects, each of which may leave out some."""
 
     name: ClassVar[str] = "json"
     suffixes = (".json", ".jsonl", ".ndjson")
 
     def column_names(self, file: Path) -> Sequence[str]:
-        first = next(_objects(file), None)
-        if first is None:
+        names: dict[str, None] = {}
+        for _, record in islice(_objects(file), _FIRST):
+            names |= dict.fromkeys(names_with_nested(record))
+        if not names:
             raise DataError(f"{file} holds no objects: give one per line, or a list of them.")
-        return names_with_nested(first[1])
+        return list(names)
 
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
         columns: dict[str, list[Any]] = {name: [] for name in names}
@@ -37,10 +44,8 @@ class JsonFiles(TableFiles):
                 column, way = split_name(name, list(record))
                 try:
                     columns[name].append(within(record[column], way))
-                except KeyError:
-                    raise DataError(
-                        f"{self.where(file, number)} has no {name!r}, it has {', '.join(map(repr, record))}: add it."
-                    ) from None
+                except KeyError:  # a key that an object leaves out is a value that it lacks
+                    columns[name].append(None)
         return Columnar(columns, numbers)
 
     def where(self, file: Path | str, number: int) -> str:

@@ -55,8 +55,9 @@ class ConllFiles(FileSamples):
     def read(self, file: Path) -> Iterator[tuple[Tagged, int]]:
         """Yield sentences with the numbers of their first lines."""
         words: list[str] = []
-        tags: list[str] = []
+        tags: list[str | None] = []
         begins = 1
+        self.begin_count(file)
         lines = decoded(file, self.encoding).removeprefix("\ufeff").split("\n")
         for number, line in enumerate((*lines, ""), 1):
             fields = line.split()
@@ -66,12 +67,19 @@ class ConllFiles(FileSamples):
                 words.append(word)
                 tags.append(tag)
             elif words:
-                yield (tuple(words), tuple(tags)), begins
+                if self.is_complete({"text": words, "tags": tags}, file, begins):
+                    yield (tuple(words), tuple(tag for tag in tags if tag is not None)), begins
                 words, tags = [], []
 
-    def _word_and_tag(self, fields: list[str], file: Path, number: int) -> tuple[str, str]:
+    def _word_and_tag(self, fields: list[str], file: Path, number: int) -> tuple[str, str | None]:
+        """Return the word of a line and its tag; None where there is none and its sentence is to be left out."""
+        if len(fields) < 2 and self.missing == "drop":
+            return fields[0], None
         if len(fields) < 2:
-            raise DataError(f"{file}, line {number} has one field, and must have a word and its tag: correct the line.")
+            raise DataError(
+                f"{file}, line {number} has one field, and must have a word and its tag: correct the line, or leave "
+                "out all such sentences by data.missing=drop."
+            )
         try:
             return fields[self.word_field], fields[self.tag_field]
         except IndexError as error:
@@ -122,7 +130,10 @@ class ParallelText(FileSamples):
                 f"{file} has {len(sources)} lines and {self._partner(file)} has {len(targets)}: they must go together "
                 f"line by line."
             )
-        yield from zip(zip(sources, targets, strict=True), range(1, len(sources) + 1), strict=True)
+        self.begin_count(file)
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
+            if self.is_complete({"source": source, "target": target}, file, number):
+                yield (source, target), number
 
     def _lines(self, file: Path) -> list[str]:
         return decoded(file, self.encoding).removeprefix("\ufeff").removesuffix("\n").split("\n")

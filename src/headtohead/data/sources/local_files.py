@@ -13,6 +13,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from headtohead.data.data_source import DataError, SplitName
+from headtohead.data.sources.missing_values import MissingRows
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import ShareLeavingSome
 
@@ -95,7 +96,7 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
         byte = f"(byte {error.start} is {error.object[error.start]:#04x})"
         if not may_differ:
             raise DataError(f"{file} is not text in {encoding} {byte}: save it in that encoding.") from error
-        likely = "utf-16" if error.object.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin-1"
+        likely = _likely_encoding(error.object)
         raise DataError(
             f"{file} is not text in data.encoding={encoding} {byte}: give its encoding, for instance "
             f"data.encoding={likely}."
@@ -104,6 +105,23 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
         raise DataError(
             f"data.encoding={encoding} is unknown: give one that Python knows, such as utf-8 or latin-1."
         ) from error
+
+
+_CONTROLS = bytes(range(0x80, 0xA0))
+
+
+def _likely_encoding(content: bytes) -> str:
+    """Return an encoding of a text that is not UTF-8: that of Windows where bytes are in use that Latin-1 leaves to
+    control characters, such as curly quotes, dashes and the euro."""
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "utf-16"
+    if content == content.translate(None, _CONTROLS):
+        return "latin-1"
+    try:
+        content.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
 
 
 def _binary_format(content: bytes) -> str | None:
@@ -195,13 +213,16 @@ class HeldOutShares(FieldGroup):
 
 @dataclass(frozen=True)
 class FileSplits(HeldOutShares):
-    """The files of each split, and what is drawn from those of train where others have none."""
+    """The files of each split, what is drawn from those of train where others have none, and which of their rows are
+    read."""
 
     path: str | None = None
     validation_path: str | None = None
     test_path: str | None = None
     """A file or folder of the test split; None: from the folder that `path` names, else a share of the train
     samples."""
+    missing: MissingRows = "refuse"
+    """Whether rows that lack a value are refused or left out."""
 
     def paths(self) -> dict[SplitName, str | None]:
         """Return the path of each split."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import EpochOrder, Order, OrderedSplit, device_share
 from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName
+from headtohead.data.splits.left_out_rows import LeftOutFacts, added_counts
 from headtohead.ranges import BatchSize, Range
 
 MixWeight = Annotated[float, Range(0.0, 1e9, above=True)]
@@ -109,6 +110,9 @@ class MixedCorpus(DataSource):
 
     def reading(self) -> Mapping[str, Any]:
         return next(iter(self.sources.values())).reading()
+
+    def left_out(self) -> LeftOutFacts:
+        return added_counts([source.left_out() for source in self.sources.values()])
 
     def tokenizer_facts(self) -> Mapping[str, object] | None:
         return next(iter(self.sources.values())).tokenizer_facts()

@@ -21,6 +21,7 @@ from headtohead.data.row_formats.text_source import BucketedRows, RowFormat
 from headtohead.data.sources.columns import SampleColumns, kind_of, sample_of
 from headtohead.data.sources.file_samples import FileSamples
 from headtohead.data.sources.local_files import FileSplits
+from headtohead.data.sources.missing_values import is_blank_document
 from headtohead.data.splits.sample_splits import Keys
 from headtohead.ranges import Length, Seed
 
@@ -127,11 +128,14 @@ class TableFiles(FileSamples):
         kind, parts = self.chosen
         kind_of(parts, self.column_names(file), file=str(file))
         shared = self._columns_to_share_by(file)
+        self.begin_count(file)
         for table in self.pieces_of(file, list(dict.fromkeys([*parts.values(), *shared]))):
             for index, number in enumerate(table.numbers):
                 row = {part: table.columns[name][index] for part, name in parts.items()}
-                sample = sample_of(kind, row, partial(self.where, file, number))
-                if kind != "language" or sample.strip():
+                if kind == "language" and self.missing == "refuse" and is_blank_document(row):
+                    continue
+                if self.is_complete(row, file, number):
+                    sample = sample_of(kind, row, partial(self.where, file, number))
                     if shared:
                         self._shared[str(file), number] = [_key(table.columns[name][index]) for name in shared]
                     yield sample, number

@@ -13,6 +13,7 @@ from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource, Data
 from headtohead.data.row_formats.text_pairs import Pair, PairFormat
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource, check_max_length
 from headtohead.data.row_formats.text_templates import TextTemplate, template_for
+from headtohead.data.splits.left_out_rows import LeftOutFacts
 from headtohead.ranges import Length
 
 
@@ -95,6 +96,9 @@ class TextToText(TextSource):
         return template_for(
             self.source.form, samples["train"], self.template, self.label_words, index=self.source.origin_of
         )
+
+    def left_out_facts(self) -> LeftOutFacts:
+        return self.source.left_out_facts()
 
     def origin_of(self, name: SplitName, row: int) -> str:
         return self.source.origin_of(name, row)

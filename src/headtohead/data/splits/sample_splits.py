@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -80,6 +81,33 @@ def group_ids_of(keys: Sequence[Keys]) -> np.ndarray:
                 parent[max(ends)] = min(ends)
     roots = np.array([_root(parent, sample) for sample in range(len(keys))], dtype=np.int64)
     return np.unique(roots, return_inverse=True)[1]
+
+
+def with_all_classes_left(
+    order: np.ndarray, begins: np.ndarray, classes: Sequence[Sequence[Hashable]], drawn_sizes: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return an order of samples, and where it may be divided, such that what is left after splits of these sizes are
+    drawn from its front has every class; groups of which the last sample of a class is one move to the end, all others
+    stay in order. Where there are too few samples, some class is still missing."""
+    size, at_the_end = len(order), set[int]()
+    while classes:
+        end = 0
+        for drawn in drawn_sizes:
+            end = int(begins[np.searchsorted(begins, end + drawn)])
+        left = {name for row in order[end:].tolist() for name in classes[row]}
+        last_of = {name: row for row in order[:end].tolist() for name in classes[row] if name not in left}
+        cuts = begins[begins <= size]
+        groups = [order[start:stop] for start, stop in pairwise(cuts.tolist())]
+        new = set(last_of.values()) - at_the_end
+        if not new:
+            break
+        at_the_end |= new
+        stays = [group for group in groups if at_the_end.isdisjoint(group.tolist())]
+        moves = [group for group in groups if not at_the_end.isdisjoint(group.tolist())]
+        order = np.concatenate([*stays, *moves])
+        lengths = [len(group) for group in (*stays, *moves)]
+        begins = np.append(np.cumsum([0, *lengths]), 2 * size)
+    return order, begins
 
 
 def _root(parent: list[int], sample: int) -> int:

@@ -24,6 +24,7 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import DONE, record_of
 from headtohead.files.atomic_write import replace_text
 from headtohead.records.leaks import leaks_in
+from headtohead.records.left_out import left_out_in
 from headtohead.records.record import VERDICT_FILE, RunRecord
 from headtohead.studies.definition.study import Study, foundation_of
 from headtohead.studies.planning.registration import RegistrationHistory, design_of, history_of, registered
@@ -169,7 +170,8 @@ def report_of(plan: StudyPlan) -> StudyReport:
         arm: [record for run, record in family_records.items() if record and run.arm == arm] for arm in study.arms
     }
     unlike = unlike_conditions(by_arm, study.contrasts, {arm: plan.what_makes(arm) for arm in study.arms})
-    sentences += [*leaks_in(known), *sentences_on(unlike), *sentences_on_same_numbers(by_arm, study.contrasts)]
+    sentences += [*leaks_in(known), *left_out_in(known)]
+    sentences += [*sentences_on(unlike), *sentences_on_same_numbers(by_arm, study.contrasts)]
     remarks = [
         *study.departures,
         *checked.objections,

@@ -17,6 +17,7 @@ from headtohead.data.sources.columns import SampleColumns
 from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.hub_tables import HubTables
 from headtohead.data.sources.hub.split_choice import PublishedSplits
+from headtohead.data.sources.missing_values import MissingRows
 from headtohead.data.sources.table_files import TableFormat
 from headtohead.ranges import Real, Seed
 
@@ -42,6 +43,7 @@ class HubCorpus(HubTables):
         rows: TokenizedRows = TokenizedRows(),
         seed: Seed = 0,
         drop_shared: bool = False,
+        missing: MissingRows = "refuse",
         about: dict[str, str] | None = None,
     ) -> None:
         super().__init__(
@@ -52,6 +54,7 @@ class HubCorpus(HubTables):
             rows=BucketedRows(rows.batch_size, rows.tokenizer, rows.vocab_size),
             seed=seed,
             drop_shared=drop_shared,
+            missing=missing,
             about=about,
         )
         if documents not in get_args(DocumentUnit):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from headtohead.data.cache.prepared_content import PreparedContent
 from headtohead.data.data_source import DataError, DataKind, SplitName
 from headtohead.data.row_formats.labelled_text import ClassFormat
 from headtohead.data.row_formats.tagged import TagFormat
@@ -22,17 +20,14 @@ from headtohead.data.sources.hub.downloads import fetch_file
 from headtohead.data.sources.hub.row_files import Schema, schema_of
 from headtohead.data.sources.hub.split_choice import UNLABELLED, PublishedSplits, chosen_splits, hidden, is_unlabelled
 from headtohead.data.sources.local_files import FileSplits
+from headtohead.data.sources.missing_values import MissingRows
 from headtohead.data.sources.table_files import Columnar, TableFiles, TableFormat
 from headtohead.ranges import Seed
-
-_TEXTS = ("text", "second_text", "source", "target")
-"""Roles without information where they are blank."""
-_log = logging.getLogger(__name__)
 
 
 class HubTables(TableFiles):
     """Columns and their roles are as in local tables; labels may be numbers of the names that the set publishes. Rows
-    without a text or a label are left out, and counted."""
+    that lack a value are left out unless they are to be refused; a set may withhold the labels of a split."""
 
     name: ClassVar[str] = "hub"
 
@@ -47,14 +42,14 @@ class HubTables(TableFiles):
         rows: BucketedRows = BucketedRows(),
         seed: Seed = 0,
         drop_shared: bool = False,
+        missing: MissingRows = "drop",  # labels that are withheld, and rows without a text, are left out
         about: dict[str, str] | None = None,
     ) -> None:
-        files = FileSplits(splits.validation_share, splits.test_share)
+        files = FileSplits(splits.validation_share, splits.test_share, missing=missing)
         super().__init__(
             files=files, share_by=share_by, columns=columns, form=form, rows=rows, seed=seed, drop_shared=drop_shared
         )
         self.published, self.requested_splits, self.about = published, splits.by_split(), about
-        self._left_out: dict[str, int] = {}
 
     @cached_property
     def located(self) -> DatasetLocation:
@@ -135,40 +130,24 @@ class HubTables(TableFiles):
         return row_files.columns_of(file, names)
 
     def pieces_of(self, file: Path, names: Sequence[str]) -> Iterator[Columnar]:
-        """Yield the file in pieces without unlabelled rows. For labels, the whole file is read to see whether some are
-        withheld."""
-        self._left_out.pop(file.name, None)
+        """Yield the file in pieces, without a value where a label is withheld. For labels, the whole file is read to
+        see whether some are."""
         has_labels = "label" in self.chosen[1]
         pieces = [self.columns_of(file, names)] if has_labels else row_files.pieces_of(file, names)
         for piece in pieces:
-            yield self._labelled_rows(file, piece)
+            yield self._with_names(piece)
 
-    def _labelled_rows(self, file: Path, table: Columnar) -> Columnar:
-        """Replace class numbers by their names."""
+    def _with_names(self, table: Columnar) -> Columnar:
+        """Replace class numbers by their names, and the number of a withheld label by nothing."""
         parts = self.chosen[1]
         columns: dict[str, Sequence[object]] = dict(table.columns)
         class_names = self.names_of_numbers
         for part in ("label", "tags"):
             if part in parts and class_names is not None:
                 columns[parts[part]] = [_named(value, class_names) for value in columns[parts[part]]]
-        blank = [columns[name] for part, name in parts.items() if part in _TEXTS and part != "text"]
-        if self.chosen[0] == "labelled_text":
-            blank.append(columns[parts["text"]])
-        labels = columns[parts["label"]] if "label" in parts else None
-        hides = labels is not None and self._hides(labels)
-        labelled = [
-            index
-            for index in range(len(table.numbers))
-            if not any(_is_blank(column[index]) for column in blank)
-            and not (labels is not None and (labels[index] is None or (hides and is_unlabelled(labels[index]))))
-        ]
-        if len(labelled) == len(table.numbers):
-            return Columnar(columns, table.numbers)
-        self._left_out[file.name] = self._left_out.get(file.name, 0) + len(table.numbers) - len(labelled)
-        return Columnar(
-            {name: [values[index] for index in labelled] for name, values in columns.items()},
-            [table.numbers[index] for index in labelled],
-        )
+        if "label" in parts and self._hides(labels := columns[parts["label"]]):
+            columns[parts["label"]] = [None if is_unlabelled(label) else label for label in labels]
+        return Columnar(columns, table.numbers)
 
     def _hides(self, labels: Sequence[object]) -> bool:
         """Return whether -1 stands for a withheld label: it may be a class, by its name or among other numbers."""
@@ -178,21 +157,12 @@ class HubTables(TableFiles):
 
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
         kind_of(self.chosen[1], self.column_names(file), file=f"{self.published}: {file.name}")
-        samples = super().read(file)
-        first = next(samples, None)
-        if first is None:  # told as a whole split
-            return
-        yield first
-        yield from samples
-        if left_out := self._left_out.get(file.name):
-            _log.info(
-                "%s: %d rows of %s have no label or no text, and are left out", self.published, left_out, file.name
-            )
+        yield from super().read(file)
 
     def nothing_in(self, name: SplitName) -> DataError:
         theirs = str(self.published_splits[name])
         others = [other for other in self.located.splits if other not in (theirs, self.published_splits["train"])]
-        return hidden(self.published, name, theirs, others) if self._left_out else super().nothing_in(name)
+        return hidden(self.published, name, theirs, others) if self.left_out_facts() else super().nothing_in(name)
 
     def where(self, file: Path | str, number: int) -> str:
         return row_files.where(file, number)
@@ -201,8 +171,8 @@ class HubTables(TableFiles):
         return str(self.published)
 
     def provenance(self) -> Mapping[str, Any]:
-        left_out = self._left_out if self._content is None else self._content.facts.get("left_out")
-        return {**self.located.provenance(), **({"rows left out": dict(left_out)} if left_out else {})}
+        left_out = self.left_out_facts() if self._content is None else self.left_out()
+        return {**self.located.provenance(), **({"rows left out": left_out["files"]} if left_out else {})}
 
     def pinned_fields(self) -> Mapping[str, object]:
         return self.located.pinned_fields()
@@ -211,12 +181,6 @@ class HubTables(TableFiles):
         """Return the origin: rows of another set or revision are other rows, though they may read alike."""
         origin = self.located.identity()
         return {**super().view_parameters(), **({"origin": origin} if origin else {})}
-
-    def make(self) -> PreparedContent:
-        self._left_out.clear()
-        made = super().make()
-        left_out = {"left_out": dict(self._left_out)} if self._left_out else {}
-        return PreparedContent(made.tables, {**made.facts, **left_out})
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop the listing of a repository, which may be long, and what needs `datasets` to be unpickled."""
@@ -229,7 +193,3 @@ def _named(value: Any, names: Sequence[str]) -> Any:
         return [_named(entry, names) for entry in value]
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return names[value] if is_number and 0 <= value < len(names) else value
-
-
-def _is_blank(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())

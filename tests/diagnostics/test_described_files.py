@@ -1,0 +1,119 @@
+"""Files as people have them: what is guessed is said, and the command that is shown runs, or its refusal is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.tables.written_tables import write
+from headtohead.api.own_data import describe_data
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.data_source import DataError
+from headtohead.errors import UsageError
+
+WORDS = ["the", "film", "was", "slow", "and", "the", "room", "clean", "but", "nobody", "laughed", "at", "all"]
+
+
+def text(number: int) -> str:
+    return f"{WORDS[number % 12]} {' '.join(WORDS[number % 5 :])} {number}"
+
+
+FILES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
+    "two texts": (
+        {"first": text, "second": lambda n: text(n + 40)},
+        {"source": "first", "target": "second"},
+        "first is read and second is written, a guess by their order",
+    ),
+    "several names in a row": (
+        {"text": text, "labels": lambda n: ("a|b", "c", "b|c|d", "d")[n % 4] + str(n % 29)},
+        {"text": "text"},
+        "labels seems to hold several names in a row, as in 'a|b0'",
+    ),
+    "lists of names": ({"text": text, "labels": lambda n: ["a", "b"][: 1 + n % 2]}, {"text": "text"}, "labels holds"),
+    "decimal commas": ({"text": text, "score": lambda n: f"{n},5"}, {"text": "text"}, "numbers with a comma"),
+    "words with tags": (
+        {"words": lambda n: ["in", f"Town{n}"], "ner": lambda n: ["O", f"B-{n % 2}"], "vector": lambda n: [0.5, n, n]},
+        {"text": "words", "tags": "ner"},
+        "",
+    ),
+    "many classes": (
+        {"question": text, "intent": lambda n: f"to {n % 90}"},
+        {"text": "question", "label": "intent"},
+        "",
+    ),
+    "a column that is mostly empty": (
+        {"text": text, "note": lambda n: ("x", "y")[n % 2] if n < 40 else None},
+        {"text": "text"},
+        "not read: note",
+    ),
+    "a key that rows leave out": ({"text": text, "label": lambda n: "ab"[n % 2] if n % 9 else None},
+                                  {"text": "text", "label": "label"}, "34 of 300 rows lack a value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_guessed_is_said_and_the_command_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    columns, parts, remark = FILES[name]
+    rows = [{column: made(number) for column, made in columns.items()} for number in range(300)]
+    rows = [{column: value for column, value in row.items() if value is not None} for row in rows]
+    described = describe_data(write(tmp_path / "data.jsonl", rows))
+    named = {f"data.{part}_column={column}" for part, column in parts.items()}
+    assert named == {word for word in described.overrides if "_column=" in word}
+    assert remark in " ".join(described.remarks) and bool(described.remarks) == bool(remark)
+    assert build_data(compose_checked("train", described.overrides)).spec().kind == described.kind
+
+
+@pytest.mark.parametrize("rows", [1, 3, 9, 30, 100, 1000])
+def test_a_corpus_of_any_size_gets_a_context_that_its_drawn_splits_fill(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal that nothing can help is said with the command."""
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    table = write(tmp_path / "data.jsonl", [{"text": text(number)} for number in range(rows)])
+    book = tmp_path / "book.txt"
+    book.write_text("\n".join(map(text, range(rows))))
+    for file in (table, book):
+        described = describe_data(file)
+        try:
+            build_data(compose_checked("train", described.overrides)).spec()
+        except DataError as error:
+            assert rows < 30 and (file == book or str(error) in " ".join(described.remarks))
+        chosen = [word for word in described.overrides if word.startswith("data.context_length=")]
+        assert bool(chosen) == (rows < 1000)
+
+
+@pytest.mark.parametrize(
+    ("sign", "encoding"), [("“", "cp1252"), ("€", "cp1252"), ("é", "latin-1"), ("\x81ü", "latin-1")]
+)
+def test_a_refusal_of_an_encoding_names_one_that_reads_the_signs_that_it_holds(
+    sign: str, encoding: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "data.csv"
+    file.write_bytes(("text,label\n" + "".join(f"{sign} {n},{n % 2}\n" for n in range(40))).encode(encoding))
+    with pytest.raises(DataError, match=f"give its encoding, for instance data.encoding={encoding}"):
+        describe_data(file)
+    assert sign in describe_data(file, encoding=encoding).columns[0].example
+
+
+def test_a_table_without_a_text_and_texts_that_are_tables_or_classes_are_told(tmp_path: Path) -> None:
+    (tmp_path / "numbers.csv").write_text("a,b\n" + "".join(f"{n},{n * 2}\n" for n in range(40)))
+    with pytest.raises(UsageError, match=r"a \(number\), b \(number\), and none of them is a text"):
+        describe_data(tmp_path / "numbers.csv")
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "hi"}]}))
+    with pytest.raises(UsageError, match=r"no columns of numbers, lists or records"):
+        describe_data(tmp_path / "chat.jsonl")
+    (tmp_path / "tabs.txt").write_text("".join(f"{text(n)}\tgood\n" for n in range(40)))
+    assert any("2 fields between tabs" in remark for remark in describe_data(tmp_path / "tabs.txt").remarks)
+    for name in ("neg", "pos"):
+        folder = tmp_path / "reviews" / "train" / name
+        folder.mkdir(parents=True)
+        (folder / "1.txt").write_text(" ".join(map(text, range(40))))
+    (remark,) = (one for one in describe_data(tmp_path / "reviews").remarks if "folders" in one)
+    assert remark.startswith("the folders neg, pos are read as one text: where they are classes")
