@@ -115,9 +115,11 @@ FORBIDDEN = {
         *("datasets", "wandb"),
     },
     "train": {
-        *("torchmetrics", "scipy", "matplotlib", "transformers", "pandas", "datasets", "wandb", "sklearn"),
+        *("torchmetrics", "scipy", "matplotlib", "transformers", "pandas", "datasets", "sklearn", "requests", "sympy"),
+        *("torch._dynamo", "torch._inductor", "torch.onnx", "headtohead.pretrained.families"),
     },
 }
+"""The modules that a command leaves out over prepared data; training does so with W&B's client, too."""
 
 
 @pytest.mark.process
@@ -127,9 +129,10 @@ def test_a_command_over_prepared_data_imports_only_what_it_uses(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = ("trainer.max_steps=1", "tracking=none", "trainer.accelerator=cpu") if command == "train" else ()
-    loaded_after(command, *TINY, *own)  # writes the data
-    assert not FORBIDDEN[command] & loaded_after(command, *TINY, *own)
+    own = ("trainer.max_steps=1", "trainer.accelerator=cpu") if command == "train" else ()
+    without, tracked = (("tracking=none",), ("tracking.mode=offline",)) if command == "train" else ((), ())
+    assert "wandb" not in loaded_after(command, *TINY, *own, *without)  # writes the data
+    assert not FORBIDDEN[command] & loaded_after(command, *TINY, *own, *tracked)
 
 
 @pytest.mark.process
@@ -147,6 +150,13 @@ def test_a_command_over_prepared_data_imports_only_what_it_uses(
         "assert isinstance(torch.compile(torch.nn.Linear(1, 1)), O)",
         "import torch, torch._dynamo as d; f = d.disable(lambda x: x + 1); assert f(1) == 2; "
         "compiled = torch.compile(lambda x: f(x) * 2, backend='eager'); assert compiled(torch.ones(1)).item() == 4",
+        "import torch, torch._dynamo as d; m = torch.nn.Linear(1, 1); o = torch.optim.Adam(m.parameters()); step = "
+        "lambda: (m(torch.ones(1, 1)).sum().backward(), o.step()); step(); d.graph_break(); import sys; "
+        "assert 'torch._dynamo.eval_frame' not in sys.modules; torch.compile(step, backend='eager')(); "
+        "assert 'torch._dynamo.eval_frame' in sys.modules and o.state[m.bias]['step'] == 2",
+        "import torch, sys; torch.use_deterministic_algorithms(True); import torch._inductor.config as config; "
+        "assert config.deterministic and 'torch._inductor.standalone_compile' not in sys.modules; "
+        "assert 'default' in torch._inductor.list_mode_options()",
         "import wandb.sdk.launch as launch; assert callable(launch.launch_add)",
         "import torchmetrics, pytest\nwith pytest.raises(AttributeError): torchmetrics.NoSuchMetric",
     ],
