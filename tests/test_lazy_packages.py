@@ -19,6 +19,8 @@ SLOW_TO_IMPORT = {
     *("pytorch_lightning", "lightning_fabric", "datasets", "pandas", "wandb", "matplotlib", "sklearn", "scipy"),
     *("transformers", "huggingface_hub", "pyarrow", "optuna", "plotly", "submitit", "ray"),
 }
+OF_THE_COMPILER = {"torch.distributed.tensor", "torch._subclasses.fake_tensor", "torch._dynamo", "torch._inductor"}
+"""Modules of torch that import its compiler or sympy: half a second to a second."""
 WITHOUT_THEM = (
     "headtohead.cli.train",
     "headtohead.cli.study",
@@ -28,6 +30,7 @@ WITHOUT_THEM = (
     "headtohead.diagnostics.inspection",
     "headtohead.estimates.run_cost",
     "headtohead.studies.planning.cost_estimate",
+    "headtohead.studies.planning.study_plan",
     "headtohead.execution.worker",
 )
 """The modules that compose, build, inspect and plan: Lightning is for what trains, and the others for a few choices."""
@@ -56,13 +59,14 @@ def file_of(module: str) -> Path | None:
 
 @cache
 def own_and_external(module: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the modules of the package and the packages of others that a module imports by itself."""
+    """Return the modules of the package, and the packages of others and the modules of torch, that a module imports."""
     file = file_of(module)
     assert file is not None
     names = set(imports_of(ast.parse(file.read_text(encoding="utf-8"))))
     parents = {module.rpartition(".")[0]} - {""}
     own = {name for name in names if name.startswith("headtohead.") and file_of(name) is not None}
     external = {name.partition(".")[0] for name in names} - {"headtohead"}
+    external |= {name for name in names if name.startswith("torch.")}
     return frozenset(own | parents), frozenset(external)
 
 
@@ -80,12 +84,22 @@ def reached(module: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("module", WITHOUT_THEM)
 def test_what_composes_builds_and_plans_imports_nothing_slow(module: str) -> None:
-    slow = {package: importer for package, importer in reached(module).items() if package in SLOW_TO_IMPORT}
+    assert_none(module, SLOW_TO_IMPORT | OF_THE_COMPILER)
+
+
+@pytest.mark.parametrize("module", ["headtohead.training.run", "headtohead.estimates.step_times"])
+def test_what_trains_and_what_times_steps_imports_nothing_of_the_compiler(module: str) -> None:
+    assert_none(module, OF_THE_COMPILER)
+
+
+def assert_none(module: str, packages: set[str]) -> None:
+    slow = {package: importer for package, importer in reached(module).items() if package in packages}
     assert not slow, f"{module} imports {slow}: import it in the function that uses it"
 
 
 def test_what_trains_imports_lightning_so_that_the_law_above_can_fail() -> None:
     assert "pytorch_lightning" in reached("headtohead.training.run")
+    assert "torch._subclasses.fake_tensor" in reached("headtohead.estimates.plan")
 
 
 def program(code: str) -> str:
@@ -115,21 +129,24 @@ FORBIDDEN = {
         *("datasets", "wandb"),
     },
     "train": {
-        *("torchmetrics", "scipy", "matplotlib", "transformers", "pandas", "datasets", "wandb", "sklearn"),
+        *("torchmetrics", "scipy", "matplotlib", "transformers", "pandas", "datasets", "sklearn", "requests", "sympy"),
+        *("torch._dynamo", "torch._inductor", "torch.onnx", "headtohead.pretrained.families"),
     },
 }
+"""The modules that a command leaves out over prepared data; training does so with W&B's client, too."""
 
 
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("command", FORBIDDEN)
-def test_a_command_over_prepared_data_imports_only_what_it_uses(
+def test_a_command_imports_only_what_it_uses_and_less_over_prepared_data(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = ("trainer.max_steps=1", "tracking=none", "trainer.accelerator=cpu") if command == "train" else ()
-    loaded_after(command, *TINY, *own)  # writes the data
-    assert not FORBIDDEN[command] & loaded_after(command, *TINY, *own)
+    own = ("trainer.max_steps=1", "trainer.accelerator=cpu") if command == "train" else ()
+    without, tracked = (("tracking=none",), ("tracking.mode=offline",)) if command == "train" else ((), ())
+    assert not {"wandb", "datasets", "pandas"} & loaded_after(command, *TINY, *own, *without)  # writes the data
+    assert not FORBIDDEN[command] & loaded_after(command, *TINY, *own, *tracked)
 
 
 @pytest.mark.process
@@ -147,6 +164,13 @@ def test_a_command_over_prepared_data_imports_only_what_it_uses(
         "assert isinstance(torch.compile(torch.nn.Linear(1, 1)), O)",
         "import torch, torch._dynamo as d; f = d.disable(lambda x: x + 1); assert f(1) == 2; "
         "compiled = torch.compile(lambda x: f(x) * 2, backend='eager'); assert compiled(torch.ones(1)).item() == 4",
+        "import torch, torch._dynamo as d; m = torch.nn.Linear(1, 1); o = torch.optim.Adam(m.parameters()); step = "
+        "lambda: (m(torch.ones(1, 1)).sum().backward(), o.step()); step(); d.graph_break(); import sys; "
+        "assert 'torch._dynamo.eval_frame' not in sys.modules; torch.compile(step, backend='eager')(); "
+        "assert 'torch._dynamo.eval_frame' in sys.modules and o.state[m.bias]['step'] == 2",
+        "import torch, sys; torch.use_deterministic_algorithms(True); import torch._inductor.config as config; "
+        "assert config.deterministic and 'torch._inductor.standalone_compile' not in sys.modules; "
+        "assert 'default' in torch._inductor.list_mode_options()",
         "import wandb.sdk.launch as launch; assert callable(launch.launch_add)",
         "import torchmetrics, pytest\nwith pytest.raises(AttributeError): torchmetrics.NoSuchMetric",
     ],

@@ -72,6 +72,16 @@ def _nothing_to_disable(module: ModuleType) -> object:
     return disable
 
 
+def _no_graph_to_break(module: ModuleType) -> object:
+    """Stand for the compiler's `graph_break`, which does nothing outside of what is compiled."""
+    del module
+
+    def graph_break(msg: str = "") -> None:
+        del msg
+
+    return graph_break
+
+
 def _class(name: str) -> Standin:
     """Stand for a class of which there are no instances before the code has run."""
 
@@ -87,8 +97,13 @@ def _class(name: str) -> Standin:
 
 LAZY_PACKAGES: Mapping[str, LazyPackage] = {
     "torch._dynamo": LazyPackage(
-        standins={"disable": _nothing_to_disable, "OptimizedModule": _class("OptimizedModule")}
+        standins={
+            "disable": _nothing_to_disable,
+            "graph_break": _no_graph_to_break,
+            "OptimizedModule": _class("OptimizedModule"),
+        }
     ),
+    "torch._inductor": LazyPackage(modules=frozenset({"config", "custom_graph_pass"})),
     "torchmetrics": LazyPackage(
         {"Metric": "metric", "MetricCollection": "collections", "__version__": "__about__"},
         frozenset({"classification", "functional", "text", "utilities"}),
@@ -130,6 +145,11 @@ class _UnrunModule(ModuleType):
     def __dir__(self) -> Sequence[str]:
         run(self)
         return dir(self)
+
+
+def has_run(name: str) -> bool:
+    """Return whether a module was imported and is not one whose code was left for later."""
+    return name in sys.modules and not isinstance(sys.modules[name], _UnrunModule)
 
 
 def run(module: ModuleType) -> None:

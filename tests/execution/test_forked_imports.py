@@ -34,8 +34,11 @@ def test_what_others_name_is_left_to_the_run_that_has_it(monkeypatch: pytest.Mon
     assert located == [f"{NAMED}.gpt2"]
 
 
-def test_the_compiler_that_optimizers_import_is_there_before_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("compiles", "expected"), [(True, ["torch._dynamo"]), (False, [])])
+def test_the_compiler_is_there_before_a_run_that_compiles(
+    monkeypatch: pytest.MonkeyPatch, compiles: bool, expected: list[str]
+) -> None:
     ran: list[str] = []
     monkeypatch.setattr(lazy_packages, "run", lambda module: ran.append(module.__name__))
-    import_all([])
-    assert ran == ["torch._dynamo"]
+    import_all([RunSpec("arm", 0, (), {"trainer": {"compile": compiles}}, "some")])
+    assert ran == expected

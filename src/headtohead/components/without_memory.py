@@ -19,6 +19,8 @@ _DRAWS: frozenset[object] = frozenset(
         *(init.xavier_normal_, init.xavier_uniform_),
     }
 )
+_SCALINGS: frozenset[object] = frozenset({Tensor.mul_, Tensor.div_})
+"""Products with a number, which leave a tensor's shape and format as they are."""
 
 
 def has_values(tensor: Tensor) -> bool:
@@ -27,9 +29,9 @@ def has_values(tensor: Tensor) -> bool:
     return not tensor.is_meta and (fakes is None or not isinstance(tensor, fakes.FakeTensor))
 
 
-class _DrawNothing(TorchFunctionMode):
-    """Leaves out the drawing of numbers that nothing would hold, of which each costs a way through Python and the first
-    the import of torch's compiler, a second."""
+class _ComputeNothing(TorchFunctionMode):
+    """Leaves out the drawing and scaling of numbers that nothing would hold, of which each costs a way through Python
+    and the first the import of torch's compiler or of sympy, up to a second."""
 
     def __torch_function__(
         self,
@@ -41,11 +43,17 @@ class _DrawNothing(TorchFunctionMode):
         keywords = kwargs or {}
         if func in _DRAWS and (tensor := args[0] if args else keywords["tensor"]).is_meta:
             return tensor
+        if func in _SCALINGS and _is_meta_times_number(*args, **keywords):
+            return args[0]
         return func(*args, **keywords)
+
+
+def _is_meta_times_number(tensor: Tensor, other: object = None, **further: object) -> bool:
+    return tensor.is_meta and tensor.is_floating_point() and type(other) in (int, float) and not further
 
 
 @contextmanager
 def without_memory() -> Iterator[None]:
     """Make within this block what has shapes and no numbers."""
-    with torch.device("meta"), _DrawNothing():
+    with torch.device("meta"), _ComputeNothing():
         yield

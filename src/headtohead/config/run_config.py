@@ -82,6 +82,7 @@ class RunConfig:
     num_nodes = Field[int]("trainer.num_nodes")
     accelerator = Field[str | None]("trainer.accelerator", required=False)
     threads = Field[int | None]("trainer.threads", required=False)
+    compiles = Field[bool | None]("trainer.compile", required=False)
     train_rows = Field[int | None]("trainer.train_rows", required=False)
     gradient_clip = OptionalField[float]("trainer.gradient_clip")
     weight_averaging = Field[float | None]("trainer.weight_averaging", required=False)

@@ -23,7 +23,6 @@ from headtohead.data.batches.row_order import order_of
 from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
 from headtohead.estimates.layouts import layout_of
 from headtohead.estimates.run_cost import StepTiming
-from headtohead.estimates.run_planner import RunPlanner
 from headtohead.training.energy_counters import EnergyCounter, counter_of
 from headtohead.training.loop.data_module import TrainingBatches, on_device, training_rows
 from headtohead.training.loop.seeds import seeds_of
@@ -238,6 +237,8 @@ def _batches_of_first_device(parts: RunComponents, seed: int) -> TrainingBatches
 
 def message_seconds(config: Mapping[str, object], device: torch.device) -> float:
     """Return the seconds of messages that no arithmetic hides, in a step of a run over several devices like this."""
+    from headtohead.estimates.run_planner import RunPlanner  # it replays steps, and imports torch's compiler for it
+
     runs, layout = RunPlanner(config, device.type), layout_of(config)
     speed = _cpu_speed(runs.settings.threads) if device.type == "cpu" else _gpu_speed(device)
     rows = -(-runs.batch.num_samples // layout.replicas // layout.accumulate)

@@ -12,10 +12,10 @@ from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.architectures.operation_counter import product_flops
+from headtohead.training.parallel.sharding import is_part, is_part_type
 
 Phase = Literal["forward", "backward"]
 Saving = Literal["all", "recompute_mixers", "offload"]
@@ -126,7 +126,7 @@ class TensorMeter(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, object] | None = None
     ) -> Any:
-        if any(issubclass(kind, DTensor) for kind in types):
+        if any(is_part_type(kind) for kind in types):
             return NotImplemented  # the operations on their parts come here one by one
         made = self.called(func, args, kwargs or {})
         if func.overloadpacket.__name__ not in ASKS_ONLY:
@@ -194,7 +194,7 @@ def tensors_in(made: object) -> Iterator[Tensor]:
 
 
 def _has_storage(tensor: Tensor) -> bool:
-    return type(tensor) is not DTensor and tensor.layout == torch.strided
+    return not is_part(tensor) and tensor.layout == torch.strided
 
 
 def _key(tensor: Tensor) -> int:

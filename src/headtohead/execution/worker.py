@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Thread
 
 from headtohead import lazy_packages
+from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.choice import claims_of
 from headtohead.execution.claims.run_claims import RunClaims
 from headtohead.execution.gpus import GpuPool, GpuShare
@@ -194,14 +195,16 @@ def _end_with(line: Connection) -> None:
 def import_all(runs: Iterable[RunSpec]) -> None:
     """Import, once, what every run needs, and the modules of ours that the configurations of these runs name; pyarrow
     starts a thread as it is imported, and is left to the runs."""
-    import torch._dynamo
     import torch.utils.serialization
 
     import headtohead.config.build
     import headtohead.training.run  # noqa: F401
     from headtohead.config.instantiate import locate_own
 
-    lazy_packages.run(torch._dynamo)  # every optimizer of torch runs it at its first step: a second in each run
     read_unchanging()
     for run in runs:
         locate_own(run.config)
+        if RunConfig(run.config).compiles:
+            import torch._dynamo
+
+            lazy_packages.run(torch._dynamo)  # a second in each run that compiles

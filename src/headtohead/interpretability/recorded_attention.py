@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from headtohead.components.component import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.mixers.combined_mixers import LocalThenMixer
 from headtohead.errors import UsageError
+from headtohead.lazy_packages import has_run
 
 Source = Literal["tokens", "decoder_tokens", "images", "features"]
 """The meaning of the positions along an axis: the model's inputs, or its features where these differ."""
@@ -233,6 +233,6 @@ def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def without_compilation() -> AbstractContextManager[object]:
-    """Run the model eagerly, since a compiled graph calls no hooks; where dynamo was never imported, nothing is
-    compiled (importing it is slow)."""
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    """Run the model eagerly, since a compiled graph calls no hooks; where the compiler's code has not run, nothing is
+    compiled (running it takes a second)."""
+    return torch.compiler.set_stance("force_eager") if has_run("torch._dynamo") else nullcontext()

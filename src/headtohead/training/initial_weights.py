@@ -19,7 +19,6 @@ from headtohead.architectures.vocabulary_heads import FURTHER, LanguageModel, Mu
 from headtohead.components.component import Position
 from headtohead.errors import UsageError
 from headtohead.pretrained.hub_checkpoint import is_published, open_checkpoint
-from headtohead.pretrained.weight_conversion import convert_weights
 from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load_best
 
@@ -103,6 +102,8 @@ def _left(there: Mapping[str, Tensor], taken: Sequence[str], published: bool) ->
 
 def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Read a published checkpoint like a run's best one, and name the tensors that belong to another task."""
+    from headtohead.pretrained.weight_conversion import convert_weights  # it imports every family
+
     taken = convert_weights(open_checkpoint(origin), published_head(name_of(model.head)))
     head = {"head": type(model.head).__name__ if taken.has_head else None}
     classes = {"class_names": list(taken.class_names)} if name_of(model.head) in ("classifier", "tagger") else {}

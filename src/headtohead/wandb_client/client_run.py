@@ -4,9 +4,11 @@ the run prints, for its page."""
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TextIO
 
 from headtohead.records.record import RunRecord
@@ -16,6 +18,7 @@ from headtohead.wandb_client.registered_sweeps import with_swept
 from headtohead.wandb_client.run_metadata import beside_config
 
 _log = logging.getLogger(__name__)
+_REPORTS = "WANDB_ERROR_REPORTING"
 
 
 def client_settings(settings: TrackingSettings, record: RunRecord, patience: float) -> Any:
@@ -38,6 +41,21 @@ def client_settings(settings: TrackingSettings, record: RunRecord, patience: flo
         username="",
         program="h2h",
     )
+
+
+def import_lean_client() -> None:
+    """Import W&B's client without its reports on itself, unless the user wants them, and without pandas."""
+    # they go to the server even when offline, through requests, and a server that hangs delays the exit by 10 s
+    os.environ.setdefault(_REPORTS, "false")
+    import wandb
+
+    if os.environ[_REPORTS] == "false":
+        with suppress(ImportError, AttributeError):  # versions that have no such reports
+            from wandb.analytics.opentelemetry import opentelemetry_proxy
+
+            opentelemetry_proxy.disable()
+    if "pandas" not in sys.modules:
+        wandb.util.pd_available = False  # it then knows a table of pandas by the name of its type
 
 
 def public_config(record: RunRecord) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from headtohead.wandb_client.client_run import (
     finish_open_run,
     first_line,
     forget_failed_start,
+    import_lean_client,
     public_config,
 )
 from headtohead.wandb_client.connection import (
@@ -268,8 +269,7 @@ def _announce(decision: TrackingDecision, tracker: WandbTracker, folder: RunFold
 def _open(
     mode: WandbMode, settings: TrackingSettings, record: RunRecord, folder: RunFolder, resumed: bool
 ) -> WandbTracker:
-    # the client's reports on itself go to the server even when offline, and a server that hangs delays the exit by 10 s
-    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    import_lean_client()
     import wandb
 
     finish_open_run()

@@ -1,4 +1,5 @@
-"""Columns on disk: Arrow files that `datasets` writes, read memory-mapped, each column one numpy array."""
+"""Columns on disk: files of Arrow's stream format, as `datasets` has them too, read memory-mapped, each column one
+numpy array. It takes most of a second to import `datasets`, which nothing here needs."""
 
 from __future__ import annotations
 
@@ -78,23 +79,14 @@ def smallest_integer(largest: int) -> np.dtype:
 def write_table(path: Path, table: Table) -> None:
     """Write one record batch, so that each column is contiguous and reads back without a copy."""
     import pyarrow as pa
-    from datasets.arrow_writer import ArrowWriter
-    from datasets.features import Features
 
-    arrays = {name: _to_arrow(column) for name, column in table.items()}
-    content = pa.table(arrays)
-    features = Features.from_arrow_schema(content.schema)
-    with ArrowWriter(path=str(path), features=features) as writer:
-        writer.write_table(content, writer_batch_size=max(len(content), 1))
-        writer.finalize()
+    content = pa.table({name: _to_arrow(column) for name, column in table.items()})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, content.schema) as writer:
+        writer.write_table(content, max_chunksize=max(len(content), 1))
 
 
 def read_table(path: Path) -> dict[str, Column]:
-    """Return views of the file: nothing is read before it is used.
-
-    It is Arrow's own stream format, so that a run over prepared data does without the second that importing `datasets`
-    takes.
-    """
+    """Return views of the file: nothing is read before it is used."""
     import pyarrow as pa
 
     open_regular(path).close()  # a pipe would be waited for
@@ -134,10 +126,18 @@ def _to_arrow(column: Column) -> Any:
     import pyarrow as pa
 
     if isinstance(column, Ragged):
-        return pa.LargeListArray.from_arrays(pa.array(column.offsets.astype(np.int64)), pa.array(column.values))
+        return pa.LargeListArray.from_arrays(_numbers(column.offsets.astype(np.int64)), _numbers(column.values))
     if column.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(pa.array(column.reshape(-1)), column.shape[1])
-    return pa.array(column)
+        return pa.FixedSizeListArray.from_arrays(_numbers(column.reshape(-1)), column.shape[1])
+    return _numbers(column)
+
+
+def _numbers(array: np.ndarray) -> Any:
+    """Return an array of Arrow over the same buffer; `pa.array` would import pandas to see that it is none of its."""
+    import pyarrow as pa
+
+    buffer = pa.py_buffer(np.ascontiguousarray(array))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, buffer])
 
 
 def _from_arrow(array: Any) -> Column:

@@ -18,7 +18,6 @@ from headtohead.config.compose.composition import composed_once
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
-from headtohead.estimates.plan import Plan, cheapest_plan
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import ended_record
 from headtohead.execution.tuning import Tuning, for_arm
@@ -36,6 +35,7 @@ from headtohead.studies.planning.study_runs import (
 )
 
 if TYPE_CHECKING:
+    from headtohead.estimates.plan import Plan
     from headtohead.studies.matching.matching import Matching
 
 FoundationRuns = Mapping[tuple[str, int], RunSpec]
@@ -296,6 +296,8 @@ class ArmOnDevices:
 
 def plan_on_devices(study: StudyPlan, on: str, *, price: float | None = None) -> dict[str, ArmOnDevices]:
     """Return the plans of all arms that take steps, by name."""
+    from headtohead.estimates.plan import cheapest_plan  # it replays steps, and imports torch's compiler for it
+
     in_steps = [arm for arm in study.study.arms if ConfigView(study.drafts[arm]).trained_by_steps]
     runs = {arm: study.num_trials(arm) + study.num_runs_of(arm) for arm in in_steps}
     return {arm: ArmOnDevices(cheapest_plan(study.drafts[arm], on, price=price), runs[arm]) for arm in runs}

@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from torch.distributed.tensor.parallel import ParallelStyle
 
 
-def is_part(tensor: Tensor) -> TypeIs[DTensor]:
-    """Return whether the tensor is a DTensor, of which there are none before torch's module of them is imported."""
+def is_part_type(kind: type) -> bool:
+    """Return whether its tensors are DTensors, of which there are none before torch's module of them is imported."""
     module = sys.modules.get("torch.distributed.tensor")  # which costs half a second, and one device does without
-    return module is not None and isinstance(tensor, module.DTensor)
+    return module is not None and issubclass(kind, module.DTensor)
+
+
+def is_part(tensor: Tensor) -> TypeIs[DTensor]:
+    return is_part_type(type(tensor))
 
 
 def is_sharded(module: nn.Module) -> bool:
