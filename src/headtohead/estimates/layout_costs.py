@@ -21,7 +21,7 @@ from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout
 from headtohead.estimates.work_meter import BYTES, FLOPS, GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, Key, StepPart
 from headtohead.training.loop.precision import Precision
-from headtohead.training.memory import trained_bytes
+from headtohead.training.memory import basis_numbers, trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _UNSEEN = 0.05
@@ -65,6 +65,8 @@ class _Owned:
 
     weights: float
     trained: float
+    bases: float
+    """Bytes that the optimizer has for the dimensions of weights."""
 
 
 class LayoutCosts:
@@ -95,7 +97,8 @@ class LayoutCosts:
         whole = [root, *(owned[part] for part, _ in self._blocks)]
         weights, trained = sum(part.weights for part in whole), sum(part.trained for part in whole)
         shared = layout.shards
-        fixed = trained_bytes(weights / shared, trained / shared, self._optimizer, self._settings.weight_averaging)
+        averaging, bases = self._settings.weight_averaging, sum(part.bases for part in whole)
+        fixed = trained_bytes(weights / shared, trained / shared, self._optimizer, averaging, bases)
         gradients = trained / shared
         in_buckets = trained if layout.sharding == "ddp" else 0.0
         most = max(self._backward_peaks(layout, rows, root, owned))
@@ -198,7 +201,8 @@ class LayoutCosts:
         weights, trained = sum(part.weights for part in whole), sum(part.trained for part in whole)
         hidden, bare = self._messages(layout, rows, speed, weights, trained)
         room = computing * _OVERLAP if speed.kind == "cuda" else 0.0
-        fixed = trained_bytes(weights, trained / layout.shards, self._optimizer, self._settings.weight_averaging)
+        averaging, bases = self._settings.weight_averaging, sum(part.bases for part in whole)
+        fixed = trained_bytes(weights, trained / layout.shards, self._optimizer, averaging, bases)
         moved = fixed.moved + (3 * trained / layout.shards if self._settings.gradient_clip is not None else 0.0)
         updating = moved / speed.moves[-1][1]
         return StepSeconds(computing, max(0.0, hidden - room) + bare, updating)
@@ -262,23 +266,26 @@ class LayoutCosts:
     def _weights(self, parts: int) -> tuple[_Owned, dict[StepPart, _Owned]]:
         """Return what a device has of weights in no block, and of each kind of block, where so many divide layers."""
         if parts not in self._known_weights:
-            owned = {part: _owned(part.module, parts) for part in self.kinds_of_blocks}
-            whole, of_blocks = _owned(self._model, parts), [owned[part] for part, _ in self._blocks]
-            weights = whole.weights - sum(own.weights for own in of_blocks)
-            root = _Owned(weights, whole.trained - sum(own.trained for own in of_blocks))
+            owned = {part: self._owned(part.module, parts) for part in self.kinds_of_blocks}
+            whole, of_blocks = self._owned(self._model, parts), [owned[part] for part, _ in self._blocks]
+            root = _Owned(
+                whole.weights - sum(own.weights for own in of_blocks),
+                whole.trained - sum(own.trained for own in of_blocks),
+                whole.bases - sum(own.bases for own in of_blocks),
+            )
             self._known_weights[parts] = root, owned
         return self._known_weights[parts]
 
-
-def _owned(module: nn.Module, parts: int) -> _Owned:
-    """Return the bytes of a module's weights on one of the devices that divide its layers."""
-    divided = {id(weight) for part in module.modules() for weight in _divided_weights(part)}
-    weights = trained = 0.0
-    for weight in module.parameters():
-        num_bytes = weight.numel() * weight.element_size() / (parts if id(weight) in divided else 1)
-        weights += num_bytes
-        trained += num_bytes * weight.requires_grad
-    return _Owned(weights, trained)
+    def _owned(self, module: nn.Module, parts: int) -> _Owned:
+        """Return the bytes of a module's weights on one of the devices that divide its layers."""
+        divided = {id(weight) for part in module.modules() for weight in _divided_weights(part)}
+        weights = trained = bases = 0.0
+        for weight in module.parameters():
+            num_bytes = weight.numel() * weight.element_size() / (parts if id(weight) in divided else 1)
+            weights += num_bytes
+            trained += num_bytes * weight.requires_grad
+            bases += basis_numbers(self._optimizer, weight.shape) * weight.element_size() * weight.requires_grad
+        return _Owned(weights, trained, bases)
 
 
 def _divides(module: nn.Module) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.block_parts import Norm
@@ -11,6 +12,8 @@ from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.precision import Precision
+from headtohead.training.optim.schedule_free import ScheduleFree
+from headtohead.training.optim.soap import Soap
 from headtohead.training.parallel.sharding import check_tensor_parallel_plans
 from headtohead.training.run_components import RunComponents, TrainerSettings
 
@@ -39,6 +42,25 @@ def check_settings(parts: RunComponents) -> None:
             f"data.batch_size={parts.data.batch_size} cannot be split over {settings.num_replicas} devices in "
             f"trainer.accumulate={settings.accumulate} parts each: give {smallest} or more"
         )
+
+
+def check_optimizer(optimizer: Optimizer, settings: TrainerSettings, *, has_unit_weights: bool) -> None:
+    """Refuse optimizers that need whole weights, or evaluate an average, where the run does not allow it."""
+    name = type(optimizer).__name__
+    if not isinstance(optimizer, Soap | ScheduleFree):
+        return
+    if settings.strategy == "model_parallel":
+        raise UsageError(
+            f"optimizer: {name} reads whole weights, which trainer.strategy=model_parallel shards or divides: use "
+            "trainer=ddp, or optimizer=adamw"
+        )
+    if isinstance(optimizer, ScheduleFree) and settings.weight_averaging is not None:
+        raise UsageError(
+            f"trainer.weight_averaging={settings.weight_averaging} beside {name} makes two averages, and one is "
+            "evaluated: set it to null"
+        )
+    if isinstance(optimizer, ScheduleFree) and has_unit_weights:
+        raise UsageError(f"optimizer: averages of {name} are shorter than 1, and vectors of unit_weights must not be")
 
 
 def check_start(parts: RunComponents) -> None:
