@@ -15,31 +15,14 @@ from torch import Tensor, nn
 from headtohead.components.block import Block, BlockState
 from headtohead.components.block_parts import Branches, Norm
 from headtohead.components.checkpointing import Checkpointing, recompute
-from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, MixerFactory, Position, State
+from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
-from headtohead.components.mixers.combined_mixers import bidirectional_mixer, with_local_first
+from headtohead.components.mixers.combined_mixers import with_local_first
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
-from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
+from headtohead.components.stack_parts import StackOptions, StackParts, StackSize, check_loops, directed_mixer
 from headtohead.errors import UsageError
-
-
-def _directed(
-    mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
-) -> Mixer:
-    """Build a mixer for this direction: two recurrences where both sides are to be visible."""
-    make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
-    if _class_of(mixer).needs_length:
-        make = partial(make, max_length=max_length)
-    made = make()
-    return bidirectional_mixer(made, make()) if made.reads_one_way and not causal else made
-
-
-def _class_of(mixer: MixerFactory) -> type[Mixer]:
-    """Return the class that the factory builds; a plain function builds a mixer of no special needs."""
-    made = mixer.func if isinstance(mixer, partial) else mixer
-    return made if isinstance(made, type) else Mixer
 
 
 def _sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
@@ -75,7 +58,8 @@ class Stack(Component):
     """Add positions, apply the blocks, then a final norm where the residual scheme needs one.
 
     Dropout follows the norm after the embedding, or the embedding itself. Drop path grows linearly from 0 at the first
-    block to its rate at the last.
+    block to its rate at the last. With `loops` all blocks are passed so many times in turn (Dehghani et al. 2019,
+    https://arxiv.org/abs/1807.03819): a state of decoding has an entry for each pass.
     """
 
     checkpointing: Checkpointing = Checkpointing()
@@ -96,7 +80,7 @@ class Stack(Component):
         mixers = parts.by_layer(size.num_layers)
         assert mixers, "a stack has at least one layer"
         self.d_model, self.num_heads, self.num_layers = d_model, num_heads, len(mixers)
-        self.causal, self.dropout = causal, dropout
+        self.causal, self.dropout, self.loops = causal, dropout, options.loops
         make_position = partial(
             parts.position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid
         )
@@ -108,7 +92,7 @@ class Stack(Component):
         self.blocks = nn.ModuleList()
         for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
             make = partial(
-                _directed,
+                directed_mixer,
                 d_model=d_model,
                 num_heads=num_heads,
                 causal=causal,
@@ -120,7 +104,7 @@ class Stack(Component):
             feeding = feedforward(d_model, dropout=dropout)
             num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
             drop_path = options.drop_path * layer / max(1, len(mixers) - 1)
-            wiring = parts.residual(norm, d_model, Branches(len(mixers), num_sublayers, dropout, drop_path))
+            wiring = parts.residual(norm, d_model, Branches(self.depth, num_sublayers, dropout, drop_path))
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
         if not options.first_norm:
             self.layers[0].wiring.leave_out_first_norm()
@@ -131,10 +115,21 @@ class Stack(Component):
         self.see_windows = [_sees_window(block) for block in self.layers]
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
+        check_loops(self, self.loops)
 
     @property
     def layers(self) -> list[Block]:
         return cast(list[Block], list(self.blocks))
+
+    @property
+    def depth(self) -> int:
+        """Return how many layers a token passes, loops included."""
+        return self.num_layers * self.loops
+
+    @property
+    def passes(self) -> list[tuple[int, Block]]:
+        """Return the layers in the order in which a token passes them, with their numbers."""
+        return list(enumerate(self.layers)) * self.loops
 
     @property
     def position(self) -> Position:
@@ -165,9 +160,9 @@ class Stack(Component):
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         policy, x = self._policy(), self.layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
-        for layer, block in enumerate(self.layers):
+        for number, (layer, block) in enumerate(self.passes):
             own = self._of_layer(context, layer, x, in_windows)
-            if policy.covers_block(layer):
+            if policy.covers_block(number):
                 x = recompute(block, x, own)
             else:
                 x = block(x, own, recompute_mixers=policy.kind == "attention")
@@ -248,7 +243,7 @@ class Stack(Component):
             raise UsageError("a bidirectional stack cannot decode step by step: use a causal one")
         table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
         state = StackState(room=max_length, positions=table if self.position.biases_scores else None)
-        for block in self.layers:
+        for _, block in self.passes:
             state.layers.append(block.initial_state(batch_size, max_length, device=device, dtype=dtype))
         if self.embedding_norm is not None:
             state.embedding_norm = self.embedding_norm.initial_state(batch_size, device=device, dtype=dtype)
@@ -275,9 +270,9 @@ class Stack(Component):
         memories = state.memories or [State()] * self.num_layers
         x = self.layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
-        for layer, block in enumerate(self.layers):
+        for number, (layer, block) in enumerate(self.passes):
             own = self._of_layer(context, layer, x, in_windows)
-            x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
+            x, state.layers[number] = block.step(x, state.layers[number], memories[layer], own)
         x = self.layers[-1].wiring.narrowed(x)
         state.length += x.shape[1]
         if self.final_norm is not None:
@@ -320,18 +315,21 @@ class Stack(Component):
             yield "embedding_norm", "norm", self.embedding_norm.costs(query)
         policy, stream = self.checkpointing, query.length * self.d_model * query.bytes_per_element
         for index, block in enumerate(self.layers):
+            covered = [policy.covers_block(number) for number in range(index, self.depth, self.num_layers)]
             for name, costs in block.cost_rows(query):
-                if policy.covers_block(index):
-                    streams = stream * block.wiring.num_streams
-                    costs = replace(costs, activation_bytes=streams if name == "wiring" else 0)
-                elif policy.kind == "attention" and name in ("mixer", "cross"):
+                if policy.kind == "attention" and name in ("mixer", "cross"):
                     costs = replace(costs, activation_bytes=stream)
-                yield f"blocks.{index}.{name}", name, costs
+                streams = stream * block.wiring.num_streams if name == "wiring" else 0
+                saved = sum(streams if is_covered else costs.activation_bytes for is_covered in covered)
+                passed = replace(costs.passed(self.loops), activation_bytes=saved)
+                if name == "cross":  # what decoding holds of a memory is the same in every pass
+                    passed = replace(passed, state_elements=costs.state_elements)
+                yield f"blocks.{index}.{name}", name, passed
         if self.final_norm is not None:
             yield "final_norm", "norm", self.final_norm.costs(query)
         if self.dropout > 0:
             yield "dropout", "activations", Costs(activation_bytes=stream)
-        keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.num_layers)))
+        keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.depth)))
         if self.has_cross and keeps_memory:
             saved = query.memory_length * self.d_model * query.bytes_per_element
             yield "memory", "activations", Costs(activation_bytes=saved)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
-from headtohead.components.component import MixerFactory, PositionFactory
+from torch import nn
+
+from headtohead.components.block_parts import FeedForwardFactory, Norm, NormFactory, ResidualSchemeFactory
+from headtohead.components.component import Mixer, MixerFactory, PositionFactory
+from headtohead.components.mixers.combined_mixers import bidirectional_mixer
 from headtohead.components.mixers.identity import Identity
+from headtohead.components.training_hooks import HasAuxiliaryLoss
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Depth, Probability, Width
@@ -109,6 +114,35 @@ class StackOptions(FieldGroup):
     """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
     embedding_norm: bool = False
     """Whether the tokens are normalised after positions were added (BERT, BLOOM)."""
+    loops: Depth = 1
+    """The times that all layers are passed, with the same weights each time (universal transformers, ALBERT)."""
     first_norm: bool = True
     """Whether the first sublayer has a norm; without one it reads what the norm after the embedding gives
     (ModernBERT)."""
+
+
+def directed_mixer(
+    mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
+) -> Mixer:
+    """Build a mixer for this direction: two recurrences where both sides are to be visible."""
+    make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+    if _class_of(mixer).needs_length:
+        make = partial(make, max_length=max_length)
+    made = make()
+    return bidirectional_mixer(made, make()) if made.reads_one_way and not causal else made
+
+
+def _class_of(mixer: MixerFactory) -> type[Mixer]:
+    """Return the class that the factory builds; a plain function builds a mixer of no special needs."""
+    made = mixer.func if isinstance(mixer, partial) else mixer
+    return made if isinstance(made, type) else Mixer
+
+
+def check_loops(stack: nn.Module, loops: int) -> None:
+    """Refuse parts that take figures of one pass through their layer, where there are several."""
+    for path, part in stack.named_modules() if loops > 1 else ():
+        if isinstance(part, HasAuxiliaryLoss) or (isinstance(part, Norm) and part.keeps_statistics):
+            raise UsageError(
+                f"model.loops={loops} passes each layer several times, and {path} ({type(part).__name__}) takes "
+                "figures of one pass: choose another part, or model.loops=1"
+            )

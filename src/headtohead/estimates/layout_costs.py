@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from torch import nn
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import Ledger
 from headtohead.components.component import Component
+from headtohead.components.stack import Stack
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout
@@ -114,22 +116,22 @@ class LayoutCosts:
         loss, ends = self._replay.loss_at(rows), self._replay.parts[0].at(rows)
         figures = {part: self._figures(part, layout, rows) for part in self.kinds_of_blocks}
         is_shared = layout.shards > 1
-        left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, _ in self._blocks)
-        saved = [self._saved(figures[part], layout, index) for part, index in self._blocks]
+        left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, *_ in self._passes)
+        saved = [self._saved(figures[part], layout, index) for part, index, _ in self._passes]
         made = self._accumulated(layout, root, owned)
         gathered = self._gathered(layout, root, owned)
         below = sum(saved) + ends.of(SAVED)
         yield left - loss.of(LEFT) + below + loss.of(PEAK) + made + gathered
         made += 0.0 if layout.accumulate > 1 and not is_shared else loss.of(GRADIENTS)
         below -= ends.of(OUTPUT)
-        for (part, _), own in zip(reversed(self._blocks), reversed(saved), strict=True):
+        for (part, _, is_last), own in zip(reversed(self._passes), reversed(saved), strict=True):
             below -= own
             at_work = figures[part]
             block = owned[part]
             in_flight = 2 * block.weights if is_shared else 0.0
             yield left - at_work.of(LEFT) + below + at_work.of(PEAK) - at_work.of(OUTPUT) + made + gathered + in_flight
             if layout.accumulate == 1 or is_shared:
-                made += block.trained / layout.shards if layout.accumulate == 1 else 0.0
+                made += block.trained / layout.shards if layout.accumulate == 1 and is_last else 0.0
             if layout.sharding == "grad_op":
                 gathered -= block.weights
         yield left + ends.of(PEAK) - ends.of(OUTPUT) + made + gathered
@@ -164,7 +166,9 @@ class LayoutCosts:
         """Return the figures with what a kernel saves in a workspace, which no fake tensor shows, as the ledger has
         it: those of recurrent layers."""
         path = f"{part.paths[0]}."
-        declared = rows * sum(row.costs.activation_bytes for row in self._costs.rows if row.path.startswith(path))
+        own = sum(row.costs.activation_bytes for row in self._costs.rows if row.path.startswith(path))
+        turns = sum(one is part for one, *_ in self._passes) / len(part.paths)
+        declared = rows * own / turns
         missing = declared - figures.of(SAVED)
         if missing < _UNSEEN * declared:
             return figures
@@ -211,7 +215,7 @@ class LayoutCosts:
         """Return the time of a forward and a backward pass by arithmetic and memory, and the time to launch it all."""
         parts = [(self._replay.loss_at(rows), 1.0, 0.0), (self._replay.parts[0].at(rows), 1.0, 0.0)]
         for part in self.kinds_of_blocks:
-            indices = [index for own, index in self._blocks if own is part]
+            indices = [index for own, index, _ in self._passes if own is part]
             again = sum(layout.covers_block(index) for index in indices)
             parts.append((self._figures(part, layout, rows), float(len(indices)), float(again)))
         total = launches = 0.0
@@ -262,6 +266,19 @@ class LayoutCosts:
         by_path = {path: part for part in self.kinds_of_blocks for path in part.paths}
         paths = [path for path, _ in self._model.named_modules() if path in by_path]
         return [(by_path[path], int(re.findall(r"\d+", path)[-1])) for path in paths]
+
+    @cached_property
+    def _passes(self) -> list[tuple[StepPart, int, bool]]:
+        """All blocks as often as a token passes them, numbered within their stack; whether it is for the last time."""
+        stacks = [module for module in self._model.modules() if isinstance(module, Stack)]
+        blocks = iter(self._blocks)
+        passes: list[tuple[StepPart, int, bool]] = []
+        for stack in stacks:
+            own = list(islice(blocks, stack.num_layers))
+            for turn in range(stack.loops):
+                is_last = turn == stack.loops - 1
+                passes += [(part, turn * stack.num_layers + index, is_last) for part, index in own]
+        return [*passes, *((part, index, True) for part, index in blocks)]
 
     def _weights(self, parts: int) -> tuple[_Owned, dict[StepPart, _Owned]]:
         """Return what a device has of weights in no block, and of each kind of block, where so many divide layers."""

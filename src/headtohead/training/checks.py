@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import Component
+from headtohead.components.stack import Stack
 from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
 from headtohead.training.initial_weights import start_from
@@ -74,6 +75,13 @@ def check_model(model: Architecture, settings: TrainerSettings, precision: Preci
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
     if settings.tensor_parallel > 1:
         check_tensor_parallel_plans(model, settings.tensor_parallel)
+    if settings.strategy == "model_parallel" and any(
+        isinstance(module, Stack) and module.loops > 1 for module in model.modules()
+    ):
+        raise UsageError(
+            "model.loops passes each layer several times, and trainer.strategy=model_parallel gathers its weights for "
+            "one pass: set it to 1, or use trainer=ddp"
+        )
     if settings.strategy == "model_parallel" and settings.num_replicas > 1 and precision.name == "bf16-true":
         _check_one_format(model)
     for name, part in parts_with_losses(model):
