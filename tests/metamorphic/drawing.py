@@ -38,6 +38,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "tie_weights": ("true", "false"),
     "embedding_norm": ("true", "false"),
     "loops": ("1", "1", "2"),
+    "embedding_width": ("null", "null", 10),
     "first_norm": ("true", "true", "false"),
     "head_dense_bias": ("true", "false"),
     "scale_embedding": ("true", "false"),

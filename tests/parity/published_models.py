@@ -137,6 +137,7 @@ MODELS: dict[str, PublishedModel] = {
     "roformer": PublishedModel(
         "RoFormer", _LLAMA, **_MASKED, **_ENCODER, idle=("roformer.encoder.embed_positions.weight",)
     ),
+    "albert": PublishedModel("Albert", {**_LLAMA, "embedding_size": 10}, **_MASKED, **_ENCODER),
     "modernbert": PublishedModel(
         "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
         old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,

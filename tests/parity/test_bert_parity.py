@@ -10,6 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
     BertConfig,
     BertForMaskedLM,
     BertForPreTraining,
@@ -34,6 +39,7 @@ from transformers import (
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
+from headtohead.pretrained.albert import AlbertFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.model_family import ModelFamily
@@ -142,6 +148,21 @@ def test_distilbert_equals_its_reference_with_every_head(head: HeadName) -> None
 def test_electra_equals_its_reference_with_every_head(head: HeadName) -> None:
     config = ElectraConfig(**(SIZES | _labels(head)), embedding_size=24, max_position_embeddings=LENGTH + 2)
     check(f"ELECTRA, {HEADS[head][0]}", _with_head(pairs(ElectraFamily(), HEADS[head][2], config, head)))
+
+
+ALBERT: dict[HeadName, type[nn.Module]] = {
+    "masked_language_model": AlbertForMaskedLM,
+    "classifier": AlbertForSequenceClassification,
+    "tagger": AlbertForTokenClassification,
+    "span": AlbertForQuestionAnswering,
+}
+
+
+@pytest.mark.parametrize("head", ALBERT)
+def test_albert_equals_its_reference_with_every_head(head: HeadName) -> None:
+    sizes = SIZES | _labels(head) | {"num_hidden_layers": 3, "embedding_size": 10}
+    config = AlbertConfig(**sizes, max_position_embeddings=LENGTH + 2)
+    check(f"ALBERT, {HEADS[head][0]}", _with_head(pairs(AlbertFamily(), ALBERT[head], config, head)))
 
 
 def _labels(head: HeadName) -> dict[str, int]:

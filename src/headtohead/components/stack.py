@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
@@ -18,21 +18,21 @@ from headtohead.components.checkpointing import Checkpointing, recompute
 from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
+from headtohead.components.linear_maps import InputLinear, linear_costs
 from headtohead.components.mixers.combined_mixers import with_local_first
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
-from headtohead.components.stack_parts import StackOptions, StackParts, StackSize, check_loops, directed_mixer
+from headtohead.components.stack_parts import (
+    StackOptions,
+    StackParts,
+    StackSize,
+    check_loops,
+    directed_mixer,
+    position_of_width,
+    sees_window,
+    sharing_scores,
+)
 from headtohead.errors import UsageError
-
-
-def _sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
-    """Return the mixers of these layers that read the masks and biases that are made for all."""
-    mixers = (part for layer in layers for part in layer.modules() if isinstance(part, Mixer))
-    return [mixer for mixer in mixers if mixer.reads_scores and mixer.shares_scores]
-
-
-def _sees_window(block: Block) -> bool:
-    return any(isinstance(part, Mixer) and part.sees_window for part in block.mixer.modules())
 
 
 @dataclass
@@ -74,6 +74,7 @@ class Stack(Component):
         causal: bool,
         max_length: int | None,
         grid: Grid | None = None,
+        embedding_width: int | None = None,
     ) -> None:
         super().__init__()
         d_model, num_heads, norm, dropout = size.d_model, size.num_heads, parts.norm, options.dropout
@@ -81,24 +82,19 @@ class Stack(Component):
         assert mixers, "a stack has at least one layer"
         self.d_model, self.num_heads, self.num_layers = d_model, num_heads, len(mixers)
         self.causal, self.dropout, self.loops = causal, dropout, options.loops
-        make_position = partial(
-            parts.position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid
-        )
+        width = embedding_width or d_model
+        position = partial(position_of_width(parts.position, width), d_model, num_heads=num_heads)
+        make_position = partial(position, max_length=max_length, causal=causal, grid=grid)
         self.positions = nn.ModuleList([make_position()])
         self.shares_position = self.position.shared_by_layers
         if not self.shares_position:
             self.positions.extend(make_position() for _ in mixers[1:])
-        self.embedding_norm = norm(d_model) if options.embedding_norm else None
+        self.embedding_norm = norm(width) if options.embedding_norm else None
+        self.widening = None if embedding_width is None else InputLinear(width, d_model)
         self.blocks = nn.ModuleList()
         for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
-            make = partial(
-                directed_mixer,
-                d_model=d_model,
-                num_heads=num_heads,
-                causal=causal,
-                dropout=dropout,
-                max_length=max_length,
-            )
+            make = partial(directed_mixer, d_model=d_model, num_heads=num_heads, causal=causal)
+            make = partial(make, dropout=dropout, max_length=max_length)
             mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
             feeding = feedforward(d_model, dropout=dropout)
@@ -111,8 +107,8 @@ class Stack(Component):
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
         mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
-        self.shares_scores = bool(_sharing_scores(self.layers))
-        self.see_windows = [_sees_window(block) for block in self.layers]
+        self.shares_scores = bool(sharing_scores(self.layers))
+        self.see_windows = [sees_window(block) for block in self.layers]
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
         check_loops(self, self.loops)
@@ -144,14 +140,14 @@ class Stack(Component):
                 return f"{type(part).__name__} knows {part.max_length} places, and rows of {length} tokens need more"
         return None
 
-    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+    def forward(self, x: Float[Tensor, "B L E"], context: Context) -> Float[Tensor, "B L D"]:
         """Process whole rows; padding may be anywhere, and a row's real tokens are read as if they stood alone."""
         if context.valid is None:
             return self._read(x, context)
         rows = left_aligned(x, context.valid)
         return rows.back(self._read(rows.x, in_order(context, rows.order)))
 
-    def _read(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+    def _read(self, x: Float[Tensor, "B L E"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x.shape[1], x.device)
         x = self._embed(x, context)
         if self.shares_scores:
@@ -205,7 +201,7 @@ class Stack(Component):
         return state.rotations[0].narrow(3, state.length, x.shape[1])
 
     def _embed(
-        self, x: Float[Tensor, "B L D"], context: Context, state: StackState | None = None
+        self, x: Float[Tensor, "B L E"], context: Context, state: StackState | None = None
     ) -> Float[Tensor, "B L D"]:
         assert context.positions is not None
         x = self.position.add(x, context.positions)
@@ -213,7 +209,8 @@ class Stack(Component):
             x = self.embedding_norm(x, context)
         elif self.embedding_norm is not None and state is not None:
             x, state.embedding_norm = self.embedding_norm.step(x, state.embedding_norm, context)
-        return F.dropout(x, self.dropout) if self.training else x
+        x = F.dropout(x, self.dropout) if self.training else x
+        return x if self.widening is None else cast(Tensor, self.widening(x))
 
     def _in_windows(self, context: Context, x: Tensor) -> Context | None:
         """Return the context of layers that see a window; None where it is that of all."""
@@ -252,7 +249,7 @@ class Stack(Component):
         return state
 
     def step(
-        self, x: Float[Tensor, "B L D"], state: StackState, context: Context
+        self, x: Float[Tensor, "B L E"], state: StackState, context: Context
     ) -> tuple[Float[Tensor, "B L D"], StackState]:
         """Process the next tokens (a prompt, then one by one); `context` describes these tokens alone."""
         if context.segments is not None:
@@ -305,7 +302,7 @@ class Stack(Component):
         biased_heads = self.num_heads if self.position.biases_scores else 0
         query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
-            sharing = _sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
+            sharing = sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
             is_saved = any(mixer.saves_shared_bias for mixer in sharing)
             costs = self._encoding_costs(position, query if is_saved else replace(query, biased_heads=0))
             if biased_heads and not sharing:  # each mixer declares the biases that it makes
@@ -313,6 +310,9 @@ class Stack(Component):
             yield f"positions.{index}", "position", costs
         if self.embedding_norm is not None:
             yield "embedding_norm", "norm", self.embedding_norm.costs(query)
+        if self.widening is not None:
+            count = sum(parameter.numel() for parameter in self.widening.parameters())
+            yield "widening", "embedding", linear_costs(self.widening.in_features, self.d_model, count, query)
         policy, stream = self.checkpointing, query.length * self.d_model * query.bytes_per_element
         for index, block in enumerate(self.layers):
             covered = [policy.covers_block(number) for number in range(index, self.depth, self.num_layers)]
@@ -328,7 +328,8 @@ class Stack(Component):
         if self.final_norm is not None:
             yield "final_norm", "norm", self.final_norm.costs(query)
         if self.dropout > 0:
-            yield "dropout", "activations", Costs(activation_bytes=stream)
+            width = self.d_model if self.widening is None else self.widening.in_features
+            yield "dropout", "activations", Costs(activation_bytes=stream * width // self.d_model)
         keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.depth)))
         if self.has_cross and keeps_memory:
             saved = query.memory_length * self.d_model * query.bytes_per_element

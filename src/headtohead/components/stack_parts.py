@@ -8,8 +8,9 @@ from functools import partial
 
 from torch import nn
 
+from headtohead.components.block import Block
 from headtohead.components.block_parts import FeedForwardFactory, Norm, NormFactory, ResidualSchemeFactory
-from headtohead.components.component import Mixer, MixerFactory, PositionFactory
+from headtohead.components.component import Mixer, MixerFactory, Position, PositionFactory
 from headtohead.components.mixers.combined_mixers import bidirectional_mixer
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.training_hooks import HasAuxiliaryLoss
@@ -146,3 +147,27 @@ def check_loops(stack: nn.Module, loops: int) -> None:
                 f"model.loops={loops} passes each layer several times, and {path} ({type(part).__name__}) takes "
                 "figures of one pass: choose another part, or model.loops=1"
             )
+
+
+def sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
+    """Return the mixers of these layers that read the masks and biases that are made for all."""
+    mixers = (part for layer in layers for part in layer.modules() if isinstance(part, Mixer))
+    return [mixer for mixer in mixers if mixer.reads_scores and mixer.shares_scores]
+
+
+def sees_window(block: Block) -> bool:
+    """Return whether a mixer of the block sees a window alone."""
+    return any(isinstance(part, Mixer) and part.sees_window for part in block.mixer.modules())
+
+
+def position_of_width(position: PositionFactory, width: int) -> PositionFactory:
+    """Return the factory of an encoding that is added to embeddings of this width, whatever that of the layers; one
+    that acts in the layers stays as it is."""
+
+    def make(d_model: int, **options: object) -> Position:
+        made = position(d_model, **options)
+        if width == d_model or made.rotates or made.biases_scores:
+            return made
+        return position(width, **options)
+
+    return make
