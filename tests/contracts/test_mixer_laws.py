@@ -27,6 +27,7 @@ VARIANTS: dict[str, list[dict]] = {
         {"num_kv_heads": 2, "head_width": 6, "qk_norm": True, "qk_norm_over": "all", "subtracted": 0.3}
     ],
     "gated_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
+    "stick_breaking": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
     "sink_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "sliding_window": [
         {"window": 3},
