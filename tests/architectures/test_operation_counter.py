@@ -77,6 +77,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "encoder_only, text vector with a layer": ("encoder_only", {"head": "text_vector", "pooler": "tanh"}),
     "encoder_only, span": ("encoder_only", {"head": "span"}),
     "decoder_only, span": ("decoder_only", {"head": "span"}),
+    "decoder_only, looped": ("decoder_only", {"loops": 3, "position": Rotary}),
+    "encoder_decoder, looped": ("encoder_decoder", {"loops": 2}),
+    "encoder_only, narrow embeddings": (
+        "encoder_only",
+        {"embedding_width": 6, "embedding_norm": True, "position": Learned},
+    ),
     "encoder_only, norm after the embedding": ("encoder_only", {"embedding_norm": True}),
     "encoder_decoder": ("encoder_decoder", {}),
     "encoder_decoder, scaled, heads of another width": (

@@ -366,3 +366,22 @@ def test_the_first_layers_have_the_early_feedforward() -> None:
 def test_early_layers_without_a_feedforward_or_beyond_the_last_are_refused(early: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         stack(**early)
+
+
+def test_loops_pass_the_same_layers_as_copies_of_them_would() -> None:
+    looped, deep = stack(num_layers=2, loops=3).eval(), stack(num_layers=6).eval()
+    own = looped.state_dict()
+    for layer in range(6):
+        block = {name.removeprefix(f"blocks.{layer % 2}."): own[name] for name in own if f"blocks.{layer % 2}." in name}
+        deep.blocks[layer].load_state_dict(block)
+    deep.load_state_dict({name: own[name] for name in own if not name.startswith("blocks.")}, strict=False)
+    x = torch.randn(2, 5, 16)
+    torch.testing.assert_close(looped(x, Context()), deep(x, Context()))
+    torch.testing.assert_close(looped.costs(CostQuery(5)).forward_flops, deep.costs(CostQuery(5)).forward_flops)
+    assert looped.costs(CostQuery(5)).parameters < deep.costs(CostQuery(5)).parameters / 2
+
+
+@pytest.mark.parametrize("part", [{"norm": "batch_norm"}, {"feedforward": "moe"}])
+def test_parts_that_take_figures_of_one_pass_are_refused_in_loops(part: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"model\.loops=2 passes each layer several times"):
+        stack(loops=2, **part)

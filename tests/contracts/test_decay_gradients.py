@@ -40,6 +40,7 @@ FORGETS_NOTHING = {
         "sink_attention",
         "sink_window",
     ),
+    "stick_breaking",
     *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }
 """Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""

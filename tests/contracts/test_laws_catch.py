@@ -230,7 +230,8 @@ def test_a_token_that_rounding_turns_around_in_some_draws_breaks_no_law() -> Non
 
 
 def test_a_bidirectional_mixer_that_agrees_to_decode_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headtohead.components.stack import Stack, StackState
+    from headtohead.components.stack import Stack
+    from headtohead.components.stack_parts import StackState
 
     monkeypatch.setattr(Stack, "initial_state", lambda *_, **__: StackState())
     with pytest.raises(LawBroken, match="refuse"):

@@ -32,6 +32,7 @@ VARIANTS: dict[str, list[dict]] = {
         {"num_buckets": 3, "max_distance": 9, "content_to_position": False, "own_maps": True, "shared": False},
     ],
     "gated_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
+    "stick_breaking": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
     "sink_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "sliding_window": [
         {"window": 3},

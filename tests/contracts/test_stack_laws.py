@@ -39,6 +39,12 @@ class Combination:
         both = self.choices[0] if self.second == self.choices[0] else f"{self.choices[0]}+{self.second}"
         return f"{'-'.join((both, *self.choices[1:]))}-{use}-{self.cross}-{str(self.dtype).removeprefix('torch.')}"
 
+    @property
+    def loops(self) -> int:
+        """Two of some stacks, but for parts that take figures of one pass."""
+        *_, norm, _, feedforward = self.choices
+        return 1 if norm == "batch_norm" or feedforward in OPTIONS else 1 + (len(str(self)) % 4 == 0)
+
     def subject(self) -> LawSubject:
         mixer, local, position, norm, residual, feedforward = (
             factory(group, name, **OPTIONS.get(name, {})) for group, name in zip(GROUPS, self.choices, strict=True)
@@ -49,7 +55,7 @@ class Combination:
         make = partial(
             Stack,
             StackSize(16, len(mixers), 4),
-            options=StackOptions(embedding_norm=self.embedding_norm),
+            options=StackOptions(embedding_norm=self.embedding_norm, loops=self.loops),
             cross=None if self.cross is None else factory("cross", self.cross),
             causal=self.causal,
             max_length=11,

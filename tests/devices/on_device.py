@@ -100,7 +100,8 @@ def write(make: Callable[[], Architecture], strategy: DecodingStrategy, precisio
 
 
 RUNS = {
-    **{f"optimizer={name}": () for name in ("adam", "adamw", "ademamix", "lion", "muon", "sgd")},
+    **{f"optimizer={name}": () for name in ("adam", "adamw", "ademamix", "lion", "muon", "sgd", "soap")},
+    "optimizer=schedule_free": ("schedule=constant",),
     **{f"checkpointing={name}": () for name in ("full", "every_k", "attention", "offload")},
     **{f"precision={name}": () for name in ("64-true", "bf16-mixed", "bf16-true")},
     "finetuning=head_only": ("model.tie_weights=false",),

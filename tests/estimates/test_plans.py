@@ -40,6 +40,8 @@ FIXED = ("data.form=pairs", "data.length=24", "~data.context_length", "~data.tok
 CASES = {
     "plain": [],
     "apart": ["data.packing=stream", "optimizer=lion"],
+    "with bases": ["optimizer=soap"],
+    "looped": ["model.loops=3", "checkpointing=every_k"],
     "recomputed": ["checkpointing=full"],
     "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
     "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],

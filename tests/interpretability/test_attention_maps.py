@@ -11,10 +11,12 @@ import pytest
 import torch
 from torch import nn
 
+from contracts.choices import factory
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias
 from headtohead.components.stack import Stack
+from headtohead.interpretability.receptive_field import all_maps
 from headtohead.interpretability.recorded_attention import AttentionMaps, attention_maps, mixers_with_maps
 from silent_mixer import RunningMean
 from small_batches import language_batch, pair_batch
@@ -227,3 +229,11 @@ assert len(attention_maps(whole, inputs)) == 2
         [sys.executable, "-c", program], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("mixer", ["softmax_attention", "lstm"])
+def test_maps_of_loops_are_numbered_by_the_layers_that_a_token_passed(mixer: str) -> None:
+    model = exact_model("decoder_only", loops=3, mixer=factory("mixer", mixer))
+    maps = all_maps(model, padded_inputs("decoder_only"))
+    assert [one.name.split(".")[1] for one in maps] == list("012345")
+    assert not torch.equal(maps[0].weights, maps[2].weights), "the same layer, which read something else"

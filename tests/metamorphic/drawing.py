@@ -37,6 +37,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "drop_path": (0.0, 0.0, 0.2),
     "tie_weights": ("true", "false"),
     "embedding_norm": ("true", "false"),
+    "loops": ("1", "1", "2"),
+    "embedding_width": ("null", "null", 10),
     "first_norm": ("true", "true", "false"),
     "head_dense_bias": ("true", "false"),
     "scale_embedding": ("true", "false"),

@@ -145,6 +145,7 @@ MODELS: dict[str, PublishedModel] = {
         old={"conv_kernel_size": 3, "attention_head_size": 12, "embedding_size": 12, "pos_att_type": "c2p",
              "norm_rel_ebd": "none", "position_buckets": 0, "is_causal": True},
     ),
+    "albert": PublishedModel("Albert", {**_LLAMA, "embedding_size": 10}, **_MASKED, **_ENCODER),
     "modernbert": PublishedModel(
         "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
         old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,

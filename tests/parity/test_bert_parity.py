@@ -10,6 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
     BertConfig,
     BertForMaskedLM,
     BertForPreTraining,
@@ -41,6 +46,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.replaced_tokens import GENERATOR
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
+from headtohead.pretrained.albert import AlbertFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.deberta import DebertaFamily
@@ -179,6 +185,21 @@ def test_deberta_equals_its_reference_with_every_head(head: HeadName) -> None:
         max_position_embeddings=LENGTH + 2, legacy=False,
     )  # fmt: skip
     check(f"DeBERTa-v3, {HEADS[head][0]}", _with_head(pairs(DebertaFamily(), HEADS[head][3], config, head)))
+
+
+ALBERT: dict[HeadName, type[nn.Module]] = {
+    "masked_language_model": AlbertForMaskedLM,
+    "classifier": AlbertForSequenceClassification,
+    "tagger": AlbertForTokenClassification,
+    "span": AlbertForQuestionAnswering,
+}
+
+
+@pytest.mark.parametrize("head", ALBERT)
+def test_albert_equals_its_reference_with_every_head(head: HeadName) -> None:
+    sizes = SIZES | _labels(head) | {"num_hidden_layers": 3, "embedding_size": 10}
+    config = AlbertConfig(**sizes, max_position_embeddings=LENGTH + 2)
+    check(f"ALBERT, {HEADS[head][0]}", _with_head(pairs(AlbertFamily(), ALBERT[head], config, head)))
 
 
 def _labels(head: HeadName) -> dict[str, int]:

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import (
+    AlbertForMaskedLM,
+    AlbertForSequenceClassification,
     BartForConditionalGeneration,
     BertForMaskedLM,
     BertForPreTraining,
@@ -41,6 +43,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.config.origins.to_published import write_hub
+from headtohead.pretrained.albert import AlbertFamily
 from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily, RoFormerFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
@@ -63,6 +66,7 @@ WIDE = ("model.d_model=24", "model.num_layers=2", "model.num_heads=3", "model.vo
 POST = ("model/residual=post", "model.embedding_norm=true", "model.norm.eps=1e-12", "model.feedforward.multiple=1.5")
 BERT = ("model=encoder_only", *WIDE, *POST, "model.pooler=tanh", "model.num_classes=3")
 ONE_KIND = (*BERT, "model.num_segments=0", "model.pooler=relu")
+SHARED = (*BERT, "model.loops=3", "model.embedding_width=10")
 GELU = (*BERT, "model.pooler=gelu")
 DEBERTA = (
     *GELU, "model/mixer=disentangled_attention", "model/position=none",
@@ -132,6 +136,8 @@ MODELS = {
     "ELECTRA, masked LM": Exported(ElectraFamily(), "masked_language_model", ElectraForMaskedLM, GELU),
     "ELECTRA, replaced tokens": Exported(ElectraFamily(), "replaced_token_detector", ElectraForPreTraining, GELU),
     "ELECTRA, classification": Exported(ElectraFamily(), "classifier", ElectraForSequenceClassification, GELU),
+    "ALBERT, masked LM": Exported(AlbertFamily(), "masked_language_model", AlbertForMaskedLM, SHARED),
+    "ALBERT, classification": Exported(AlbertFamily(), "classifier", AlbertForSequenceClassification, SHARED),
     "RoFormer, masked LM": Exported(
         RoFormerFamily(),
         "masked_language_model",

@@ -142,6 +142,11 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "DeBERTa-v2, keys meet distances alone, of maps of their own": (
         "deberta-v2", {**LAYERS, **FIVE_HEADS, "relative_attention": True, "position_buckets": 4,
                        "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c", "position_biased_input": False}),
+    "ALBERT, one layer passed four times, odd heads and widths, three segment types, ReLU": (
+        "albert", {**LAYERS, **FIVE_HEADS, "embedding_size": 7, "num_hidden_layers": 4, "type_vocab_size": 3,
+                   "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
+    "ALBERT, three layers passed once, embeddings as wide as layers": (
+        "albert", {**LAYERS, **FIVE_HEADS, "embedding_size": 35, "num_hidden_layers": 1, "inner_group_num": 3}),
     "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
         "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
                        "hidden_activation": "relu", "attention_bias": True}),

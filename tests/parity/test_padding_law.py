@@ -28,7 +28,7 @@ SHAPES: dict[str, list[tuple[int, int]]] = {
 """The shapes by name, where the second of two rows is padded."""
 TEXTS = [kind for kind, model in MODELS.items() if model.asks != "images"]
 FROM_THE_ROWS_START = {
-    **dict.fromkeys(("gpt2", "bert", "distilbert", "electra", "big_bird"), "position_ids"),
+    **dict.fromkeys(("gpt2", "bert", "distilbert", "electra", "albert", "big_bird"), "position_ids"),
     **dict.fromkeys(("bart", "mbart")),
 }
 """Families whose reference counts places from the row's first token, padding or not, and what tells it otherwise."""

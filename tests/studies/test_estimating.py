@@ -114,7 +114,7 @@ def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "copies"),
-    [("adamw", 4), ("ademamix", 5), ("lion", 3), ("sgd", 3), ("muon", 4)],
+    [("adamw", 4), ("ademamix", 5), ("lion", 3), ("sgd", 3), ("muon", 4), ("soap", 11)],
 )
 def test_optimizers_keep_what_they_keep(optimizer: str, copies: int, tmp_path: Path) -> None:
     config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).runs[0].config

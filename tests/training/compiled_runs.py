@@ -32,6 +32,7 @@ FAMILIES: dict[str, list[str]] = {
         "model=external", "model.module._target_=plain_modules.MaskedMean", "model.module.vocab_size=64",
         "model.module.num_classes=2", *LABELS,
     ],
+    "kimi_linear": ["model=kimi_linear", *LINES, "model.d_model=16", "model.num_heads=2"],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
     "modernbert": ["model=modernbert", "task=masked_lm", *LINES, "model.d_model=16", "model.num_heads=2"],
     "ngpt": ["model=ngpt", *LINES, "model.d_model=16", "model.num_heads=2"],

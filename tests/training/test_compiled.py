@@ -35,6 +35,7 @@ def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict
 LATER = {
     *(
         "model=qwen3_next",
+        "model=kimi_linear",
         "model=mlp",
         "model=text_cnn",
         "model=recurrent_encoder_decoder",

@@ -19,14 +19,14 @@ from headtohead.components.positions.absolute import Learned
 from headtohead.components.positions.relative import Shaw
 from headtohead.training.checkpoints import load_best
 from headtohead.training.optim.finetuning import Finetuning, Freeze, depths_of
-from headtohead.training.optim.optimizers import adam, adamw, ademamix, lion, muon, sgd
+from headtohead.training.optim.optimizers import adam, adamw, ademamix, lion, muon, schedule_free, sgd, soap
 from headtohead.training.run import train
 from small_models import FAMILIES, SIZE, small_model
 from training.interruptions import interrupted
 from training.programs import records_of
 from training.runs import curve, losses, parts
 
-OPTIMIZERS = (adam, adamw, ademamix, sgd, lion, muon)
+OPTIMIZERS = (adam, adamw, ademamix, sgd, lion, muon, schedule_free, soap)
 CPU = torch.device("cpu")
 
 

@@ -22,7 +22,7 @@ from headtohead.components.norms import RmsNorm
 from headtohead.components.positions.absolute import Learned
 from headtohead.components.streams import Sphere
 from headtohead.training.checkpoints import load_best
-from headtohead.training.optim.optimizers import adamw, ademamix, lion, muon, sgd
+from headtohead.training.optim.optimizers import adamw, ademamix, lion, muon, sgd, soap
 from headtohead.training.optim.weight_updates import UnitWeights
 from headtohead.training.run import train
 from small_models import FAMILIES, exact_model, small_model
@@ -37,7 +37,7 @@ NGPT: dict[str, Any] = {
     "tie_weights": False,
 }
 OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
-    one.__name__: one for one in (adamw, ademamix, lion, muon, sgd)
+    one.__name__: one for one in (adamw, ademamix, lion, muon, sgd, soap)
 }
 WIDTH, HEAD_WIDTH = 16, 8
 ROWS = ("embedding.weight", "head.weight", "stack.positions.0.table.weight", "class_token.weight")

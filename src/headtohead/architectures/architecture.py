@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headtohead.components.component import Component, Context, State
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.stack import StackState
+from headtohead.components.stack_parts import StackState
 from headtohead.errors import UsageError
 
 

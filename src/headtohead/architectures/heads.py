@@ -237,6 +237,7 @@ def make_head(
     dense_bias: bool = True,
     logit_cap: float | None = None,
     logit_scale: float | None = None,
+    width: int | None = None,
 ) -> Head:
     """Build the head that a task asks for, from those of the options that its constructor names."""
     if name not in HEADS:
@@ -260,6 +261,7 @@ def make_head(
         "dense_bias": dense_bias,
         "cap": logit_cap,
         "factor": logit_scale,
+        "width": width,
     }
     make = _class_of(name)
     named = {option: value for option, value in options.items() if option in signature(make).parameters}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jaxtyping import Float
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModel
-from headtohead.components.block_parts import Norm
 from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
@@ -53,33 +52,6 @@ class GeneratorFields(FieldGroup):
         return StackSize(width, layers, heads)
 
 
-class RestoringHead(MaskedLanguageModel):
-    """The masked language model's head over features of another width than the embedding, whose matrix it shares."""
-
-    def __init__(
-        self,
-        width: int,
-        embedding: nn.Parameter,
-        *,
-        norm: Callable[[int], Norm],
-        activation: Activation,
-    ) -> None:
-        vocab_size, d_model = embedding.shape
-        super().__init__(d_model, vocab_size, norm=norm, tied_to=embedding, activation=activation)
-        self.dense = nn.Linear(width, d_model)
-
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        (d_model, width), first = self.dense.weight.shape, True
-        for path, kind, costs in super().cost_rows(query):
-            if first:
-                own, usual = (
-                    linear_costs(inputs, d_model, inputs * d_model + d_model, query) for inputs in (width, d_model)
-                )
-                saved = costs.activation_bytes - usual.activation_bytes
-                costs, first = own + Costs(activation_bytes=saved), False
-            yield path, kind, costs
-
-
 class TokenGenerator(nn.Module):
     """head(stack(embed(x))): restores hidden tokens from the model's own embeddings, in layers that are narrower."""
 
@@ -99,7 +71,9 @@ class TokenGenerator(nn.Module):
         self.embed = nn.Linear(d_model, size.d_model)
         own = replace(parts, pattern=None)
         self.stack = Stack(size, own, replace(options, drop_path=0.0), causal=False, max_length=max_length)
-        self.head = RestoringHead(size.d_model, embedding, norm=parts.norm, activation=activation)
+        self.head = MaskedLanguageModel(
+            size.d_model, len(embedding), norm=parts.norm, tied_to=embedding, activation=activation, width=d_model
+        )
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L E"]:
         """Return the features of which the head makes logits."""

@@ -31,7 +31,7 @@ from headtohead.components.feedforwards import Activation
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Amount, Length, Vocabulary
+from headtohead.ranges import Amount, Length, Vocabulary, Width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +61,13 @@ def _head(
     pooler: PoolerName = "none",
     activation: Activation = "gelu",
     dense_bias: bool = True,
+    width: int | None = None,
 ) -> Head:
     """Return the head of a stack over these tokens."""
-    vocab_size, d_model = embedding.weight.shape
+    vocab_size, own_width = embedding.weight.shape
     return make_head(
         output.head,
-        d_model,
+        width or own_width,
         vocab_size=vocab_size,
         num_classes=output.num_classes,
         norm=parts.norm,
@@ -80,6 +81,7 @@ def _head(
         dense_bias=dense_bias,
         logit_cap=output.logit_cap,
         logit_scale=output.logit_scale,
+        width=own_width,
     )
 
 
@@ -197,6 +199,7 @@ class EncoderOnly(Architecture):
         *,
         tokens: TokenFields,
         num_segments: Amount = 2,
+        embedding_width: Width | None = None,  # of tables, which a linear map widens to d_model (ALBERT); None: d_model
         output: EncoderHeadFields = EncoderHeadFields(head="masked_language_model", head_bias=True, pooling="cls"),
         options: StackOptions = StackOptions(),
         generator: GeneratorFields = GeneratorFields(),
@@ -204,9 +207,12 @@ class EncoderOnly(Architecture):
     ) -> None:
         super().__init__()
         size.check()
-        self.embedding = tokens.embedding(size.d_model)
-        self.segment_embedding = SegmentEmbedding(size.d_model, num_segments) if num_segments else None
-        self.stack = Stack(size, parts, options, causal=False, max_length=tokens.max_length)
+        width = embedding_width or size.d_model
+        self.embedding = tokens.embedding(width)
+        self.segment_embedding = SegmentEmbedding(width, num_segments) if num_segments else None
+        self.stack = Stack(
+            size, parts, options, causal=False, max_length=tokens.max_length, embedding_width=embedding_width
+        )
         if output.head == "replaced_token_detector":
             proposing = TokenGenerator(
                 self.embedding.weight,
@@ -228,6 +234,7 @@ class EncoderOnly(Architecture):
                 pooler=output.pooler,
                 activation=output.head_activation,
                 dense_bias=output.head_dense_bias,
+                width=size.d_model,
             )
         initialisation(self)
 

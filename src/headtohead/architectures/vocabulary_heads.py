@@ -71,7 +71,7 @@ class VocabularyHead(Head, Readout):
         return super().scaled(x if self.factor == 1.0 else x * self.factor)
 
     @abstractmethod
-    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         """Transform the features before the product."""
 
     def forward(
@@ -163,7 +163,7 @@ def _in_training(costs: Costs) -> Costs:
 
 class MaskedLanguageModel(VocabularyHead):
     """Dense, GELU (or another activation), norm, then logits of the hidden token (Devlin et al. 2019,
-    https://arxiv.org/abs/1810.04805)."""
+    https://arxiv.org/abs/1810.04805); the dense layer leads to the `width` of embeddings, where they have their own."""
 
     def __init__(
         self,
@@ -177,13 +177,15 @@ class MaskedLanguageModel(VocabularyHead):
         dense_bias: bool = True,
         cap: float | None = None,
         factor: float | None = None,
+        width: int | None = None,
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap, factor=factor)
+        width = width or d_model
+        super().__init__(width, vocab_size, tied_to=tied_to, bias=bias, cap=cap, factor=factor)
         self.activation, self.act = activation, ACTIVATIONS[activation]
-        self.dense = nn.Linear(d_model, d_model, bias=dense_bias)
-        self.norm = norm(d_model)
+        self.dense = nn.Linear(d_model, width, bias=dense_bias)
+        self.norm = norm(width)
 
-    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         hidden = self.dense(features)
         hidden = in_few_shapes(self.act, hidden) if hidden.dim() == 2 else self.act(hidden)
         # Each token alone: which others are scored beside it must not matter to a norm that sums sequences up.
@@ -191,10 +193,10 @@ class MaskedLanguageModel(VocabularyHead):
         return self.scaled(normed)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        d_model = self.weight.shape[1]
-        parameters = d_model * d_model + (0 if self.dense.bias is None else d_model)
-        dense = linear_costs(d_model, d_model, parameters, query)
-        saved = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
+        width, d_model = self.dense.weight.shape
+        parameters = width * d_model + (0 if self.dense.bias is None else width)
+        dense = linear_costs(d_model, width, parameters, query)
+        saved = 0 if self.activation in KEEPS_OWN_OUTPUT else width * query.length * query.bytes_per_element
         yield "head.dense", "head", dense + Costs(activation_bytes=saved)
         yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
         yield from super().cost_rows(query)
@@ -219,6 +221,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         dense_bias: bool = True,
         cap: float | None = None,
         factor: float | None = None,
+        width: int | None = None,
     ) -> None:
         super().__init__(
             d_model,
@@ -230,6 +233,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
             dense_bias=dense_bias,
             cap=cap,
             factor=factor,
+            width=width,
         )
         self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)
@@ -244,7 +248,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Yield the pair's costs once per sequence, however many tokens are hidden."""
         yield from super().cost_rows(query)
-        d_model = self.weight.shape[1]
+        d_model = self.pair.weight.shape[1]
         once = replace(query, length=1)
         yield "head.pooler", "head", linear_costs(d_model, d_model, d_model * d_model + d_model, once)
         yield "head.pair", "head", linear_costs(d_model, 2, 2 * d_model + 2, once)

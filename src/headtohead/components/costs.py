@@ -80,5 +80,10 @@ class Costs:
         parameters = sum(parameter.numel() for parameter in module.parameters())
         return cls(parameters, parameters, forward_flops, 3 * forward_flops, state_elements, activation_bytes)
 
+    def passed(self, times: int) -> Costs:
+        """Return the costs of passing the component so many times: its parameters are there once."""
+        once = {name: getattr(self, name) for name in ("parameters", "active_parameters")}
+        return Costs(**once, **{f.name: times * getattr(self, f.name) for f in fields(self) if f.name not in once})
+
     def __add__(self, other: Costs) -> Costs:
         return Costs(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -35,7 +35,7 @@ def gpt2(model: nn.Module, *, std: NotNegative = 0.02) -> None:
     the residual scheme brings a scale of its own (Radford et al. 2019, https://github.com/openai/gpt-2)."""
     _redraw(model, lambda weight: nn.init.normal_(weight, std=std), lambda weight: nn.init.normal_(weight, std=std))
     for stack in _of_type(model, Stack):
-        num_branches = stack.num_layers * (3 if stack.has_cross else 2)
+        num_branches = stack.depth * (3 if stack.has_cross else 2)
         for block in stack.layers:
             if block.wiring.branch_gain == 1.0:
                 for linear in _of_type(block, ResidualLinear):

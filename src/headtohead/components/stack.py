@@ -2,63 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.block import Block, BlockState
+from headtohead.components.block import Block
 from headtohead.components.block_parts import Branches, Norm
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, Position, State
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import NoFeedForward
+from headtohead.components.linear_maps import InputLinear, linear_costs
 from headtohead.components.mixers.combined_mixers import directed_mixer, with_local_first
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
-from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
+from headtohead.components.stack_parts import (
+    StackOptions,
+    StackParts,
+    StackSize,
+    StackState,
+    check_loops,
+    position_of_width,
+    sees_window,
+    sharing_scores,
+)
 from headtohead.errors import UsageError
-
-
-def _sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
-    """Return the mixers of these layers that read the masks and biases that are made for all."""
-    mixers = (part for layer in layers for part in layer.modules() if isinstance(part, Mixer))
-    return [mixer for mixer in mixers if mixer.reads_scores and mixer.shares_scores]
-
-
-def _sees_window(block: Block) -> bool:
-    return any(isinstance(part, Mixer) and part.sees_window for part in block.mixer.modules())
-
-
-@dataclass
-class StackState(State):
-    """The states of all layers, and what the masks of the next tokens need."""
-
-    room: int = 0
-    """The number of tokens that it can hold."""
-    layers: list[BlockState] = field(default_factory=list)
-    embedding_norm: State = field(default_factory=State)
-    final_norm: State = field(default_factory=State)
-    memories: list[State] = field(default_factory=list)
-    """The memories that the cross mixers read; empty before the first step."""
-    valid: Bool[Tensor, "B M"] | None = None
-    """The mask of tokens that were real, from the first step with padding."""
-    positions: Int[Tensor, "B M"] | None = None
-    """The positions of the tokens; stored where the position encoding biases scores."""
-    rotations: tuple[Float[Tensor, "2 1 1 M R"], ...] = ()
-    """The rotation of all tokens that there is room for, made once; rows of different positions make their own."""
 
 
 class Stack(Component):
     """Add positions, apply the blocks, then a final norm where the residual scheme needs one.
 
     Dropout follows the norm after the embedding, or the embedding itself. Drop path grows linearly from 0 at the first
-    block to its rate at the last.
+    block to its rate at the last. With `loops` all blocks are passed so many times in turn (Dehghani et al. 2019,
+    https://arxiv.org/abs/1807.03819): a state of decoding has an entry for each pass.
     """
 
     checkpointing: Checkpointing = Checkpointing()
@@ -73,37 +55,33 @@ class Stack(Component):
         causal: bool,
         max_length: int | None,
         grid: Grid | None = None,
+        embedding_width: int | None = None,
     ) -> None:
         super().__init__()
         d_model, num_heads, norm, dropout = size.d_model, size.num_heads, parts.norm, options.dropout
         mixers = parts.by_layer(size.num_layers)
         assert mixers, "a stack has at least one layer"
         self.d_model, self.num_heads, self.num_layers = d_model, num_heads, len(mixers)
-        self.causal, self.dropout = causal, dropout
-        make_position = partial(
-            parts.position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid
-        )
+        self.causal, self.dropout, self.loops = causal, dropout, options.loops
+        width = embedding_width or d_model
+        position = partial(position_of_width(parts.position, width), d_model, num_heads=num_heads)
+        make_position = partial(position, max_length=max_length, causal=causal, grid=grid)
         self.positions = nn.ModuleList([make_position()])
         self.shares_position = self.position.shared_by_layers
         if not self.shares_position:
             self.positions.extend(make_position() for _ in mixers[1:])
-        self.embedding_norm = norm(d_model) if options.embedding_norm else None
+        self.embedding_norm = norm(width) if options.embedding_norm else None
+        self.widening = None if embedding_width is None else InputLinear(width, d_model)
         self.blocks = nn.ModuleList()
         for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
-            make = partial(
-                directed_mixer,
-                d_model=d_model,
-                num_heads=num_heads,
-                causal=causal,
-                dropout=dropout,
-                max_length=max_length,
-            )
+            make = partial(directed_mixer, d_model=d_model, num_heads=num_heads, causal=causal)
+            make = partial(make, dropout=dropout, max_length=max_length)
             mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
             feeding = feedforward(d_model, dropout=dropout)
             num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
             drop_path = options.drop_path * layer / max(1, len(mixers) - 1)
-            wiring = parts.residual(norm, d_model, Branches(len(mixers), num_sublayers, dropout, drop_path))
+            wiring = parts.residual(norm, d_model, Branches(self.depth, num_sublayers, dropout, drop_path))
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
         if not options.first_norm:
             self.layers[0].wiring.leave_out_first_norm()
@@ -113,14 +91,25 @@ class Stack(Component):
         for part in mixing_parts:
             part.share_parts(self.shared)
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
-        self.shares_scores = bool(_sharing_scores(self.layers))
-        self.see_windows = [_sees_window(block) for block in self.layers]
+        self.shares_scores = bool(sharing_scores(self.layers))
+        self.see_windows = [sees_window(block) for block in self.layers]
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
+        check_loops(self, self.loops)
 
     @property
     def layers(self) -> list[Block]:
         return cast(list[Block], list(self.blocks))
+
+    @property
+    def depth(self) -> int:
+        """Return how many layers a token passes, loops included."""
+        return self.num_layers * self.loops
+
+    @property
+    def passes(self) -> list[tuple[int, Block]]:
+        """Return the layers in the order in which a token passes them, with their numbers."""
+        return list(enumerate(self.layers)) * self.loops
 
     @property
     def position(self) -> Position:
@@ -135,14 +124,14 @@ class Stack(Component):
                 return f"{type(part).__name__} knows {part.max_length} places, and rows of {length} tokens need more"
         return None
 
-    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+    def forward(self, x: Float[Tensor, "B L E"], context: Context) -> Float[Tensor, "B L D"]:
         """Process whole rows; padding may be anywhere, and a row's real tokens are read as if they stood alone."""
         if context.valid is None:
             return self._read(x, context)
         rows = left_aligned(x, context.valid)
         return rows.back(self._read(rows.x, in_order(context, rows.order)))
 
-    def _read(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+    def _read(self, x: Float[Tensor, "B L E"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x, context.rotation)
         x = self._embed(x, context)
         if self.shares_scores:
@@ -151,9 +140,9 @@ class Stack(Component):
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         policy, x = self._policy(), self.layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
-        for layer, block in enumerate(self.layers):
+        for number, (layer, block) in enumerate(self.passes):
             own = self._of_layer(context, layer, x, in_windows)
-            x = policy.passed(block, layer, x, own)
+            x = policy.passed(block, number, x, own)
         x = self.layers[-1].wiring.narrowed(x)
         return x if self.final_norm is None else self.final_norm(x, context)
 
@@ -197,7 +186,7 @@ class Stack(Component):
         return state.rotations[0].narrow(3, state.length, x.shape[1])
 
     def _embed(
-        self, x: Float[Tensor, "B L D"], context: Context, state: StackState | None = None
+        self, x: Float[Tensor, "B L E"], context: Context, state: StackState | None = None
     ) -> Float[Tensor, "B L D"]:
         assert context.positions is not None
         x = self.position.add(x, context.positions)
@@ -205,7 +194,8 @@ class Stack(Component):
             x = self.embedding_norm(x, context)
         elif self.embedding_norm is not None and state is not None:
             x, state.embedding_norm = self.embedding_norm.step(x, state.embedding_norm, context)
-        return F.dropout(x, self.dropout) if self.training else x
+        x = F.dropout(x, self.dropout) if self.training else x
+        return x if self.widening is None else cast(Tensor, self.widening(x))
 
     def _in_windows(self, context: Context, x: Tensor) -> Context | None:
         """Return the context of layers that see a window; None where it is that of all."""
@@ -235,7 +225,7 @@ class Stack(Component):
             raise UsageError("a bidirectional stack cannot decode step by step: use a causal one")
         table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
         state = StackState(room=max_length, positions=table if self.position.biases_scores else None)
-        for block in self.layers:
+        for _, block in self.passes:
             state.layers.append(block.initial_state(batch_size, max_length, device=device, dtype=dtype))
         if self.embedding_norm is not None:
             state.embedding_norm = self.embedding_norm.initial_state(batch_size, device=device, dtype=dtype)
@@ -244,7 +234,7 @@ class Stack(Component):
         return state
 
     def step(
-        self, x: Float[Tensor, "B L D"], state: StackState, context: Context
+        self, x: Float[Tensor, "B L E"], state: StackState, context: Context
     ) -> tuple[Float[Tensor, "B L D"], StackState]:
         """Process the next tokens (a prompt, then one by one); `context` describes these tokens alone."""
         if context.segments is not None:
@@ -262,9 +252,9 @@ class Stack(Component):
         memories = state.memories or [State()] * self.num_layers
         x = layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
-        for layer, block in enumerate(layers):
+        for number, (layer, block) in enumerate(self.passes):
             own = self._of_layer(context, layer, x, in_windows)
-            x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
+            x, state.layers[number] = block.step(x, state.layers[number], memories[layer], own)
         x = layers[-1].wiring.narrowed(x)
         state.length += x.shape[1]
         if self.final_norm is not None:
@@ -298,7 +288,7 @@ class Stack(Component):
         biased_heads = self.num_heads if self.position.biases_scores else 0
         query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
-            sharing = _sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
+            sharing = sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
             is_saved = any(mixer.saves_shared_bias for mixer in sharing)
             costs = self._encoding_costs(position, query if is_saved else replace(query, biased_heads=0))
             if biased_heads and not sharing:  # each mixer declares the biases that it makes
@@ -308,22 +298,29 @@ class Stack(Component):
             yield f"shared.{index}", "mixer", part.costs(query)
         if self.embedding_norm is not None:
             yield "embedding_norm", "norm", self.embedding_norm.costs(query)
+        if self.widening is not None:
+            count = sum(parameter.numel() for parameter in self.widening.parameters())
+            yield "widening", "embedding", linear_costs(self.widening.in_features, self.d_model, count, query)
         policy, stream = self.checkpointing, query.length * self.d_model * query.bytes_per_element
         for index, block in enumerate(self.layers):
+            covered = [policy.covers_block(number) for number in range(index, self.depth, self.num_layers)]
             for name, costs in block.cost_rows(query):
-                if policy.covers_block(index):
-                    streams = stream * block.wiring.num_streams
-                    costs = replace(costs, activation_bytes=streams if name == "wiring" else 0)
-                elif policy.kind == "attention" and name in ("mixer", "cross"):
+                if policy.kind == "attention" and name in ("mixer", "cross"):
                     costs = replace(costs, activation_bytes=stream)
                 elif policy.kind == "offload" and query.device != "cpu":
                     costs = replace(costs, activation_bytes=0)
-                yield f"blocks.{index}.{name}", name, costs
+                streams = stream * block.wiring.num_streams if name == "wiring" else 0
+                saved = sum(streams if is_covered else costs.activation_bytes for is_covered in covered)
+                passed = replace(costs.passed(self.loops), activation_bytes=saved)
+                if name == "cross":  # what decoding holds of a memory is the same in every pass
+                    passed = replace(passed, state_elements=costs.state_elements)
+                yield f"blocks.{index}.{name}", name, passed
         if self.final_norm is not None:
             yield "final_norm", "norm", self.final_norm.costs(query)
         if self.dropout > 0:
-            yield "dropout", "activations", Costs(activation_bytes=stream)
-        keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.num_layers)))
+            width = self.d_model if self.widening is None else self.widening.in_features
+            yield "dropout", "activations", Costs(activation_bytes=stream * width // self.d_model)
+        keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.depth)))
         if self.has_cross and keeps_memory:
             saved = query.memory_length * self.d_model * query.bytes_per_element
             yield "memory", "activations", Costs(activation_bytes=saved)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
-from headtohead.components.component import MixerFactory, PositionFactory
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headtohead.components.block import Block, BlockState
+from headtohead.components.block_parts import FeedForwardFactory, Norm, NormFactory, ResidualSchemeFactory
+from headtohead.components.component import Mixer, MixerFactory, Position, PositionFactory, State
 from headtohead.components.mixers.identity import Identity
+from headtohead.components.training_hooks import HasAuxiliaryLoss
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Depth, Probability, Width
@@ -31,9 +36,9 @@ class StackSize(FieldGroup):
 
 def check_sizes(d_model: int, num_layers: int, num_heads: int, *, layers_field: str = "model.num_layers") -> None:
     """Raise UsageError by the field that holds a size below one."""
-    for field, value in (("model.d_model", d_model), (layers_field, num_layers), ("model.num_heads", num_heads)):
+    for name, value in (("model.d_model", d_model), (layers_field, num_layers), ("model.num_heads", num_heads)):
         if value < 1:
-            raise UsageError(f"{field}={value} must be at least 1.")
+            raise UsageError(f"{name}={value} must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +114,61 @@ class StackOptions(FieldGroup):
     """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
     embedding_norm: bool = False
     """Whether the tokens are normalised after positions were added (BERT, BLOOM)."""
+    loops: Depth = 1
+    """The times that all layers are passed, with the same weights each time (universal transformers, ALBERT)."""
     first_norm: bool = True
     """Whether the first sublayer has a norm; without one it reads what the norm after the embedding gives
     (ModernBERT)."""
+
+
+@dataclass
+class StackState(State):
+    """The states of all layers, and what the masks of the next tokens need."""
+
+    room: int = 0
+    """The number of tokens that it can hold."""
+    layers: list[BlockState] = field(default_factory=list)
+    embedding_norm: State = field(default_factory=State)
+    final_norm: State = field(default_factory=State)
+    memories: list[State] = field(default_factory=list)
+    """The memories that the cross mixers read; empty before the first step."""
+    valid: Bool[Tensor, "B M"] | None = None
+    """The mask of tokens that were real, from the first step with padding."""
+    positions: Int[Tensor, "B M"] | None = None
+    """The positions of the tokens; stored where the position encoding biases scores."""
+    rotations: tuple[Float[Tensor, "2 1 1 M R"], ...] = ()
+    """The rotation of all tokens that there is room for, made once; rows of different positions make their own."""
+
+
+def check_loops(stack: nn.Module, loops: int) -> None:
+    """Refuse parts that take figures of one pass through their layer, where there are several."""
+    for path, part in stack.named_modules() if loops > 1 else ():
+        if isinstance(part, HasAuxiliaryLoss) or (isinstance(part, Norm) and part.keeps_statistics):
+            raise UsageError(
+                f"model.loops={loops} passes each layer several times, and {path} ({type(part).__name__}) takes "
+                "figures of one pass: choose another part, or model.loops=1"
+            )
+
+
+def sharing_scores(layers: Sequence[Block]) -> list[Mixer]:
+    """Return the mixers of these layers that read the masks and biases that are made for all."""
+    mixers = (part for layer in layers for part in layer.modules() if isinstance(part, Mixer))
+    return [mixer for mixer in mixers if mixer.reads_scores and mixer.shares_scores]
+
+
+def sees_window(block: Block) -> bool:
+    """Return whether a mixer of the block sees a window alone."""
+    return any(isinstance(part, Mixer) and part.sees_window for part in block.mixer.modules())
+
+
+def position_of_width(position: PositionFactory, width: int) -> PositionFactory:
+    """Return the factory of an encoding that is added to embeddings of this width, whatever that of the layers; one
+    that acts in the layers stays as it is."""
+
+    def make(d_model: int, **options: object) -> Position:
+        made = position(d_model, **options)
+        if width == d_model or made.rotates or made.biases_scores:
+            return made
+        return position(width, **options)
+
+    return make

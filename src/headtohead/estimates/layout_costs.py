@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from torch import nn
 
@@ -17,6 +18,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import Ledger
 from headtohead.components.checkpointing import CheckpointingKind
 from headtohead.components.component import Component
+from headtohead.components.stack import Stack
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout
@@ -35,7 +37,7 @@ from headtohead.estimates.work_meter import (
     StepPart,
 )
 from headtohead.training.loop.precision import Precision
-from headtohead.training.memory import trained_bytes
+from headtohead.training.memory import basis_numbers, trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _UNSEEN = 0.05
@@ -86,6 +88,8 @@ class _Owned:
 
     weights: float
     trained: float
+    bases: float
+    """Bytes that the optimizer has for the dimensions of weights."""
 
 
 class LayoutCosts:
@@ -116,7 +120,8 @@ class LayoutCosts:
         whole = [root, *(owned[part] for part, _ in self._blocks)]
         weights, trained = sum(part.weights for part in whole), sum(part.trained for part in whole)
         shared = layout.shards
-        fixed = trained_bytes(weights / shared, trained / shared, self._optimizer, self._settings.weight_averaging)
+        averaging, bases = self._settings.weight_averaging, sum(part.bases for part in whole)
+        fixed = trained_bytes(weights / shared, trained / shared, self._optimizer, averaging, bases)
         gradients = trained / shared
         in_buckets = trained if layout.sharding == "ddp" else 0.0
         most = max(self._backward_peaks(layout, rows, root, owned))
@@ -135,22 +140,22 @@ class LayoutCosts:
         loss, ends = self._replay.loss_at(rows), self._replay.parts[0].at(rows)
         figures = {part: self._figures(part, layout, rows) for part in self.kinds_of_blocks}
         is_shared = layout.shards > 1
-        left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, _ in self._blocks)
-        saved = [self._saved(figures[part], layout, index) for part, index in self._blocks]
+        left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, *_ in self._passes)
+        saved = [self._saved(figures[part], layout, index) for part, index, _ in self._passes]
         made = self._accumulated(layout, root, owned)
         gathered = self._gathered(layout, root, owned)
         below = sum(saved) + ends.of(SAVED)
         yield left - loss.of(LEFT) + below + loss.of(PEAK) + made + gathered
         made += 0.0 if layout.accumulate > 1 and not is_shared else loss.of(GRADIENTS)
         below -= ends.of(OUTPUT)
-        for (part, _), own in zip(reversed(self._blocks), reversed(saved), strict=True):
+        for (part, _, is_last), own in zip(reversed(self._passes), reversed(saved), strict=True):
             below -= own
             at_work = figures[part]
             block = owned[part]
             in_flight = 2 * block.weights if is_shared else 0.0
             yield left - at_work.of(LEFT) + below + at_work.of(PEAK) - at_work.of(OUTPUT) + made + gathered + in_flight
             if layout.accumulate == 1 or is_shared:
-                made += block.trained / layout.shards if layout.accumulate == 1 else 0.0
+                made += block.trained / layout.shards if layout.accumulate == 1 and is_last else 0.0
             if layout.sharding == "grad_op":
                 gathered -= block.weights
         yield left + ends.of(PEAK) - ends.of(OUTPUT) + made + gathered
@@ -191,7 +196,9 @@ class LayoutCosts:
         """Return the figures with what a kernel saves in a workspace, which no fake tensor shows, as the ledger has
         it: those of recurrent layers."""
         path = f"{part.paths[0]}."
-        declared = rows * sum(row.costs.activation_bytes for row in self._costs.rows if row.path.startswith(path))
+        own = sum(row.costs.activation_bytes for row in self._costs.rows if row.path.startswith(path))
+        turns = sum(one is part for one, *_ in self._passes) / len(part.paths)
+        declared = rows * own / turns
         missing = declared - figures.of(SAVED)
         if missing < _UNSEEN * declared:
             return figures
@@ -228,7 +235,8 @@ class LayoutCosts:
         weights, trained = sum(part.weights for part in whole), sum(part.trained for part in whole)
         hidden, bare = self._messages(layout, rows, speed, weights, trained)
         room = computing * _OVERLAP if speed.kind == "cuda" else 0.0
-        fixed = trained_bytes(weights, trained / layout.shards, self._optimizer, self._settings.weight_averaging)
+        averaging, bases = self._settings.weight_averaging, sum(part.bases for part in whole)
+        fixed = trained_bytes(weights, trained / layout.shards, self._optimizer, averaging, bases)
         moved = fixed.moved + (3 * trained / layout.shards if self._settings.gradient_clip is not None else 0.0)
         updating = moved / speed.moves[-1][1]
         offloading = 2 * layout.accumulate * self._offloaded(layout, rows) / speed.host
@@ -238,7 +246,7 @@ class LayoutCosts:
         """Return the time of a forward and a backward pass by arithmetic and memory, and the time to launch it all."""
         parts = [(self._replay.loss_at(rows), 1.0, 0.0), (self._replay.parts[0].at(rows), 1.0, 0.0)]
         for part in self.kinds_of_blocks:
-            indices = [index for own, index in self._blocks if own is part]
+            indices = [index for own, index, _ in self._passes if own is part]
             again = sum(layout.covers_block(index) for index in indices)
             parts.append((self._figures(part, layout, rows), float(len(indices)), float(again)))
         total = launches = 0.0
@@ -290,26 +298,42 @@ class LayoutCosts:
         paths = [path for path, _ in self._model.named_modules() if path in by_path]
         return [(by_path[path], int(re.findall(r"\d+", path)[-1])) for path in paths]
 
+    @cached_property
+    def _passes(self) -> list[tuple[StepPart, int, bool]]:
+        """All blocks as often as a token passes them, numbered within their stack; whether it is for the last time."""
+        stacks = [module for module in self._model.modules() if isinstance(module, Stack)]
+        blocks = iter(self._blocks)
+        passes: list[tuple[StepPart, int, bool]] = []
+        for stack in stacks:
+            own = list(islice(blocks, stack.num_layers))
+            for turn in range(stack.loops):
+                is_last = turn == stack.loops - 1
+                passes += [(part, turn * stack.num_layers + index, is_last) for part, index in own]
+        return [*passes, *((part, index, True) for part, index in blocks)]
+
     def _weights(self, parts: int) -> tuple[_Owned, dict[StepPart, _Owned]]:
         """Return what a device has of weights in no block, and of each kind of block, where so many divide layers."""
         if parts not in self._known_weights:
-            owned = {part: _owned(part.module, parts) for part in self.kinds_of_blocks}
-            whole, of_blocks = _owned(self._model, parts), [owned[part] for part, _ in self._blocks]
-            weights = whole.weights - sum(own.weights for own in of_blocks)
-            root = _Owned(weights, whole.trained - sum(own.trained for own in of_blocks))
+            owned = {part: self._owned(part.module, parts) for part in self.kinds_of_blocks}
+            whole, of_blocks = self._owned(self._model, parts), [owned[part] for part, _ in self._blocks]
+            root = _Owned(
+                whole.weights - sum(own.weights for own in of_blocks),
+                whole.trained - sum(own.trained for own in of_blocks),
+                whole.bases - sum(own.bases for own in of_blocks),
+            )
             self._known_weights[parts] = root, owned
         return self._known_weights[parts]
 
-
-def _owned(module: nn.Module, parts: int) -> _Owned:
-    """Return the bytes of a module's weights on one of the devices that divide its layers."""
-    divided = {id(weight) for part in module.modules() for weight in _divided_weights(part)}
-    weights = trained = 0.0
-    for weight in module.parameters():
-        num_bytes = weight.numel() * weight.element_size() / (parts if id(weight) in divided else 1)
-        weights += num_bytes
-        trained += num_bytes * weight.requires_grad
-    return _Owned(weights, trained)
+    def _owned(self, module: nn.Module, parts: int) -> _Owned:
+        """Return the bytes of a module's weights on one of the devices that divide its layers."""
+        divided = {id(weight) for part in module.modules() for weight in _divided_weights(part)}
+        weights = trained = bases = 0.0
+        for weight in module.parameters():
+            num_bytes = weight.numel() * weight.element_size() / (parts if id(weight) in divided else 1)
+            weights += num_bytes
+            trained += num_bytes * weight.requires_grad
+            bases += basis_numbers(self._optimizer, weight.shape) * weight.element_size() * weight.requires_grad
+        return _Owned(weights, trained, bases)
 
 
 def _divides(module: nn.Module) -> bool:

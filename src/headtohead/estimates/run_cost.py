@@ -262,6 +262,7 @@ def _maps(config: Config) -> float:
     if not (probe.get("at_end") or probe.get("every")):
         return 0.0
     times = bool(probe.get("at_end")) + (run.max_steps // probe["every"] if probe.get("every") else 0)
-    weights = (run.num_layers or 1) * (run.num_heads or 1) * probe["samples"] * probe["max_length"] ** 2
+    depth = (run.num_layers or 1) * (run.model.get("loops") or 1)
+    weights = depth * (run.num_heads or 1) * probe["samples"] * probe["max_length"] ** 2
     copies = 1 if run.tracking.get("mode") == "none" else 2
     return float(times * weights * copies * _MAP_BYTES)

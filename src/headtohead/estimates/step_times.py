@@ -27,7 +27,7 @@ from headtohead.training.energy_counters import EnergyCounter, counter_of
 from headtohead.training.loop.data_module import TrainingBatches, on_device, training_rows
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.loop.training_module import TrainingModule
-from headtohead.training.optim.weight_updates import WeightAverage
+from headtohead.training.optim.weight_updates import EvaluatedWeights
 from headtohead.training.parallel.devices import describe, device_for, device_name, sheet_of, threads
 from headtohead.training.run_components import RunComponents
 from headtohead.training.trainer import device_of
@@ -199,7 +199,7 @@ class TimedModel:
         self._module.begin_alone(torch.amp.GradScaler(self.device.type) if is_scaled else None)
 
     @property
-    def average(self) -> WeightAverage | None:
+    def average(self) -> EvaluatedWeights | None:
         """The average of the weights, where the run keeps one."""
         return self._module.average
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headtohead.architectures.architecture import Architecture
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Grid, Mixer
 from headtohead.components.embeddings import TokenEmbedding
@@ -22,6 +23,9 @@ from headtohead.interpretability.recorded_attention import (
     architecture_of,
     attention_maps,
     in_evaluation_mode,
+    in_pass,
+    looped_stacks,
+    names_by_pass,
     on_device_of,
     patches_of,
     shown_name,
@@ -48,9 +52,21 @@ def all_maps(
         return result
     by_mixer = mixer_fields(model, inputs)
     of_model = model_fields(model, inputs) if fields == "always" or not (result or by_mixer) else []
-    order = {shown_name(name): index for index, (name, _) in enumerate(architecture_of(model).named_modules())}
+    order = _order(architecture_of(model))
     layers = sorted([*result, *by_mixer], key=lambda one: order[one.name.removesuffix(_SUFFIX)])
     return [*layers, *of_model]
+
+
+def _order(architecture: Architecture) -> dict[str, tuple[int, int]]:
+    """Return the places of all parts by name; those of later passes through a stack follow its last part."""
+    names = [shown_name(name) for name, _ in architecture.named_modules()]
+    order = {name: (index, 0) for index, name in enumerate(names)}
+    for path, stack in looped_stacks(architecture).items():
+        own = [name for name in names if name.startswith(f"{path}.")]
+        last = order[own[-1]][0]
+        later = [in_pass(name, path, k * stack.num_layers) for k in range(1, stack.loops) for name in own]
+        order = {name: (last, number) for number, name in enumerate(later, start=1)} | order
+    return order
 
 
 def silent_mixers(model: nn.Module) -> dict[str, Mixer]:
@@ -74,11 +90,11 @@ def silent_mixers(model: nn.Module) -> dict[str, Mixer]:
 def mixer_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[AttentionMaps]:
     """Return, for every mixer without attention maps, how much each output depends on each input token."""
     architecture = architecture_of(model)
-    calls: dict[str, tuple[Tensor, Context]] = {}
+    calls: list[tuple[str, tuple[Tensor, Context]]] = []
 
     def note(part: nn.Module, args: tuple[Tensor, Context], *, name: str) -> None:
         del part
-        calls[name] = args
+        calls.append((name, args))
 
     parts = silent_mixers(model)
     hooks = [part.register_forward_pre_hook(partial(note, name=name)) for name, part in parts.items()]
@@ -91,9 +107,10 @@ def mixer_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
     patches = patches_of(architecture)
     grid = None if patches is None else patches.grid
     result = []
-    for name, (x, context) in calls.items():
+    names = names_by_pass([name for name, _ in calls], architecture)
+    for name, (own, (x, context)) in zip(names, calls, strict=True):
         with in_evaluation_mode(architecture):
-            field = _field(partial(_called, parts[name], context=context), x)
+            field = _field(partial(_called, parts[own], context=context), x)
         valid = context.valid
         if patches is not None and patches.hides_some(context):
             whole, valid = patches.on_whole_grid(field[:, None], context)

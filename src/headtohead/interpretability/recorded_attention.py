@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -17,6 +18,7 @@ from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.mixers.combined_mixers import LocalThenMixer
+from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
 from headtohead.lazy_packages import has_run
 
@@ -92,7 +94,32 @@ def attention_maps(
     finally:
         for hook in hooks:
             hook.remove()
-    return result
+    names = names_by_pass([one.name for one in result], architecture)
+    return [replace(one, name=name) for one, name in zip(result, names, strict=True)]
+
+
+def names_by_pass(names: Sequence[str], architecture: Architecture) -> list[str]:
+    """Return the names of mixers in the order of their calls, with the numbers of the layers that a token had passed:
+    where layers are passed several times, a name that comes again is that of a later layer."""
+    loops = looped_stacks(architecture)
+    times: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        path = next((path for path in loops if name.startswith(f"{path}.")), None)
+        numbered.append(name if path is None else in_pass(name, path, times[name] * loops[path].num_layers))
+        times[name] += 1
+    return numbered
+
+
+def looped_stacks(architecture: Architecture) -> dict[str, Stack]:
+    """Return the stacks whose layers are passed several times, by their paths."""
+    return {path: part for path, part in architecture.named_modules() if isinstance(part, Stack) and part.loops > 1}
+
+
+def in_pass(name: str, path: str, later: int) -> str:
+    """Return the name of a part of a stack, so many layers later."""
+    layer, _, rest = name.removeprefix(f"{path}.").partition(".")
+    return f"{path}.{int(layer) + later}.{rest}" if layer.isdecimal() else name
 
 
 def mixers_with_maps(model: nn.Module) -> dict[str, HasAttentionMaps]:

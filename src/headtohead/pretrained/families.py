@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from headtohead.architectures.head_names import HeadName
+from headtohead.pretrained.albert import AlbertFamily
 from headtohead.pretrained.bart import BartFamily, MbartFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily, RoFormerFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
@@ -67,6 +68,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     ElectraFamily(),
     RoFormerFamily(),
     DebertaFamily(),
+    AlbertFamily(),
     ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),

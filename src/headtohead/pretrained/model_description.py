@@ -24,7 +24,7 @@ def described(model: Model, path: str) -> Any:
 
 def check_describable(model: Model, form: str, words: Describable) -> None:
     """Raise InexpressibleError where the model cannot be expressed in the format."""
-    for path, known in words.items():
+    for path, known in {"loops": (None, 1), "embedding_width": (None,), **words}.items():
         if (value := described(model, path)) not in known:
             listed = " or ".join("null" if one is None else str(one) for one in known)
             field = f"model.{path}" if path else "model"

@@ -78,7 +78,7 @@ COUNTS = frozenset({
     "num_key_value_heads", "num_layers", "num_local_experts", "q_lora_rank", "qk_head_dim", "qk_nope_head_dim",
     "qk_rope_head_dim", "relative_attention_max_distance", "relative_attention_num_buckets", "rotary_dim",
     "shared_expert_intermediate_size", "sliding_window", "state_size", "topk_group", "v_head_dim", "vocab_size",
-    "window_size",
+    "embedding_size", "inner_group_num", "window_size",
 })  # fmt: skip
 """Fields that hold a whole number above 0, or null where a family knows what that means."""
 

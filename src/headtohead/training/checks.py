@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import torch
+from torch.optim import Optimizer
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import Component
+from headtohead.components.stack import Stack
 from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
 from headtohead.training.initial_weights import start_from
 from headtohead.training.loop.precision import Precision
+from headtohead.training.optim.schedule_free import ScheduleFree
+from headtohead.training.optim.soap import Soap
 from headtohead.training.parallel.sharding import check_tensor_parallel_plans
 from headtohead.training.run_components import RunComponents, TrainerSettings
 
@@ -41,6 +45,25 @@ def check_settings(parts: RunComponents) -> None:
         )
 
 
+def check_optimizer(optimizer: Optimizer, settings: TrainerSettings, *, has_unit_weights: bool) -> None:
+    """Refuse optimizers that need whole weights, or evaluate an average, where the run does not allow it."""
+    name = type(optimizer).__name__
+    if not isinstance(optimizer, Soap | ScheduleFree):
+        return
+    if settings.strategy == "model_parallel":
+        raise UsageError(
+            f"optimizer: {name} reads whole weights, which trainer.strategy=model_parallel shards or divides: use "
+            "trainer=ddp, or optimizer=adamw"
+        )
+    if isinstance(optimizer, ScheduleFree) and settings.weight_averaging is not None:
+        raise UsageError(
+            f"trainer.weight_averaging={settings.weight_averaging} beside {name} makes two averages, and one is "
+            "evaluated: set it to null"
+        )
+    if isinstance(optimizer, ScheduleFree) and has_unit_weights:
+        raise UsageError(f"optimizer: averages of {name} are shorter than 1, and vectors of unit_weights must not be")
+
+
 def check_start(parts: RunComponents) -> None:
     """Refuse weights to start from that do not fit the model, before the run has a folder."""
     identity = parts.identity
@@ -52,6 +75,13 @@ def check_model(model: Architecture, settings: TrainerSettings, precision: Preci
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
     if settings.tensor_parallel > 1:
         check_tensor_parallel_plans(model, settings.tensor_parallel)
+    if settings.strategy == "model_parallel" and any(
+        isinstance(module, Stack) and module.loops > 1 for module in model.modules()
+    ):
+        raise UsageError(
+            "model.loops passes each layer several times, and trainer.strategy=model_parallel gathers its weights for "
+            "one pass: set it to 1, or use trainer=ddp"
+        )
     if settings.strategy == "model_parallel" and settings.num_replicas > 1 and precision.name == "bf16-true":
         _check_one_format(model)
     for name, part in parts_with_losses(model):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +23,16 @@ class KeptState:
     most: int
     updating: int = 0
     """Numbers of each weight that exist for a moment more, while an optimizer without a fused kernel updates it."""
+    has_bases: bool = False
+    """Whether dimensions have matrices of their own, whose size does not follow from that of the weight."""
 
 
 _KEPT = {
     "adamw": KeptState(2, 2),
     "adam": KeptState(2, 2),
     "ademamix": KeptState(3, 3, updating=2),
+    "schedule_free": KeptState(2, 2, updating=2),
+    "soap": KeptState(2, 9, updating=3, has_bases=True),  # the most: of matrices up to four times as long as wide
     "lion": KeptState(1, 1, updating=1),
     "muon": KeptState(1, 2, updating=4),  # of hidden matrices, and of all else
 }
@@ -39,6 +43,14 @@ def kept_state(optimizer: Mapping[str, object]) -> KeptState:
     momentum = 1 if optimizer.get("momentum") else 0
     name = str(optimizer["_target_"]).rpartition(".")[2].lower()
     return _KEPT.get(name, KeptState(momentum, momentum))
+
+
+def basis_numbers(optimizer: Mapping[str, object], shape: Sequence[int]) -> int:
+    """Return the numbers that an optimizer keeps of the dimensions of a weight: a covariance and a basis of each."""
+    longest = optimizer.get("max_basis")
+    if not kept_state(optimizer).has_bases or len(shape) < 2 or not isinstance(longest, int):
+        return 0
+    return sum(2 * size**2 for size in shape if size <= longest)
 
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -145,15 +157,19 @@ class TrainedBytes:
 
 
 def trained_bytes(
-    weights: float, trained: float, optimizer: Mapping[str, object], weight_averaging: float | None
+    weights: float,
+    trained: float,
+    optimizer: Mapping[str, object],
+    weight_averaging: float | None,
+    bases: float = 0.0,
 ) -> TrainedBytes:
-    """Return the bytes by those of the weights on the device, and of those of them that are trained."""
+    """Return the bytes by those of the weights on the device, of those of them that are trained, and of their bases."""
     state = kept_state(optimizer)
     averaged = trained if weight_averaging is not None else 0.0
     return TrainedBytes(
         weights=weights + averaged,
         gradients=trained,
-        optimizer=state.least * trained,
+        optimizer=state.least * trained + bases,
         updating=trained * (state.updating + 1),
-        moved=trained * (3 + 2 * state.least) + 3 * averaged,
+        moved=trained * (3 + 2 * state.least) + 3 * averaged + 2 * bases,
     )

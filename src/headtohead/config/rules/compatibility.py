@@ -13,7 +13,14 @@ from typing import Any
 from headtohead.config.compose.choices import choices
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_published import PREFIX
-from headtohead.config.rules import model_rules, parallel_rules, parametrisation_rules, task_rules, unread_fields
+from headtohead.config.rules import (
+    model_rules,
+    optimizer_rules,
+    parallel_rules,
+    parametrisation_rules,
+    task_rules,
+    unread_fields,
+)
 from headtohead.config.rules.config_view import ConfigView, StackSide
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.config.schema.source_code import class_value
@@ -319,6 +326,7 @@ RULES: tuple[Rule, ...] = (
     *unread_fields.rules(),
     *model_rules.baseline_rules(),
     *parallel_rules.rules(),
+    *optimizer_rules.rules(),
     *parametrisation_rules.rules(),
     *model_rules.finetuning_rules(),
 )

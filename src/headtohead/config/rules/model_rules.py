@@ -24,6 +24,7 @@ def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
         _first_norm,
         _local_base,
         _one_expert,
+        _loops,
         _average,
     )
 
@@ -114,6 +115,17 @@ def _local_base(view: ConfigView) -> Iterator[str]:
                 f"{mixers[0].paths['position']}.local_base={base} is of layers that see a window, and {path} has none: "
                 "name sliding_window in a pattern, or set it null"
             )
+
+
+def _loops(view: ConfigView) -> Iterator[str]:
+    loops = view.model.get("loops") or 1
+    for side in view.sides() if loops > 1 else ():
+        for slot, name in (("feedforward", "balance"), ("norm", "keeps_statistics")):
+            if side.can(slot, name):
+                yield (
+                    f"model.loops={loops} passes each layer several times, and {view.chosen_of(side, slot)} takes "
+                    "figures of one pass: choose another, or set model.loops=1"
+                )
 
 
 def _one_expert(view: ConfigView) -> Iterator[str]:

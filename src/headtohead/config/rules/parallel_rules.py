@@ -13,19 +13,9 @@ PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
     return (
-        _devices,
-        _groups,
-        _precision,
-        _formats,
-        _weight_averaging,
-        _compile,
-        _heads,
-        _scores,
-        _noise,
-        _offload,
-        _balance,
-        _fields,
-    )
+        _devices, _groups, _precision, _formats, _weight_averaging, _compile, _loops, _heads, _scores, _noise, _offload,
+        _balance, _fields,
+    )  # fmt: skip
 
 
 def _parts(view: ConfigView) -> int:
@@ -104,6 +94,15 @@ def _compile(view: ConfigView) -> Iterator[str]:
         yield (
             f"trainer.compile=true compiles the model to one graph, and {view.chosen('trainer')} must gather "
             "weights between its layers: set it to false, or use trainer=ddp"
+        )
+
+
+def _loops(view: ConfigView) -> Iterator[str]:
+    loops = view.model.get("loops") or 1
+    if _is_spread(view) and loops > 1:
+        yield (
+            f"model.loops={loops} passes each layer several times, and {view.chosen('trainer')} gathers its weights "
+            "for one pass: set it to 1, or use trainer=ddp"
         )
 
 

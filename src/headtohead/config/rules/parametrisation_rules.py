@@ -21,6 +21,7 @@ _OWN_SCALES = {
     "scale_logits": "divides logits by the square root of the width",
     "logit_cap": "bounds logits",
     "logit_scale": "multiplies logits",
+    "embedding_width": "gives embeddings a width",
 }
 _OTHERWISE = "or parametrisation=standard"
 

@@ -21,6 +21,7 @@ from headtohead.components.stack import Stack
 from headtohead.components.training_hooks import parts_with_losses, parts_with_steps
 from headtohead.errors import UsageError
 from headtohead.records.metrics_file import TEST
+from headtohead.training.checks import check_optimizer
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch
 from headtohead.training.loop.run_state import RunState
@@ -28,8 +29,9 @@ from headtohead.training.loop.seeds import begin_step, seed_step
 from headtohead.training.loop.step_statistics import LayerNorms, LossWindow
 from headtohead.training.optim.elementwise_optimizers import Group
 from headtohead.training.optim.optimizers import checked_optimizer
+from headtohead.training.optim.schedule_free import ScheduleFree, ScheduleFreeWeights
 from headtohead.training.optim.schedules import schedule_of
-from headtohead.training.optim.weight_updates import UnitWeights, WeightAverage
+from headtohead.training.optim.weight_updates import EvaluatedWeights, UnitWeights, WeightAverage
 from headtohead.training.parallel.process_group import Replicas, replicas_of
 from headtohead.training.parallel.sharding import clip_gradients, is_sharded, parallelise
 from headtohead.training.run_components import RunComponents
@@ -78,7 +80,7 @@ class TrainingModule(LightningModule):
         """The work of the step just taken."""
         self.stop_requested = False
         self.window = LossWindow()
-        self.average: WeightAverage | None = None
+        self.average: EvaluatedWeights | None = None
         self.scaler: torch.amp.GradScaler | None = None
         """Keeps the gradients of 16-mixed from vanishing."""
         self.replicas = Replicas()
@@ -136,6 +138,7 @@ class TrainingModule(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         optimizer = checked_optimizer(self._make_optimizer(self.model))
+        check_optimizer(optimizer, self.settings, has_unit_weights=bool(self.unit_weights.weights))
         self._parametrisation.scale_rates(optimizer, self.model)
         self._finetuning.scale_rates(optimizer, self.model)
         for group in optimizer.param_groups:
@@ -156,8 +159,10 @@ class TrainingModule(LightningModule):
         self.scaler = scaler
         if self.settings.weight_averaging is not None:
             self.average = WeightAverage(self.model, self.settings.weight_averaging)
-            if self._loaded_average is not None:
-                self.average.load(self._loaded_average)
+        elif isinstance(optimizer, ScheduleFree):
+            self.average = ScheduleFreeWeights(optimizer)
+        if self.average is not None and self._loaded_average is not None:
+            self.average.load(self._loaded_average)
 
     def begin_alone(self, scaler: torch.amp.GradScaler | None) -> None:
         """Make ready for steps that nobody logs, validates or saves, without Lightning but in its order."""

@@ -63,12 +63,12 @@ class Muon(Optimizer):
             if weights and group["orthogonal"]:
                 self._orthogonal_step(weights, gradients, group)
             elif weights:
-                self._adamw_step(weights, gradients, group)
+                adamw_step(self, weights, gradients, group)
         return loss
 
     def _orthogonal_step(self, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
         lr, momentum = group["lr"], group["momentum"]
-        momenta = [local(self._tensor(weight, "momentum_buffer")) for weight in weights]
+        momenta = [local(self._momentum(weight)) for weight in weights]
         gradients = [local(gradient) for gradient in gradients]
         torch._foreach_lerp_(momenta, gradients, 1 - momentum)
         directions = torch._foreach_lerp(gradients, momenta, momentum) if group["nesterov"] else momenta
@@ -78,38 +78,38 @@ class Muon(Optimizer):
         for weight, update in zip(weights, orthogonalised(updates, group["num_iterations"]), strict=True):
             local(weight).add_(local(update).to(weight.dtype), alpha=-lr * _size(weight, group["scale"]))
 
-    def _adamw_step(self, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
-        steps = [self._step_count(weight) for weight in weights]
-        adamw(
-            [local(weight) for weight in weights],
-            [local(gradient) for gradient in gradients],
-            [local(self._tensor(weight, "exp_avg")) for weight in weights],
-            [local(self._tensor(weight, "exp_avg_sq")) for weight in weights],
-            [],
-            steps,
-            foreach=True,
-            amsgrad=False,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=False,
-        )
-
-    def _tensor(self, weight: Tensor, name: str) -> Tensor:
+    def _momentum(self, weight: Tensor) -> Tensor:
         state = self.state[weight]
-        if name not in state:
-            state[name] = torch.zeros_like(weight, memory_format=torch.preserve_format)
-        tensor: Tensor = state[name]
-        return tensor
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(weight, memory_format=torch.preserve_format)
+        momentum: Tensor = state["momentum_buffer"]
+        return momentum
 
-    def _step_count(self, weight: Tensor) -> Tensor:
-        state = self.state[weight]
-        if "step" not in state:
+
+def adamw_step(optimizer: Optimizer, weights: list[Tensor], gradients: list[Tensor], group: Group) -> None:
+    """Take the step of AdamW with weights that another optimizer leaves to it."""
+    states = [optimizer.state[weight] for weight in weights]
+    for weight, state in zip(weights, states, strict=True):
+        if not state:
             state["step"] = torch.tensor(0.0)
-        count: Tensor = state["step"]
-        return count
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = torch.zeros_like(weight, memory_format=torch.preserve_format)
+    adamw(
+        [local(weight) for weight in weights],
+        [local(gradient) for gradient in gradients],
+        [local(state["exp_avg"]) for state in states],
+        [local(state["exp_avg_sq"]) for state in states],
+        [],
+        [state["step"] for state in states],
+        foreach=True,
+        amsgrad=False,
+        beta1=group["betas"][0],
+        beta2=group["betas"][1],
+        lr=group["lr"],
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+        maximize=False,
+    )
 
 
 def orthogonalised(updates: list[Tensor], num_iterations: int) -> list[Tensor]:

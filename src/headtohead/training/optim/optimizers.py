@@ -17,9 +17,11 @@ from headtohead.architectures.architecture import Head
 from headtohead.components.component import Component, Position
 from headtohead.components.embeddings import PatchEmbedding, SegmentEmbedding, TokenEmbedding
 from headtohead.errors import UsageError
-from headtohead.ranges import Count, NotNegative, Positive, Probability
+from headtohead.ranges import Count, NotNegative, Positive, Probability, ShareLeavingSome
 from headtohead.training.optim.elementwise_optimizers import AdEMAMix, Group, Lion
 from headtohead.training.optim.muon import Muon, Scale
+from headtohead.training.optim.schedule_free import ScheduleFree
+from headtohead.training.optim.soap import Soap
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag, TokenEmbedding, SegmentEmbedding)
 
@@ -192,6 +194,37 @@ def muon(
         betas=_pair(betas),
         eps=eps,
     )
+
+
+def soap(
+    model: nn.Module,
+    *,
+    lr: NotNegative = 3e-3,
+    betas: tuple[Probability, Probability] = (0.95, 0.95),
+    basis_every: Count = 10,
+    max_basis: Count = 10000,
+    eps: Positive = 1e-8,
+    weight_decay: NotNegative = 0.01,
+    decay_embeddings: bool = True,
+) -> Optimizer:
+    """Build SOAP: Adam in the eigenbasis of Shampoo, which turns every `basis_every` steps; dimensions longer than
+    `max_basis`, such as a large vocabulary, have none."""
+    groups = parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings)
+    return Soap(groups, lr=lr, betas=_pair(betas), basis_every=basis_every, max_basis=max_basis, eps=eps)
+
+
+def schedule_free(
+    model: nn.Module,
+    *,
+    lr: NotNegative = 2.5e-3,
+    betas: tuple[ShareLeavingSome, Probability] = (0.9, 0.999),
+    eps: Positive = 1e-8,
+    weight_decay: NotNegative = 0.1,
+    decay_embeddings: bool = True,
+) -> Optimizer:
+    """Build schedule-free AdamW, whose average of the weights is evaluated; the warm-up is the schedule's."""
+    groups = parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings)
+    return ScheduleFree(groups, lr=lr, betas=_pair(betas), eps=eps)
 
 
 def checked_optimizer(optimizer: object) -> Optimizer:

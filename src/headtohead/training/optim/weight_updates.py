@@ -4,6 +4,7 @@ ones (Polyak and Juditsky 1992, https://doi.org/10.1137/0330046)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -72,7 +73,36 @@ def _of_stream(module: nn.Module, d_model: int) -> Iterator[tuple[Tensor, int]]:
         yield module.weight, _ROWS
 
 
-class WeightAverage:
+class EvaluatedWeights(ABC):
+    """Weights that are evaluated, saved as the best and drawn in place of those that are trained."""
+
+    @abstractmethod
+    def update(self, step: int) -> None:
+        """Take in the weights after a step."""
+
+    @abstractmethod
+    def swap(self) -> None:
+        """Give the model the weights to evaluate, and by the next call those that it trains."""
+
+    @abstractmethod
+    def state(self) -> list[Tensor]:
+        """Return what a checkpoint has to hold beside the trained weights and the optimizer."""
+
+    @abstractmethod
+    def load(self, average: list[Tensor]) -> None:
+        """Take back such a state."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The model holds the weights to evaluate inside."""
+        self.swap()
+        try:
+            yield
+        finally:
+            self.swap()
+
+
+class WeightAverage(EvaluatedWeights):
     """average <- decay * average + (1 - decay) * weights after every step; buffers are not averaged.
 
     Early on the decay is min(decay, (1 + t) / (10 + t)), so that the start of the run is soon forgotten.
@@ -89,15 +119,6 @@ class WeightAverage:
     def update(self, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(self._average, self._parameters, 1 - decay)
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The model holds its average inside."""
-        self.swap()
-        try:
-            yield
-        finally:
-            self.swap()
 
     def swap(self) -> None:
         """Swap the average and the model's weights without copying anything."""

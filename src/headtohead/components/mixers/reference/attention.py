@@ -23,6 +23,7 @@ from headtohead.components.mixers.attention.sink_attention import SinkAttention,
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
+from headtohead.components.mixers.attention.stick_breaking import StickBreaking
 from headtohead.components.mixers.attention.strided import Strided
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.score_masks import causal_mask
@@ -93,6 +94,26 @@ class ReferenceForgettingAttention(ForgettingAttention):
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :seen]
             rows.append(_softmax(scores).to(v.dtype) @ v[:, :, :seen])
+        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+
+class ReferenceStickBreaking(StickBreaking):
+    """The same parameters; every query breaks its stick key by key, from the latest backwards."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        heads = torch.arange(self.num_heads, device=x.device) // (self.num_heads // self.num_kv_heads)
+        k, v, bias, rows = k[:, heads], v[:, heads], self.full_bias(q, context), []
+        for position in range(x.shape[1]):
+            scores = self.scale * (q[:, :, position, None] @ k[:, :, :position].mT)
+            if bias is not None:
+                own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
+                scores = scores + own[..., :position]
+            shares, rest = [], torch.ones_like(scores.sum(-1))
+            for share in reversed(scores.sigmoid().unbind(-1)):
+                shares.append(rest * share)
+                rest = rest * (1.0 - share)
+            rows.append(torch.stack((*reversed(shares), rest), dim=-1).to(v.dtype) @ v[:, :, : position + 1])
         return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
 
 
