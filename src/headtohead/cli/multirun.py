@@ -6,8 +6,10 @@ import argparse
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from headtohead.cli.forked_workers import fork_workers, set_threads
 from headtohead.cli.options import INTERRUPTED, composed, configuration_text, progress, take_workers
 from headtohead.cli.terminal import error_line, note, out, show_table
 from headtohead.config.compose.overrides import override_combinations
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 
 def run_all(options: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
+    from headtohead.execution.launchers.worker_forks import threads_here
     from headtohead.execution.multirun import planned_jobs
 
     workers = take_workers(options)
+    set_threads(workers)
+    threads = threads_here()
     points = override_combinations(options.overrides, options.config_dir)
     if len(points) > 1 and not options.multirun:
         raise ConfigurationError(f"these overrides make {len(points)} runs: give --multirun too")
@@ -34,7 +39,7 @@ def run_all(options: argparse.Namespace) -> int:
     if options.cfg:
         out("---\n".join(configuration_text(options, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
         return 1 if _report_refused(multirun) else 0
-    return _run_workers(options, multirun, workers)
+    return _run_workers(options, multirun, workers, threads)
 
 
 def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, object]:
@@ -42,14 +47,19 @@ def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[
 
 
 def _work(options: argparse.Namespace, multirun: Multirun) -> int:
-    from headtohead.execution.worker import Worker, import_all
+    from headtohead.execution.worker import import_all
 
     import_all(multirun.jobs)
-    ended = Worker(multirun, multirun.jobs, threads=options.threads, parent=options.parent).work()
-    return 0 if ended else INTERRUPTED
+    return _worked(multirun, options.threads, options.parent)
 
 
-def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Workers) -> int:
+def _worked(multirun: Multirun, threads: int | None, parent: int | None) -> int:
+    from headtohead.execution.worker import Worker
+
+    return 0 if Worker(multirun, multirun.jobs, threads=threads, parent=parent).work() else INTERRUPTED
+
+
+def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Workers, threads: int | None) -> int:
     from headtohead.execution.monitor import Monitor, clear_failed, run_to_the_end
 
     multirun.folder.mkdir(parents=True, exist_ok=True)
@@ -61,6 +71,7 @@ def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Worke
     note(f"{runs}, {missing} to run; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _report_refused(multirun)
     commands = workers.commands(_command(options), multirun, multirun.jobs, most=missing)
+    fork_workers(workers, multirun, multirun.jobs, partial(_worked, multirun), threads)
     try:
         with progress(len) as show_progress:
             ended = run_to_the_end(monitor, workers.launcher, commands, show_progress)

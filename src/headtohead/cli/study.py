@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead import cli
+from headtohead.cli.forked_workers import fork_workers, set_threads
 from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
 from headtohead.cli.plan import add_devices, show_study
 from headtohead.cli.terminal import error_line, note, out, show_table
@@ -65,10 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     if (options.on or options.price) and not (options.plan and options.on):
         raise ConfigurationError("--on and --price belong to a plan: h2h study NAME --plan --on h100x8 --price 2.5")
     workers = take_workers(options)
-    if cli.is_own_process:
-        from headtohead.execution.launchers.launcher import environment
-
-        os.environ |= environment(workers.threads)  # before NumPy and PyTorch read it, of which workers are forked
+    set_threads(workers)
     from headtohead.studies.definition.read_study_file import read_study
 
     study = read_study(options.name, options.overrides, options.config_dir)
@@ -84,8 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     plan, _ = request.planned()
     if options.on:
         return show_study(plan, options)
-    if cli.is_own_process and not options.plan and threads is not None and threads_here() == threads:
-        _fork_workers(request)
+    if not options.plan:
+        _fork_workers(request, threads)
     if not _planned(options, plan):
         return 0
     return _conducted(options, request)
@@ -127,30 +124,18 @@ def _work(options: argparse.Namespace, request: StudyRequest) -> int:
     return 0 if ended else INTERRUPTED
 
 
-def _fork_workers(request: StudyRequest) -> None:
-    """Fork what local workers are forked from, before this process computes anything: a matching has started threads
-    by now, and timings come later. Where launcher.runs_per_device decides how many threads each has, libraries have
-    read another number, and programs are started."""
-    from headtohead.execution.launchers.launcher import LocalProcesses
-    from headtohead.execution.launchers.worker_forks import WorkerForks
-    from headtohead.execution.single_run import is_done
-    from headtohead.execution.worker import Worker, import_all
+def _fork_workers(request: StudyRequest, threads: int | None) -> None:
+    """A matching has started threads by now, and timings come later."""
+    from headtohead.execution.worker import Worker
     from headtohead.studies.planning.registration import register
-
-    plan, runs = request.planned()
-    launcher = request.workers.launcher
-    has_own_threads = launcher.runs_per_device is None or request.workers.are_threads_chosen
-    is_done_already = not plan.is_open and all(is_done(plan.run_folder(run)) for run in runs)
-    if not isinstance(launcher, LocalProcesses) or not has_own_threads or is_done_already:
-        return
 
     def work(threads: int | None, parent: int) -> int:
         known, own = request.planned()
         register(known)
         return 0 if Worker(known, own, threads=threads, parent=parent, again=request.planned).work() else INTERRUPTED
 
-    import_all(runs)
-    launcher.forks = WorkerForks(work)
+    plan, runs = request.planned()
+    fork_workers(request.workers, plan, runs, work, threads)
 
 
 def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:

@@ -7,9 +7,11 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headtohead.cli.forked_workers import fork_workers, set_threads
 from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
 from headtohead.cli.terminal import error_line, note, show_table
 from headtohead.config.errors import ConfigurationError
@@ -120,10 +122,13 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     if "=" in options.file:
         raise ConfigurationError(f"h2h sweep needs a file before {options.file}: h2h sweep sweeps/learning_rate.yaml")
+    workers = take_workers(options)
+    set_threads(workers)
+    from headtohead.execution.launchers.worker_forks import threads_here
     from headtohead.sweeps.read_sweep_file import read_sweep
     from headtohead.sweeps.sweep_plan import Sweeper
 
-    workers = take_workers(options)
+    threads = threads_here()
     sweep = read_sweep(
         options.file, options.overrides, options.run_cap, searched_here=options.plan or not options.wandb
     )
@@ -143,6 +148,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.plan:
         _show_plan(sweeper.plan)
         return 0
+    fork_workers(workers, sweeper.plan, sweeper.plan.runs, partial(_worked, sweeper), threads)
     return _conducted(options, sweeper, workers)
 
 
@@ -164,20 +170,20 @@ def _parser() -> Parser:
 
 
 def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
-    from headtohead.execution.worker import Worker, import_all
+    from headtohead.execution.worker import import_all
+
+    import_all(sweeper.plan.runs)
+    return _worked(sweeper, options.threads, options.parent)
+
+
+def _worked(sweeper: Sweeper, threads: int | None, parent: int | None) -> int:
+    from headtohead.execution.worker import Worker
     from headtohead.sweeps.sweep_plan import EarlyStopping
 
-    plan = sweeper.plan
+    plan, runs = sweeper.again()
     plan.folder.mkdir(parents=True, exist_ok=True)
-    import_all(plan.runs)
-    worker = Worker(
-        plan,
-        plan.runs,
-        threads=options.threads,
-        parent=options.parent,
-        again=sweeper.again,
-        stops=EarlyStopping(sweeper),
-    )
+    stops = EarlyStopping(sweeper)
+    worker = Worker(plan, runs, threads=threads, parent=parent, again=sweeper.again, stops=stops)
     return 0 if worker.work() else INTERRUPTED
 
 

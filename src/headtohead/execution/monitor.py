@@ -13,7 +13,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.choice import claims_of
 from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
-from headtohead.execution.single_run import ended_record, is_done, record_of, train_run
+from headtohead.execution.single_run import has_ended, is_done, record_of, train_run
 
 _POLL_SECONDS = 0.5
 _POLL_SHARE = 9
@@ -51,11 +51,12 @@ class Monitor:
         return statuses
 
     def _status_of(self, run: RunSpec) -> RunStatus:
-        if (ended := ended_record(self.plan.run_folder(run))) is not None:
-            return RunStatus(run, ended.status, 1.0, is_done=True)
-        record = record_of(self.plan.run_folder(run))
+        folder = self.plan.run_folder(run)
+        record = record_of(folder)
         if record is None:
             return RunStatus(run, "missing", 0.0)
+        if has_ended(record, folder):
+            return RunStatus(run, record.status, 1.0, is_done=True)
         return RunStatus(run, record.status, record.progress.step / max(1, RunConfig(run.config).max_steps))
 
 

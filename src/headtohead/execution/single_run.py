@@ -43,9 +43,12 @@ def record_of(folder: Path) -> RunRecord | None:
 def ended_record(folder: Path) -> RunRecord | None:
     """Return None while it is not done."""
     record = record_of(folder)
-    if record is not None and record.status == "interrupted" and why_ended_early(folder):
-        return record
-    return record if record is not None and record.status in DONE else None
+    return record if record is not None and has_ended(record, folder) else None
+
+
+def has_ended(record: RunRecord, folder: Path) -> bool:
+    """Return whether the run of a record that was just read is done."""
+    return record.status in DONE or bool(record.status == "interrupted" and why_ended_early(folder))
 
 
 def is_done(folder: Path) -> bool:

@@ -195,6 +195,8 @@ def _end_with(line: Connection) -> None:
 def import_all(runs: Iterable[RunSpec]) -> None:
     """Import, once, what every run needs, and the modules of ours that the configurations of these runs name; pyarrow
     starts a thread as it is imported, and is left to the runs."""
+    import tokenizers  # noqa: F401
+    import torch._inductor.config  # Lightning asks torch for deterministic algorithms, which reads it
     import torch.utils.serialization
 
     import headtohead.config.build

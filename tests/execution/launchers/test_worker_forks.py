@@ -193,6 +193,34 @@ def test_threads_are_set_before_a_library_reads_them(tmp_path: Path, local: list
     assert run(tmp_path, program) == "3 []"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["train", "-m", "seed=1,2"], ["sweep", "sweep.yaml", "seed=1"]])
+def test_runs_of_a_multirun_and_of_a_sweep_are_forked_and_none_computes_in_the_command(
+    tmp_path: Path, command: list[str]
+) -> None:
+    own = ["model.d_model=16", "model.num_layers=1", "trainer.max_steps=1", "tracking=none", "probe=none"]
+    small = ["data.num_train=64", "data.num_validation=32", "data.num_test=32", "trainer.num_samples=0"]
+    program = f"""
+    import threading, torch
+    from headtohead import cli
+    from headtohead.execution.launchers import launcher, worker_forks
+    def program(*_):
+        raise SystemExit("a program was started")
+    launcher._program = program
+    os.chdir(folder)
+    pathlib.Path("sweep.yaml").write_text(
+        'command: [h2h, train, "${{args_no_hyphens}}"]\\nmethod: grid\\n'
+        "metric: {{name: validation/loss, goal: minimize}}\\nparameters: {{optimizer.lr: {{values: [0.1, 0.2]}}}}"
+    )
+    before = worker_forks.threads_here()
+    os.environ["HEADTOHEAD_CACHE"] = str(folder / "cache")
+    sys.argv = ["h2h", *{command + own + small}]
+    code = cli.main()
+    print(code, len(list(folder.rglob("record.json"))), worker_forks.threads_here() - before)
+    """
+    assert run(tmp_path, program).splitlines()[-1] == "0 2 0"
+
+
 def test_threads_are_counted_of_libraries_too(tmp_path: Path) -> None:
     program = """
     before = threads_here()

@@ -8,13 +8,13 @@ given, and over the number of contrasts in a family, which is Holm's strictest s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headtohead.comparison.statistics import value_shapes
+from headtohead.comparison.statistics.brent_root import brent_root
 from headtohead.comparison.statistics.distributions import (
     above_normal,
     chi_squared_quantile,
@@ -78,7 +78,7 @@ def detectable_effect(
         above *= 2
         if above > _LARGEST:
             return math.inf
-    return _root(missing, above)
+    return brent_root(missing, 0.0, above, tolerance=1e-4)
 
 
 def seeds_needed(
@@ -115,12 +115,6 @@ def range_of_seeds(
         seeds_needed(difference * math.sqrt(end) / sd, alpha=alpha, level=level, paired=paired) for end in ends
     )
     return least, most
-
-
-def _root(missing: Callable[[float], float], above: float) -> float:
-    from scipy import optimize
-
-    return float(optimize.brentq(missing, 0.0, above, xtol=1e-4))
 
 
 def _guarded_power(effect: float, num_seeds: int, guard: ExactTestGuard) -> float:
