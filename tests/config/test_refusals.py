@@ -222,6 +222,10 @@ COMBINATIONS = {
     "schedule.warmup=1.5": ["schedule.warmup=1.5", "whole number"],
     "init_from=hf:/nowhere": ["init_from=hf:/nowhere", "no such folder"],
     "init_from=run:a resume_from=b": ["give one of them"],
+    "optimizer._target_=torch.optim.LBFGS": [
+        "optimizer.betas is not an argument of torch.optim.LBFGS",
+        "~optimizer.betas",
+    ],
     "init_from=run:nowhere": ["init_from=run:nowhere holds no record.json", "init_from=outputs/GROUP/RUN"],
     "resume_from=nowhere": ["resume_from=nowhere holds no record.json"],
     "task=classification data=sentence_grammar model.pooling=cls": ["model.pooling=cls", "last or mean"],

@@ -18,6 +18,7 @@ from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import Train, Worker
 from headtohead.records.record import Status
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.study_runs import steps_of
 from headtohead.studies.results.study_report import report_of
 from studies.small_studies import TINY, small_study, write_run
 from waiting import PATIENCE
@@ -184,3 +185,21 @@ def test_longer_rows_are_for_the_runs_that_count(tmp_path: Path) -> None:
 def test_shares_of_as_many_steps_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the shares 0.5 and 0.51 are as many steps of a: remove one"):
         planner(tmp_path, tuning="none", shares=[0.5, 0.51, 1]).plan()
+
+
+def test_a_share_trains_as_much_as_its_label_says_or_is_refused(tmp_path: Path) -> None:
+    """0.05 of 8 steps would be one step, an eighth of them."""
+    for max_steps in range(1, 60):
+        for share in (0.05, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0):
+            try:
+                steps = steps_of(share, max_steps, arm="a", study="s")
+            except ConfigurationError as error:
+                nearest = max(1, round(share * max_steps)) / max_steps
+                assert abs(nearest - share) > 0.1 * share and f"such as {nearest:g}, or more" in str(error)
+            else:
+                assert steps / max_steps == pytest.approx(share, rel=0.1)
+    base = [*TINY, f"output_dir={tmp_path}", "trainer.max_steps=8", "trainer.validate_every=4"]
+    with pytest.raises(
+        ConfigurationError, match=r"the share 0.05 of the 8 steps of a is 0.4 steps, and 1 would be 0.1"
+    ):
+        planner(tmp_path, base=base, tuning="none", shares=[0.05, 1]).plan()

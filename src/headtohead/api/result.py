@@ -95,13 +95,22 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN_LETTERS else f"{line[: _SHOWN_LETTERS - 3]}..."
 
 
+_ALIGNED = {True: ' style="text-align: right"', False: ' style="text-align: left"'}
+"""Columns of numbers end on one line, and texts begin on one: notebooks set everything to the right."""
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, int | float)
+
+
 def _html(rows: Sequence[Mapping[str, object]]) -> str:
     if not rows:
         return ""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    aligned = {name: _ALIGNED[all(_is_number(row.get(name)) for row in rows)] for name in names}
+    head = "".join(f"<th{aligned[name]}>{escape(name)}</th>" for name in names)
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell(row.get(name)))}</td>' for name in names)}</tr>"
+        f"<tr>{''.join(f'<td{aligned[name]}>{escape(cell(row.get(name)))}</td>' for name in names)}</tr>"
         for row in rows[:_NOTEBOOK_ROWS]
     )
     left = len(rows) - _NOTEBOOK_ROWS

@@ -138,13 +138,19 @@ class _Checker:
 
     def _mapping(self, path: str, group: str, node: Mapping[str, Any], fields: KnownKeys) -> dict[str, Any]:
         choice = (self.config.get("choices") or {}).get(group)
-        owner = f"{group}={choice}" if choice else fields.owner
+        is_own = choice is not None and _has_other_class(group, str(choice), node)
+        owner = f"{group}={choice}" if choice and not is_own else fields.owner
         checked: dict[str, Any] = {}
         for key, value in node.items():
             if key in _HYDRA_KEYS:
                 checked[key] = value
             elif key in fields.passed:
                 raise ConfigurationError(_given_by_parent(path, group, key))
+            elif key not in fields.kinds and is_own:
+                raise ConfigurationError(
+                    f"{path}.{key} is not an argument of {node['_target_']}, which stands in place of the class of "
+                    f"{group}={choice}: take it out, ~{path}.{key}; it takes {one_of(sorted(fields.kinds))}"
+                )
             elif key not in fields.kinds:
                 raise self._unknown(path, key, list(fields.kinds), owner)
             else:
@@ -210,6 +216,13 @@ def _choices_with(group: str, key: str) -> list[str]:
             lines = choice.path.read_text(encoding="utf-8").splitlines()
             (spelled if any(line.startswith(f"{key}:") for line in lines) else others).append(choice.name)
     return spelled or others[:_GUESSES]
+
+
+def _has_other_class(group: str, choice: str, node: Mapping[str, Any]) -> bool:
+    """Return whether a node was given a class of its own after the choice, whose fields are then another's."""
+    if "_target_" not in node or group not in groups():
+        return False
+    return any(each.name == choice and each.target not in (None, node["_target_"]) for each in choices(group))
 
 
 def _check_target(path: str, group: str, target: Any) -> None:

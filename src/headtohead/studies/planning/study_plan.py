@@ -31,6 +31,7 @@ from headtohead.studies.planning.study_runs import (
     refuse_duplicates,
     refuse_shares_of_fits,
     shortened,
+    steps_of,
     without_the_impossible,
 )
 
@@ -247,7 +248,7 @@ class StudyPlanner:
         foundation_runs: FoundationRuns,
     ) -> RunSpec:
         chosen = progress.chosen if progress is not None else ()
-        steps = max(1, round(share * RunConfig(draft).max_steps))
+        steps = steps_of(share, RunConfig(draft).max_steps, arm=arm, study=self.study.name)
         added = (*self._requested(arm), *chosen, *shortened(draft, steps))
         return self._study_runs.of(
             arm, seed, added, share=share, start=self._start(self._below(arm, seed, foundation_runs))

@@ -137,6 +137,22 @@ def refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, objec
         )
 
 
+_MOST_OFF = 0.1
+"""How far, as a part of it, the steps of a run may be from its share of the budget."""
+
+
+def steps_of(share: float, max_steps: int, *, arm: str, study: str) -> int:
+    """Return the steps of a run on a share of the budget; refuse a share that no whole number of steps is near to."""
+    steps = max(1, round(share * max_steps))
+    if abs(steps - share * max_steps) <= _MOST_OFF * share * max_steps:
+        return steps
+    raise ConfigurationError(
+        f"study {study}: the share {share:g} of the {max_steps} steps of {arm} is {share * max_steps:.3g} steps, and "
+        f"{steps} would be {steps / max_steps:.3g} of them: give shares of whole steps, such as {steps / max_steps:g}, "
+        "or more trainer.max_steps"
+    )
+
+
 def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
     first: dict[str, RunSpec] = {}
     for run in runs:
