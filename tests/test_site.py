@@ -11,6 +11,8 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from pygments.styles import get_style_by_name
+from pygments.token import Error, Text
 
 from browser import CHROMIUM, Browser
 from headtohead.api import PUBLIC
@@ -86,6 +88,8 @@ def test_every_address_is_a_link_and_every_column_of_choices_has_a_name(site: Pa
         assert "https://" not in re.sub(r"<[^>]+>", "", prose), page
         heads = re.findall(r"<th class=\"head\"><p>(.*?)</p></th>", article)
         assert "choice" not in heads or "" not in heads, page
+        code = re.findall(r"<pre>.*?</pre>", article, flags=re.DOTALL)
+        assert not [block for block in code if re.search(r"\]\(https:", re.sub(r"<[^>]+>", "", block))], page
 
 
 def sections_without_a_sentence(page: str) -> list[str]:
@@ -165,14 +169,27 @@ def test_every_text_of_the_site_stands_out_from_what_is_behind_it(theme: str) ->
             0.6 * score * heat + (1 - 0.6 * score) * paper for heat, paper in zip(own["heat"], behind, strict=True)
         ]
         assert _contrast(text, shade) >= 4.5, score
+    configured = (ROOT / "docs" / "site" / "conf.py").read_text(encoding="utf-8")
+    named = re.search(rf'^pygments_{"" if theme == "light" else "dark_"}style = "([\w-]+)"', configured, re.MULTILINE)
+    assert named is not None
+    style = get_style_by_name(named[1])
+    paper = _rgb(style.background_color.lstrip("#"))
+    for token, look in style:
+        if look["color"] and token not in (Text.Whitespace, Error):
+            assert _contrast(_rgb(look["color"]), _rgb(look["bgcolor"]) if look["bgcolor"] else paper) >= 4.5, token
 
 
 def _colours(sheet: str, theme: str, name: str) -> dict[str, list[int]]:
     """Return colours by name, as the first rule that has them says (light), or the second one (dark)."""
     chosen: dict[str, list[str]] = {}
     for key, code in re.findall(name + r"\s*#(\w{3,6})\b", sheet):
-        chosen.setdefault(key, []).append(code if len(code) == 6 else "".join(2 * letter for letter in code))
-    return {key: [int(codes[theme == "dark"][at : at + 2], 16) for at in (0, 2, 4)] for key, codes in chosen.items()}
+        chosen.setdefault(key, []).append(code)
+    return {key: _rgb(codes[theme == "dark"]) for key, codes in chosen.items()}
+
+
+def _rgb(code: str) -> list[int]:
+    letters = code if len(code) == 6 else "".join(2 * letter for letter in code)
+    return [int(letters[at : at + 2], 16) for at in (0, 2, 4)]
 
 
 def _contrast(one: Sequence[float], other: Sequence[float]) -> float:

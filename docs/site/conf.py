@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version as installed_version
+from typing import Any
 
 project = "Head to Head"
 author = "the authors of Head to Head"
@@ -28,5 +30,24 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
     "dark_css_variables": {"color-brand-primary": "#8ab8f0", "color-brand-content": "#8ab8f0"},
 }
-pygments_style = "friendly"
-pygments_dark_style = "native"
+pygments_style = "a11y-light"  # both of accessible-pygments, which furo installs
+pygments_dark_style = "a11y-dark"
+
+
+_NAME = re.compile(r'(<span class="pre">)([^<]{8,})(</span>)')
+_BETWEEN = re.compile(r"(?<=[a-z0-9][_/.])(?=[a-z0-9])", re.IGNORECASE)
+
+
+def setup(app: Any) -> None:
+    """Let names in code break between their parts, where a column is narrow."""
+    app.connect("html-page-context", break_names)
+
+
+def break_names(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Put a place to break after each underscore, slash and dot of the long names of a page."""
+
+    def broken(match: re.Match[str]) -> str:
+        return f"{match[1]}{_BETWEEN.sub('<wbr>', match[2])}{match[3]}"
+
+    if "body" in context:
+        context["body"] = _NAME.sub(broken, context["body"])

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from study_headers import address_name
 
-_CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"(^[ \t]*```.*?^[ \t]*```|`[^`\n]*`)", flags=re.DOTALL | re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w/.\[])(?<!\]\()docs/([\w/]+)\.md(?![\w#])")
 """A page that is named and not linked."""
 _ADDRESS = re.compile(r"(?<!\]\()(?<![\[<\"'])https://[^\s)>,;|]+[^\s)>,;|.]")

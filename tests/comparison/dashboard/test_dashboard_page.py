@@ -559,3 +559,16 @@ def test_charts_out_of_sight_are_not_read_and_an_expression_adds_all_that_it_mat
         browser.run("document.querySelector('.chart:last-child').scrollIntoView()")
         shown(browser, "document.querySelector('.chart:last-child .figure svg') !== null")
         assert_quiet(browser, dashboard)
+
+
+def test_results_stand_beside_what_they_are_compared_with(browser: Browser, tmp_path: Path) -> None:
+    for arm, loss in (("rotary", 1.5), ("alibi", 1.0), ("alibi", 1.2)):
+        metrics = {"validation": {}, "test": {"loss": loss}}
+        written_run(tmp_path, name=arm, seed=int(loss * 10), status="finished", metrics=metrics)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="results", columns="run,test%252Floss", base="rotary")
+        shown(browser, "document.querySelectorAll('.results tbody tr').length === 3")
+        rows = "[...document.querySelectorAll('.results tbody tr')].map((row) => row.innerText.split(/\\s+/).join(' '))"
+        assert browser.run(rows) == ["rotary 1.500", "alibi 1 −0.5000", "alibi 1.200 −0.3000"]
+        assert browser.run("document.querySelector('#base').value") == "rotary"
+        assert_quiet(browser, dashboard)

@@ -8,6 +8,7 @@ import pytest
 
 from headtohead.comparison.analyses.ability_scores import AbilityMetric, AbilityScores, ability_scores
 from headtohead.comparison.comparison_results import ComparisonResults
+from headtohead.comparison.report.number_format import hundredths
 from headtohead.comparison.report.section_parts import ReportFigure, ReportTable, Stacked
 from headtohead.comparison.report.sections.tasks import abilities_section
 from headtohead.records.record import RunRecord
@@ -55,8 +56,9 @@ def test_a_cell_without_runs_is_blank_in_picture_and_table() -> None:
     assert isinstance(drawn, ReportFigure) and isinstance(table, ReportTable)
     (trace,) = drawn.forms[()]["data"]
     cells = list(zip(trace["y"], trace["x"], trace["text"], strict=True))
-    assert cells == [("gru", "copying", "0.20"), ("gru", "recall", "-0.20"), ("gpt", "copying", "1.00")]
-    assert table.rows[0][1] == Stacked("0.20", "0.280, 0.10 to 0.30") and table.rows[1][2] == "–"
+    assert cells == [("gru", "copying", "0.20"), ("gru", "recall", "−0.20"), ("gpt", "copying", "1.00")]
+    assert table.rows[0][1] == Stacked("0.20", "0.280\n0.10 to 0.30") and table.rows[1][2] == "–"
+    assert [hundredths(score) for score in (-0.004, 0.004, -0.996)] == ["0.00", "0.00", "−1.00"]
     assert table.caption is not None and "copying 0.1, recall 0.5" in table.caption
 
 

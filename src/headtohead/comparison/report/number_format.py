@@ -41,6 +41,11 @@ def between(bounds: tuple[float, float] | None) -> str:
     return "" if bounds is None else f"{number(bounds[0])} to {number(bounds[1])}".replace("-", "−")
 
 
+def hundredths(value: float) -> str:
+    """Write a score with two digits after its point; nothing has no sign, and less than nothing a minus."""
+    return f"{value:z.2f}".replace("-", "−")
+
+
 def signed(value: float | None, bounds: tuple[float, float] | None = None) -> str:
     """Return a difference, with its interval on the same line."""
     if value is None:

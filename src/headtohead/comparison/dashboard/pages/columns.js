@@ -55,6 +55,20 @@ export function fieldColumn(name, values) {
   return { name, of: (run) => (of(run) !== null && isNumber ? Number(of(run)) : of(run)), number: isNumber, field: true };
 }
 
+const COUNTED = ["parameters", "tokens", "FLOPs", "time", "tokens/s", "samples/s", "peak memory", "joules", "joules per token"];
+
+/** What a run has more or less in a column than the mean of the runs that it is compared with: results in their own
+ * units, costs in percent; empty where there is nothing to compare. */
+export function differenceOf(column, run, compared) {
+  const own = column.of(run), known = compared.map(column.of);
+  const isResult = column.name.includes("/") && !COUNTED.includes(column.name) && !column.field;
+  if (!(isResult || COUNTED.includes(column.name)) || ![own, ...known].every(Number.isFinite) || !known.length || compared.includes(run)) return "";
+  const mean = known.reduce((sum, value) => sum + value, 0) / known.length, difference = own - mean;
+  if (!isResult && !mean) return "";
+  const text = isResult ? measured(Math.abs(difference)) : `${number(Number(Math.abs((100 * difference) / mean).toPrecision(3)))} %`;
+  return `${difference < 0 ? "−" : "+"}${text}`;
+}
+
 /** The runs by one column, those that lack it last. */
 export function sorted(list, column, isDown) {
   if (!column) return list;

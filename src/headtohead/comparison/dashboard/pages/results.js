@@ -1,12 +1,12 @@
 // Results and costs of the selected runs in one table: columns of one's choice, sorted by any of them, saved as CSV.
 
 import { get } from "./asking.js";
-import { columnsOf, fieldColumn, sorted, textOf, usualColumns } from "./columns.js";
+import { columnsOf, differenceOf, fieldColumn, sorted, textOf, usualColumns } from "./columns.js";
 import { styleOf } from "./colours.js";
-import { el, refill, shortened } from "./dom.js";
+import { el, labelled, refill, select, shortened } from "./dom.js";
 import { csvOf, save } from "./download.js";
 import { words } from "./format.js";
-import { groupOf } from "./selection.js";
+import { groupOf, grouped, labelOf } from "./selection.js";
 import { change, joined, listed, state } from "./state.js";
 
 const AT_ONCE = 100;
@@ -21,19 +21,21 @@ export async function show(panel, list, isWanted) {
   const values = await settings(list, ofConfig);
   if (!isWanted()) return;
   const columns = names.map((name) => own.find((column) => column.name === name) ?? (ofConfig.includes(name) ? fieldColumn(name, values) : null)).filter(Boolean);
-  const rows = sorted(list, columns.find((column) => column.name === state.by), state.down === "1");
+  const ordered = sorted(list, columns.find((column) => column.name === state.by), state.down === "1");
+  const compared = ordered.filter((run) => state.base !== "" && String(groupOf(run)) === state.base);
+  const rows = [...compared, ...ordered.filter((run) => !compared.includes(run))];
   const content = rows.map((run) => [run.key, run.version, styleOf(groupOf(run))]);
-  refill(panel, ["results", names, state.by, state.down, values, fields, content], () => [
+  refill(panel, ["results", names, state.by, state.down, state.base, values, fields, content], () => [
     bar(own, names, columns, rows),
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
-      el("thead", {}, el("tr", {}, ...columns.map(head))), body(rows, columns))),
+      el("thead", {}, el("tr", {}, ...columns.map(head))), body(rows, columns, compared))),
     el("p", { class: "note" }, "Result: on the test, else on validation. Chance: the score of a model that learned nothing. Speed and memory of different machines do not compare."),
   ]);
 }
 
 /** The first rows, and more as one scrolls. */
-function body(rows, columns) {
-  const line = (run) => el("tr", {}, ...columns.map((column) => cell(column, run)));
+function body(rows, columns, compared) {
+  const line = (run) => el("tr", { class: compared.includes(run) ? "pinned" : null }, ...columns.map((column) => cell(column, run, compared)));
   const node = el("tbody", {}, ...rows.slice(0, numShown).map(line)), last = el("tr", { class: "more" }, el("td", { colspan: columns.length }, `more of ${rows.length} runs`));
   if (rows.length <= numShown) return node;
   node.append(last);
@@ -66,8 +68,12 @@ function bar(own, names, columns, rows) {
   const file = () => save("runs.csv", csvOf([columns.map((column) => column.name), ...rows.map((run) => columns.map((column) => column.of(run)))]), "text/csv");
   return el("div", { class: "controls" }, menu,
     el("button", { type: "button", onclick: file }, "CSV"),
+    labelled("compared with", select([["", "nothing"], ...namesOf(rows)], state.base, (value) => change({ base: value }), { id: "base" })),
     state.columns ? el("button", { type: "button", onclick: () => change({ columns: "" }) }, "usual columns") : "");
 }
+
+/** What the others can be compared with: a group, or a run where nothing groups. */
+const namesOf = (rows) => (state.group ? grouped(rows).map(([label]) => [String(label), String(label)]) : rows.map((run) => [run.key, labelOf(run)]));
 
 function choose(names, name, isOn) {
   change({ columns: joined(isOn ? [...names, name] : names.filter((other) => other !== name)) });
@@ -86,12 +92,15 @@ function head(column) {
   return el("th", { class: column.number ? "number" : null, "aria-sort": direction }, el("button", { type: "button", onclick: press }, `${words(column.name)}${{ none: "", ascending: " ↑", descending: " ↓" }[direction]}`));
 }
 
-function cell(column, run) {
+function cell(column, run, compared) {
   const value = column.of(run), node = el(column.swatch ? "th" : "td", { class: column.number ? "number" : null, scope: column.swatch ? "row" : null });
   if (column.swatch) {
     const swatch = el("i");
     swatch.style.background = styleOf(groupOf(run))?.colour ?? "";
     node.append(swatch, shortened(String(value)));
-  } else node.append(textOf(column, run));
+  } else {
+    const difference = differenceOf(column, run, compared);
+    node.append(textOf(column, run), ...(difference ? [el("small", {}, difference)] : []));
+  }
   return node;
 }

@@ -3,7 +3,7 @@
 const START = {
   view: "runs", tab: "curves", q: "", stars: "", group: "arm", sort: "newest", sel: "",
   charts: "", x: "step", from: "", to: "", logx: "", logy: "", smooth: "0", show: "both", large: "", hidden: "",
-  columns: "", by: "", down: "", a: "", b: "", every: "", step: "", picture: "", table: "", study: "",
+  columns: "", by: "", down: "", base: "", a: "", b: "", every: "", step: "", picture: "", table: "", study: "",
 };
 const listeners = [];
 export const state = { ...START };

@@ -9,7 +9,7 @@ from headtohead.comparison.analyses.ability_scores import AbilityScore, AbilityS
 from headtohead.comparison.analyses.across_tasks import TaskAggregate
 from headtohead.comparison.arm_colours import HEAT, INK, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import metric_words
+from headtohead.comparison.report.number_format import hundredths, metric_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -103,7 +103,7 @@ def _heat_map(scores: AbilityScores) -> ReportFigure:
         "x": [ability for _, ability, _ in drawn],
         "y": [name for name, _, _ in drawn],
         "z": [score for _, _, score in drawn],
-        "text": [f"{score:z.2f}" for _, _, score in drawn],
+        "text": [hundredths(score) for _, _, score in drawn],
         "texttemplate": "%{text}",
         "hovertemplate": "%{y}, %{x}: %{z:.3f}<extra></extra>",
         "zmin": 0,
@@ -138,7 +138,7 @@ def _ability_table(scores: AbilityScores) -> ReportTable:
     for name in scores.ranked:
         mean = scores.mean(name)
         cells: list[Cell] = [_cell(scores.of(name, ability)) for ability in scores.abilities]
-        rows.append([name, *cells, "–" if mean is None else f"{mean:z.2f}"])
+        rows.append([name, *cells, "–" if mean is None else hundredths(mean)])
     known = {one.ability: one.chance for one in scores.scores if one.chance is not None}
     chances = ", ".join(f"{ability} {chance:.3g}" for ability, chance in known.items())
     caption = "The same scores; below each the metric itself, and the lowest and highest score where runs are several."
@@ -150,5 +150,5 @@ def _cell(one: AbilityScore | None) -> Cell:
         return "–"
     below = [] if one.value is None else [f"{one.value:.3f}"]
     if one.runs > 1 and one.lowest is not None and one.highest is not None:
-        below.append(f"{one.lowest:.2f} to {one.highest:.2f}")
-    return Stacked(f"{one.score:z.2f}", ", ".join(below)) if below else f"{one.score:z.2f}"
+        below.append(f"{hundredths(one.lowest)} to {hundredths(one.highest)}")
+    return Stacked(hundredths(one.score), "\n".join(below)) if below else hundredths(one.score)
