@@ -53,6 +53,10 @@ CASES = {
     "pairs of texts": ["model=encoder_only", "task=contrastive_pairs", "data=reverse", *FIXED],
     "two rotary bases": ["model=modernbert", "task=masked_lm"],
     "short rows": ["data.context_length=8", "data.batch_size=64", "model.d_model=128", "checkpointing=full"],
+    "frozen body": ["finetuning=head_only", "model.tie_weights=false"],
+    "frozen in part": ["finetuning.freeze=2", "model.tie_weights=false", "trainer.accumulate=2"],
+    "frozen, recomputed": ["finetuning.freeze=1", "model.tie_weights=false", "checkpointing=full"],
+    "frozen encoder": ["model=encoder_decoder", "task=span_corruption", "data.packing=stream", "finetuning.freeze=3"],
     "in 16 bits": ["precision=bf16-mixed"],
     "in 16 bits, recomputed": ["precision=bf16-mixed", "checkpointing=full", "model.d_model=128"],
 }

@@ -151,18 +151,38 @@ class StepReplay:
         fewer, more = (self._captured(number, length) for number in rows)
         parts = [StepPart(self._model, ("",), rows, fewer.ends, more.ends)]
         alike: dict[object, list[str]] = defaultdict(list)
+        flows = self._flows(fewer)
         for path in fewer.blocks:
-            alike[self._signature(path, fewer)].append(path)
+            alike[(flows[path], self._signature(path, fewer))].append(path)
         for same in alike.values():
             block = self._model.get_submodule(same[0])
             few_inputs, more_inputs = fewer.blocks[same[0]], more.blocks[same[0]]
             replayed = {
-                kind: (self._block(block, few_inputs, kind), self._block(block, more_inputs, kind))
+                kind: (
+                    self._block(block, few_inputs, kind, flows[same[0]]),
+                    self._block(block, more_inputs, kind, flows[same[0]]),
+                )
                 for kind in self._savings
             }
             few_figures, more_figures = replayed.pop("all")
-            parts.append(StepPart(block, tuple(same), rows, few_figures, more_figures, replayed))
+            is_trained = any(flows[same[0]]) or _is_trained(block)
+            parts.append(StepPart(block, tuple(same), rows, few_figures, more_figures, replayed, is_trained))
         return tuple(parts)
+
+    def _flows(self, capture: _Capture) -> dict[str, tuple[bool, bool]]:
+        """Return of each block whether gradients are taken of what it reads and of its memory: nothing below what is
+        trained has any."""
+        trained: dict[str, bool] = defaultdict(bool)
+        flows: dict[str, tuple[bool, bool]] = {}
+        for path, (x, context) in capture.blocks.items():
+            stack = path.rpartition(".blocks.")[0]
+            memory = context.memory is not None and (
+                context.memory.requires_grad
+                or any(is_trained for other, is_trained in trained.items() if other != stack)
+            )
+            flows[path] = (x.requires_grad or trained[stack], memory)
+            trained[stack] |= any(flows[path]) or _is_trained(self._model.get_submodule(path))
+        return flows
 
     @property
     def offloads(self) -> bool:
@@ -210,18 +230,20 @@ class StepReplay:
                 vars(task)["workspace"] = PlannedWorkspace(meter, self._device)
             return task.loss(self._model, batch).total
 
-        leaf = output.detach().requires_grad_()
+        leaf = output.detach().requires_grad_(_is_trained(self._model, besides=self._model.head))
         self._model.features = lambda **_: leaf  # type: ignore[method-assign]
         try:
             return self._measured(loss, self._model, leaf)
         finally:
             del self._model.features
 
-    def _block(self, block: nn.Module, inputs: tuple[Tensor, Context], saving: Saving) -> Figures:
+    def _block(
+        self, block: nn.Module, inputs: tuple[Tensor, Context], saving: Saving, flows: tuple[bool, bool]
+    ) -> Figures:
         with fake_tensors(self._precision):
             x, context = inputs
-            leaf = x.detach().requires_grad_()
-            own = with_gradients(context)
+            leaf = x.detach().requires_grad_(flows[0])
+            own = with_gradients(context, of_memory=flows[1])
             if saving == "offload":
                 host = FakeHost()
                 moving = partial(offload, block, leaf, own, away=host.away, back=host.back)
@@ -240,6 +262,8 @@ class StepReplay:
             saved = meter.bytes()
             meter.phase = "backward"
             out_bytes = byte_size(output)
+            if not output.requires_grad and module is not self._model:
+                saved -= out_bytes  # of which the next part saves none, or the first that is trained what `ends` holds
             if output.requires_grad:
                 gradient = torch.empty_like(output)
                 torch.autograd.backward([output], [gradient])
@@ -272,6 +296,11 @@ def _scored_share(batch: Batch) -> float:
     if batch.targets is None:
         return 1.0
     return float((batch.targets != IGNORED).double().mean())
+
+
+def _is_trained(module: nn.Module, besides: nn.Module | None = None) -> bool:
+    others = set() if besides is None else {id(weight) for weight in besides.parameters()}
+    return any(weight.requires_grad for weight in module.parameters() if id(weight) not in others)
 
 
 def _joined(same: tuple[StepPart, ...], weights: list[float]) -> StepPart:

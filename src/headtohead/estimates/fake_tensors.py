@@ -106,13 +106,13 @@ def handing_on(path: str, blocks: dict[str, tuple[Tensor, Context]]) -> Callable
     return forward
 
 
-def with_gradients(context: Context) -> Context:
+def with_gradients(context: Context, *, of_memory: bool) -> Context:
     """Return the context with leaves in place of what a model would differentiate."""
     changed = {}
     if context.memory is not None:
-        changed["memory"] = context.memory.detach().requires_grad_()
+        changed["memory"] = context.memory.detach().requires_grad_(of_memory)
     if context.bias is not None and context.encoding is not None and context.encoding.bias_learns:
-        changed["bias"] = context.bias.detach().requires_grad_()
+        changed["bias"] = context.bias.detach().requires_grad_(context.bias.requires_grad)
     return replace(context, **changed)  # type: ignore[arg-type]
 
 

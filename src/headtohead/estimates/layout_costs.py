@@ -142,7 +142,7 @@ class LayoutCosts:
         is_shared = layout.shards > 1
         left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, *_ in self._passes)
         saved = [self._saved(figures[part], layout, index) for part, index, _ in self._passes]
-        made = self._accumulated(layout, root, owned)
+        made = before = self._accumulated(layout, root, owned)
         gathered = self._gathered(layout, root, owned)
         below = sum(saved) + ends.of(SAVED)
         yield left - loss.of(LEFT) + below + loss.of(PEAK) + made + gathered
@@ -153,12 +153,17 @@ class LayoutCosts:
             at_work = figures[part]
             block = owned[part]
             in_flight = 2 * block.weights if is_shared else 0.0
-            yield left - at_work.of(LEFT) + below + at_work.of(PEAK) - at_work.of(OUTPUT) + made + gathered + in_flight
+            at_peak = at_work.of(PEAK) - at_work.of(LEFT) + gathered + in_flight
+            if part.is_trained:
+                yield left + below + at_peak - at_work.of(OUTPUT) + made
+            else:  # a forward pass alone, in which the input is there that nothing saves
+                yield left + below + at_peak + at_work.of(OUTPUT) + before
             if layout.accumulate == 1 or is_shared:
                 made += block.trained / layout.shards if layout.accumulate == 1 and is_last else 0.0
             if layout.sharding == "grad_op":
                 gathered -= block.weights
-        yield left + ends.of(PEAK) - ends.of(OUTPUT) + made + gathered
+        there = made if all(part.is_trained for part in self.kinds_of_blocks) else before
+        yield left + ends.of(PEAK) - ends.of(OUTPUT) + there + gathered
 
     def _accumulated(self, layout: Layout, root: _Owned, owned: dict[StepPart, _Owned]) -> float:
         """Return the gradients of the parts of a batch that were read before."""
@@ -175,8 +180,8 @@ class LayoutCosts:
 
     def _saved(self, figures: Figures, layout: Layout, index: int) -> float:
         if layout.recomputed == "offload" and self._replay.offloads:
-            return figures.of(SAVED) - figures.of(OUTPUT)
-        return figures.of(OUTPUT) if layout.covers_block(index) else figures.of(SAVED)
+            return max(0.0, figures.of(SAVED) - figures.of(OUTPUT))
+        return min(figures.of(OUTPUT), figures.of(SAVED)) if layout.covers_block(index) else figures.of(SAVED)
 
     def _offloaded(self, layout: Layout, rows: int) -> float:
         """Return the bytes that all blocks move to the processor's memory in one forward pass."""
@@ -188,7 +193,8 @@ class LayoutCosts:
         key = part, rows, saving, parts
         if key not in self._known_figures:
             figures = part.at(rows, saving)
-            whole = self._with_workspaces(part, figures, rows) if saving == "all" else figures
+            has_workspaces = saving == "all" and part.is_trained
+            whole = self._with_workspaces(part, figures, rows) if has_workspaces else figures
             self._known_figures[key] = self._divided(part, whole, parts)
         return self._known_figures[key]
 
@@ -247,7 +253,7 @@ class LayoutCosts:
         parts = [(self._replay.loss_at(rows), 1.0, 0.0), (self._replay.parts[0].at(rows), 1.0, 0.0)]
         for part in self.kinds_of_blocks:
             indices = [index for own, index, _ in self._passes if own is part]
-            again = sum(layout.covers_block(index) for index in indices)
+            again = sum(layout.covers_block(index) for index in indices) if part.is_trained else 0
             parts.append((self._figures(part, layout, rows), float(len(indices)), float(again)))
         total = launches = 0.0
         for figures, times, repeats in parts:

@@ -81,6 +81,8 @@ class StepPart:
     """The figures for so many rows."""
     others: Mapping[Saving, tuple[Figures, Figures]] = field(default_factory=dict)
     """The same where a block saves otherwise; of blocks alone."""
+    is_trained: bool = True
+    """Whether a backward pass comes here: it does not below the first weights that are trained."""
     _known: dict[tuple[float, Saving], Figures] = field(default_factory=dict, repr=False)
 
     def at(self, rows: float, saving: Saving = "all") -> Figures:

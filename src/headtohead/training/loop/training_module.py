@@ -38,6 +38,8 @@ from headtohead.training.run_components import RunComponents
 from headtohead.training.run_outcome import Diverged
 
 _KERNELS = {"fused", "foreach"}
+_FUSED_ON_SHARDS = (torch.optim.Adam, torch.optim.AdamW)
+"""The optimizers whose fused kernels torch knows how to run on shards."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ class TrainingModule(LightningModule):
             group.setdefault("initial_lr", group["lr"])
             if self.settings.tensor_parallel > 1:  # kernels for many tensors take plain ones or divided ones, not both
                 group.update(dict.fromkeys(_KERNELS & group.keys(), False))
+            elif self.settings.strategy == "model_parallel" and not isinstance(optimizer, _FUSED_ON_SHARDS):
+                group.update(dict.fromkeys({"fused"} & group.keys(), False))
         self._kernels = [{name: group[name] for name in _KERNELS & group.keys()} for group in optimizer.param_groups]
         return optimizer
 

@@ -11,7 +11,7 @@ What torch has for it takes most of a second to import, and is imported where a 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -151,10 +151,17 @@ def parallelise(model: Architecture, mesh: DeviceMesh, *, shard_among: int | Non
         for block in blocks:
             fully_shard(block, mesh=replicas, reshard_after_forward=reshard)
         fully_shard(model, mesh=replicas)
+        model.features = partial(_differentiable, model.features)  # type: ignore[method-assign]
         for name in model.forward_methods:
             register_fsdp_forward_method(model, name)
         if isinstance(model, DecodingModel):
             model.writing = partial(_gathered, model, reshard)  # type: ignore[method-assign]
+
+
+def _differentiable(features: Callable[..., Tensor], *inputs: Tensor, **named: Tensor) -> Tensor:
+    """Return features that have a gradient, also of a frozen body: FSDP scatters the head's gradients after theirs."""
+    y = features(*inputs, **named)
+    return y.requires_grad_() if torch.is_grad_enabled() else y
 
 
 def _in_groups(mesh: DeviceMesh, shard_among: int | None) -> DeviceMesh:
