@@ -21,7 +21,7 @@ from headtohead.components.component import Component
 from headtohead.components.stack import Stack
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
-from headtohead.estimates.layouts import Layout
+from headtohead.estimates.layouts import Layout, MemoryUse, StepSeconds
 from headtohead.estimates.work_meter import (
     BYTES,
     FLOPS,
@@ -47,39 +47,6 @@ _OVERLAP = 0.9
 
 
 _SAVING: Mapping[CheckpointingKind, Saving] = {"attention": "recompute_mixers", "offload": "offload"}
-
-
-@dataclass(frozen=True)
-class MemoryUse:
-    """Bytes of tensors of one device at the step's peak."""
-
-    weights: float
-    gradients: float
-    optimizer: float
-    activations: float
-    """The bytes that autograd saves and those being computed, at the peak, beside the three."""
-    host: float = 0.0
-    """The bytes of the processor's memory to which this device offloads; not among the device's own."""
-
-    @property
-    def total(self) -> float:
-        return self.weights + self.gradients + self.optimizer + self.activations
-
-
-@dataclass(frozen=True)
-class StepSeconds:
-    """Seconds of one optimizer step, by what they are for."""
-
-    computing: float
-    exchanging: float
-    """The seconds of messages that no arithmetic hides."""
-    updating: float
-    offloading: float = 0.0
-    """The seconds in which activations move to the processor's memory and back, which nothing hides."""
-
-    @property
-    def total(self) -> float:
-        return self.computing + self.exchanging + self.updating + self.offloading
 
 
 @dataclass(frozen=True)

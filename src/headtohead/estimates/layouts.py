@@ -1,4 +1,4 @@
-"""The ways in which one run can be laid out over devices, and what each is called on the command line."""
+"""The ways in which one run can be laid out over devices, what each is called on the command line, and what it takes."""
 
 from __future__ import annotations
 
@@ -131,3 +131,36 @@ def layout_of(config: Mapping[str, Any]) -> Layout:
         every=checkpointing["every"] if checkpointing["kind"] == "every_k" else 2,
         accumulate=trainer["accumulate"],
     )
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes of tensors of one device at the step's peak."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    """The bytes that autograd saves and those being computed, at the peak, beside the three."""
+    host: float = 0.0
+    """The bytes of the processor's memory to which this device offloads; not among the device's own."""
+
+    @property
+    def total(self) -> float:
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+@dataclass(frozen=True)
+class StepSeconds:
+    """Seconds of one optimizer step, by what they are for."""
+
+    computing: float
+    exchanging: float
+    """The seconds of messages that no arithmetic hides."""
+    updating: float
+    offloading: float = 0.0
+    """The seconds in which activations move to the processor's memory and back, which nothing hides."""
+
+    @property
+    def total(self) -> float:
+        return self.computing + self.exchanging + self.updating + self.offloading

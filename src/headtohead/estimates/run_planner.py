@@ -19,8 +19,8 @@ from headtohead.data.batches.row_order import order_of
 from headtohead.data.data_source import DataSource
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
-from headtohead.estimates.layout_costs import LayoutCosts, MemoryUse, StepSeconds
-from headtohead.estimates.layouts import Layout, Sharding, fields_of
+from headtohead.estimates.layout_costs import LayoutCosts
+from headtohead.estimates.layouts import Layout, MemoryUse, Sharding, StepSeconds, fields_of
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
