@@ -83,7 +83,7 @@ def draw(rows: Sequence[Row], file: Path) -> None:
         axis.xaxis.set_minor_locator(NullLocator())
         axis.yaxis.set_major_locator(MaxNLocator(4))
         axis.title.set_size(9)
-    axes[0].legend(frameon=False, fontsize=8, title="claims")
+    axes[0].legend(frameon=False, fontsize=8, title="claims in")
     figure.savefig(file, dpi=110)
 
 

@@ -14,6 +14,7 @@ from headtohead.execution.run_queue import RunQueue
 from headtohead.files import leases
 from headtohead.files.lease_files import LeaseFiles
 from headtohead.files.leases import Leases
+from headtohead.records.run_folder import RunFolder
 from studies.small_studies import plan_without_models
 
 
@@ -97,11 +98,25 @@ def test_a_claim_costs_no_more_the_more_runs_are_done(
                 order.append(job.run.id)
     number = len(plan.runs)
     assert sorted(order) == sorted(run.id for run in plan.runs), "every run once"
-    print(number, workers, files.opened / number, files.read_names / files.opened, CountedRuns.looked_at / number)
     assert files.opened < 16 * number
     assert files.read_names < 128 * files.opened and CountedRuns.looked_at < 16 * number
     if workers == 1:
         assert order == [run.id for run in plan.runs], "in the order of the plan"
+
+
+def test_a_run_that_is_still_written_here_holds_up_no_other(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=2)
+    queue = RunQueue(plan, plan.runs, FolderClaims(Leases(plan.folder / "leases")))
+    (runs,) = queue.by_devices()
+    written = RunFolder.create_at(plan.run_folder(plan.runs[0]))
+    begun = []
+    while (job := queue.take(runs)) is not None:
+        if queue.begin(job):
+            begun.append(job.run)
+    assert begun == list(plan.runs[1:])
+    written.release()
+    job = queue.take(runs, is_idle=True)
+    assert job is not None and job.run == plan.runs[0] and queue.begin(job)
 
 
 def test_a_run_whose_folder_was_removed_is_offered_again(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class RunQueue:
     ) -> None:
         self.plan, self._claims, self._again, self._is_done = plan, claims, again, is_done
         self._tries: dict[str, RunTries] = {}
+        self._still_written: set[str] = set()
+        """Runs that a process of this machine still writes, whose worker is gone or asleep: others come first."""
         self._ended: set[str] = set()
         """Runs that are known to be done, of a plan from which more may follow."""
         self._groups = self._offered(runs)
@@ -63,7 +65,7 @@ class RunQueue:
 
     def take(self, runs: Mapping[str, RunSpec], *, is_idle: bool = False) -> Job | None:
         """Claim one run of a group, or return None where others hold or have done them."""
-        while (claimed := self._claims.take_next(runs.keys(), is_idle=is_idle)) is not None:
+        while (claimed := self._claims.take_next(self._free(runs), is_idle=is_idle)) is not None:
             run = runs[claimed.run]
             self._drop(self._claims.newly_done())
             folder = self.plan.run_folder(run)
@@ -72,13 +74,20 @@ class RunQueue:
             claimed.claim.release(is_done=True)
             self._drop({run.id})
         self._drop(self._claims.look())
+        self._still_written.clear()
         return None
+
+    def _free(self, runs: Mapping[str, RunSpec]) -> Collection[str]:
+        if not self._still_written:
+            return runs.keys()
+        return {name: None for name in runs if name not in self._still_written}
 
     def begin(self, job: Job) -> bool:
         """Make the run free to be written, and return whether it is, and is to be tried."""
         folder = RunFolder(job.folder)
         if folder.written_here():  # a dead worker's run ends by itself, and soon
             job.claim.release()
+            self._still_written.add(job.run.id)
             return False
         folder.mark_abandoned()
         tries = RunTries(job.folder)

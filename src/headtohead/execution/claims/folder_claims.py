@@ -42,6 +42,7 @@ class FolderClaims(RunClaims):
         """The names that were read the last time, and the files that were opened or created since."""
 
     def offer(self, runs: Collection[str]) -> None:
+        del runs  # the names in the folder are enough
         self._leases.folder.mkdir(parents=True, exist_ok=True)
 
     def take_next(self, runs: Collection[str], *, is_idle: bool) -> ClaimedRun | None:

@@ -45,8 +45,8 @@ class RunClaims(ABC):
 
     @abstractmethod
     def look(self) -> set[str]:
-        """Ask which of the runs that were offered are done, as far as claims can tell: those that ended under one. Return
-        those of which no earlier look told."""
+        """Return which of the runs that were offered are done, as far as claims can tell, since they ended under one:
+        those that no earlier look returned."""
 
     def newly_done(self) -> set[str]:
         """Return what a look would, as far as it is known without asking."""
