@@ -132,12 +132,13 @@ def _to_arrow(column: Column) -> Any:
     return _numbers(column)
 
 
-def _numbers(array: np.ndarray) -> Any:
+def _numbers(array: np.ndarray) -> object:
     """Return an array of Arrow over the same buffer; `pa.array` would import pandas to see that it is none of its."""
     import pyarrow as pa
 
     buffer = pa.py_buffer(np.ascontiguousarray(array))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, buffer])
+    made: object = pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, buffer])
+    return made
 
 
 def _from_arrow(array: Any) -> Column:
