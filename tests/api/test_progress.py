@@ -1,4 +1,4 @@
-"""In a notebook progress is one output that is written over, so that an exported notebook shows its last line."""
+"""Progress in a notebook is one output that is written over, so that an exported notebook shows its last line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headtohead.api.result import _html
 
 
 class Output:
-    """What a cell shows, as IPython hands it out."""
+    """An output of a cell, as IPython hands it out."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []

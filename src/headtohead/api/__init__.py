@@ -5,8 +5,11 @@ The functions stand in the modules beside this file; `headtohead` hands out the 
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import Any
+
+warnings.filterwarnings("ignore", message="IProgress not found")  # about bars of other packages in notebooks
 
 PUBLIC: dict[str, str] = {
     "Study": "study_definition",

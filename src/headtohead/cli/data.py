@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headtohead.cli.options import parse, parser
 from headtohead.cli.terminal import out, say, show_table
+from headtohead.files.user_paths import check_path
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,6 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
+    check_path(options.path, "the path")
     from headtohead.api.own_data import describe_data
     from headtohead.diagnostics.described_data import reading_options
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import note, out, say
 from headtohead.config.errors import ConfigurationError
+from headtohead.files.user_paths import check_path
 from headtohead.ranges import Count
 
 _EXAMPLES = """\
@@ -27,11 +28,13 @@ h2h study NAME.yaml --plan shows what would be run, and h2h study NAME.yaml runs
 
 def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
-    from headtohead.api.new_studies import write_new_study
-
     paths = [word for word in options.given if "=" not in word]
     if len(paths) > 1:
         raise ConfigurationError(f"h2h study new looks at one file or folder, and {' and '.join(paths)} are given")
+    for path in paths:
+        check_path(path, "the path")
+    from headtohead.api.new_studies import write_new_study
+
     written = write_new_study(
         options.name,
         paths[0] if paths else None,

@@ -149,7 +149,7 @@ class _Checker:
             elif key not in fields.kinds and is_own:
                 raise ConfigurationError(
                     f"{path}.{key} is not an argument of {node['_target_']}, which stands in place of the class of "
-                    f"{group}={choice}: take it out, ~{path}.{key}; it takes {one_of(sorted(fields.kinds))}"
+                    f"{group}={choice}: remove it, ~{path}.{key}; it takes {one_of(sorted(fields.kinds))}"
                 )
             elif key not in fields.kinds:
                 raise self._unknown(path, key, list(fields.kinds), owner)
@@ -218,7 +218,7 @@ def _choices_with(group: str, key: str) -> list[str]:
     return spelled or others[:_GUESSES]
 
 
-def _has_other_class(group: str, choice: str, node: Mapping[str, Any]) -> bool:
+def _has_other_class(group: str, choice: str, node: Mapping[str, object]) -> bool:
     """Return whether a node was given a class of its own after the choice, whose fields are then another's."""
     if "_target_" not in node or group not in groups():
         return False

@@ -15,6 +15,7 @@ from stat import S_ISREG
 from headtohead.data.data_source import DataError, SplitName
 from headtohead.data.sources.missing_values import MissingRows
 from headtohead.field_group import FieldGroup
+from headtohead.files.user_paths import missing_path_sentence
 from headtohead.ranges import ShareLeavingSome
 
 SPLIT_OF_NAME: dict[str, SplitName] = {
@@ -54,11 +55,11 @@ def existing_path(path: str | None, field: str, example: str) -> Path:
     """Return the file or folder of a field of the configuration."""
     if path is None:
         raise DataError(f"{field} is missing: give {example}.")
+    if (sentence := missing_path_sentence(path, field)) is not None:
+        raise DataError(sentence)
     result = Path(path).expanduser()
     try:
         result.stat()
-    except FileNotFoundError:
-        raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.") from None
     except OSError as error:
         raise _unreadable(result, error) from error
     if not (result.is_file() or result.is_dir()):

@@ -138,7 +138,7 @@ def refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, objec
 
 
 _MOST_OFF = 0.1
-"""How far, as a part of it, the steps of a run may be from its share of the budget."""
+"""The most that the steps of a run may be from its share of the budget, as a part of it."""
 
 
 def steps_of(share: float, max_steps: int, *, arm: str, study: str) -> int:
