@@ -1,5 +1,5 @@
-"""What a version promises to keep, as lists of names; `python tests/promise.py` writes those of this version, once,
-when its first release is made."""
+"""List the names that a version promises to keep; `python tests/promise.py` writes those of this version, once, when
+its first release is made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROOTS = sorted(file.stem for file in config_folder().glob("*.yaml"))
 CLASSES = (
     Mixer, Norm, Position, FeedForward, ResidualScheme, Architecture, Task, DataSource, Metric, Launcher,
 )  # fmt: skip
-"""What a part of a user's own derives from."""
+"""The classes that a part of a user's own derives from."""
 
 
 def promise() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""What a release promises in CHANGELOG.md is still there, name by name."""
+"""Each name that CHANGELOG.md promises for a release is still there."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Metric:
     """Its rank among those that are shown instead of the loss that a run was selected by."""
 
     units: Mapping[str, str] = field(default_factory=dict, compare=False, metadata={"stored": False})
-    """What its values are counted in, by the task that computes it; empty for shares, and where the name says it."""
+    """The unit of its values by the task that computes it; empty for shares, and where the name says it."""
 
     @property
     def label(self) -> str:
