@@ -1,4 +1,4 @@
-"""The ways in which one run can be laid out over devices, what each is called on the command line, and what it takes."""
+"""The ways in which one run can be laid out over devices, what the command line calls each, and what it takes."""
 
 from __future__ import annotations
 
