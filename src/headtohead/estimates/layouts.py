@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from headtohead.components.checkpointing import CheckpointingKind
+from headtohead.config.run_config import Node
 
 Sharding = Literal["single", "ddp", "full", "grad_op", "hybrid"]
 """One device; a copy on each; weights, gradients and optimizer shared by all; the same but weights, once gathered, stay
@@ -81,8 +82,8 @@ class Layout:
         return {**fields, "checkpointing.every": str(self.every)} if self.recomputed == "every_k" else fields
 
 
-def fields_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return what `Layout.fields` names, of a configuration: also where it is no layout of a plan's."""
+def fields_of(config: Node) -> dict[str, str]:
+    """Return what `Layout.fields` names as a configuration has it."""
     trainer, checkpointing = config["trainer"], config["checkpointing"]
     among, every = trainer["shard_among"], checkpointing.get("every")
     fields = {
@@ -113,7 +114,7 @@ def layouts(devices: int, per_node: int, *, offloads: bool = True) -> Iterator[L
                 yield Layout(devices, per_node, sharding, tensor_parallel, recomputed)
 
 
-def layout_of(config: Mapping[str, Any]) -> Layout:
+def layout_of(config: Node) -> Layout:
     """Return the layout that a configuration names."""
     trainer, checkpointing = config["trainer"], config["checkpointing"]
     devices, nodes = trainer["devices"], trainer["num_nodes"]
