@@ -566,7 +566,7 @@ def test_results_stand_beside_what_they_are_compared_with(browser: Browser, tmp_
         metrics = {"validation": {}, "test": {"loss": loss}}
         written_run(tmp_path, name=arm, seed=int(loss * 10), status="finished", metrics=metrics)
     with served(tmp_path) as dashboard:
-        visit(browser, dashboard, sel="*", tab="results", columns="run,test%252Floss", base="rotary")
+        visit(browser, dashboard, sel="*", tab="results", columns="run,test%252Floss", base="rotary", by="test%2Floss")
         shown(browser, "document.querySelectorAll('.results tbody tr').length === 3")
         rows = "[...document.querySelectorAll('.results tbody tr')].map((row) => row.innerText.split(/\\s+/).join(' '))"
         assert browser.run(rows) == ["rotary 1.500", "alibi 1 −0.5000", "alibi 1.200 −0.3000"]
