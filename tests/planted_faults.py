@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, Fused, SoftmaxAttention
+from headtohead.components.linear_maps import DecodingMap
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import LayerNorm
 
@@ -43,7 +44,7 @@ class DividesByNothing(SoftmaxAttention):
 class LooksAtAllAlike(SoftmaxAttention):
     """Its queries are lost."""
 
-    def project(self, x: Tensor, context: Context, fused: Fused | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor, context: Context, fused: DecodingMap | None = None) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = super().project(x, context, fused)
         return q * 1e-6, k, v
 

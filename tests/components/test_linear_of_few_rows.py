@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 
 from headtohead.components import linear_maps
-from headtohead.components.linear_maps import LinearMap, linear
+from headtohead.components.component import Context
+from headtohead.components.feedforwards import DenseFeedForward, gelu
+from headtohead.components.linear_maps import DecodingMap, LinearMap, linear
 
 WIDTH = 32
 SHAPES = [(WIDTH,), (1, WIDTH), (2, WIDTH), (1, 1, WIDTH), (3, 1, WIDTH), (8, WIDTH), (9, WIDTH)]
@@ -32,6 +36,32 @@ def test_a_few_rows_are_those_of_the_product(size: int, shape: tuple[int, ...], 
     expected = x @ weight.T + (bias if has_bias else 0)
     with torch.inference_mode():
         torch.testing.assert_close(linear(x, weight, bias if has_bias else None), expected)
+        torch.testing.assert_close(DecodingMap(weight, bias if has_bias else None)(x), expected)
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_a_row_that_is_spread_out_in_memory_is_the_same_row() -> None:
+    weight, rows = torch.randn(64, WIDTH), torch.randn(WIDTH, 3)
+    with torch.inference_mode():
+        torch.testing.assert_close(DecodingMap(weight, None)(rows[:, 1]), weight @ rows[:, 1])
+
+
+@pytest.mark.usefixtures("by_blocks")
+@pytest.mark.parametrize("options", [{}, {"gated": True, "gains": True}, {"bias": False}], ids=str)
+def test_a_dense_layer_decodes_as_it_reads(options: dict) -> None:
+    layer, context = DenseFeedForward(WIDTH, **options).double().eval(), Context()
+    x = torch.randn(1, 3, WIDTH, dtype=torch.float64)
+    with torch.inference_mode():
+        state = layer.initial_state(1, device=x.device, dtype=x.dtype)
+        written = [layer.step(token, deepcopy(state), context)[0] for token in x.split(1, dim=1)]
+        torch.testing.assert_close(torch.cat(written, dim=1), layer(x, context), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1024, 8192, 8194])
+def test_gelu_is_the_same_for_few_values_and_many(size: int) -> None:
+    x = torch.linspace(-6, 6, size)
+    with torch.inference_mode():
+        torch.testing.assert_close(gelu(x), nn.functional.gelu(x.double()).float(), rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.usefixtures("by_blocks")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headtohead.components.block_parts import FeedForward
 from headtohead.components.component import Component, Context, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import InputLinear, LinearMap, ResidualLinear
+from headtohead.components.linear_maps import DecodingMap, InputLinear, LinearMap, ResidualLinear, is_plain
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.errors import UsageError
@@ -27,6 +27,19 @@ def squared_relu(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
+_FEW_VALUES = 2**13
+
+
+def gelu(x: Tensor) -> Tensor:
+    """Return the GELU, of a few values by torch's own kernel: oneDNN's takes longer to start than to compute them, and
+    takes contiguous tensors alone."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return F.gelu(x)
+    if not 1 < x.numel() <= _FEW_VALUES or x.numel() % 2 or x.device.type != "cpu":
+        return F.gelu(x)
+    return F.gelu(x.reshape(2, -1).T).T.view(x.shape)
+
+
 def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
@@ -34,7 +47,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "squared_relu"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
-    "gelu": F.gelu,
+    "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "silu": F.silu,
     "sigmoid": torch.sigmoid,
@@ -60,6 +73,18 @@ def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
     if name not in ACTIVATIONS:
         raise UsageError(f"activation={name} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
     return ACTIVATIONS[name]
+
+
+Product = Callable[[Tensor], Tensor]
+
+
+@dataclass
+class DenseState(State):
+    """A dense layer's linear maps, as decoding reads them."""
+
+    gate: DecodingMap | None = None
+    up: DecodingMap | None = None
+    down: DecodingMap | None = None
 
 
 class DenseFeedForward(FeedForward):
@@ -97,12 +122,30 @@ class DenseFeedForward(FeedForward):
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         del context
-        if self.gate is None:
-            hidden = self.act(_gained(self.up(x), self.up_gain))
+        return self._through(x, self.gate, self.up, self.down)
+
+    def _through(
+        self, x: Float[Tensor, "B L D"], gate: Product | None, up: Product, down: Product
+    ) -> Float[Tensor, "B L D"]:
+        if gate is None:
+            hidden = self.act(_gained(up(x), self.up_gain))
         else:
-            hidden = self.product(_gained(self.gate(x), self.gate_gain), _gained(self.up(x), self.up_gain))
-        y: Tensor = self.down(F.dropout(hidden, self.dropout) if self.training else hidden)
-        return y
+            hidden = self.product(_gained(gate(x), self.gate_gain), _gained(up(x), self.up_gain))
+        return down(F.dropout(hidden, self.dropout) if self.training else hidden)
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """Return the linear maps prepared for inference; weights in training are read as they are."""
+        del batch_size, device, dtype
+        parts = {name: part for name in ("gate", "up", "down") if (part := getattr(self, name)) is not None}
+        if not torch.is_inference_mode_enabled() or not all(is_plain(part.weight) for part in parts.values()):
+            return State()
+        return DenseState(0, **{name: DecodingMap(part.weight, part.bias) for name, part in parts.items()})
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        if not isinstance(state, DenseState):
+            return super().step(x, state, context)
+        assert state.up is not None and state.down is not None, "a state comes from initial_state"
+        return self._through(x, state.gate, state.up, state.down), state
 
     def product(self, gate: Float[Tensor, "B L E"], up: Float[Tensor, "B L E"]) -> Float[Tensor, "B L E"]:
         """Return what the gate lets through."""

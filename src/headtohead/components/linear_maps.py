@@ -33,7 +33,12 @@ def _reads_by_blocks(x: Float[Tensor, "*batch D"], weight: Float[Tensor, "E D"])
     most = _MOST_ROWS if elements >= _LARGE and size > width else _FEW_ROWS
     if elements < _SMALL or x.numel() > most * width or x.device.type != "cpu" or weight.dtype.itemsize < 4:
         return False
-    return type(weight) in (Tensor, nn.Parameter) and weight.is_contiguous() and reads_one_row_slowly()
+    return is_plain(weight) and weight.is_contiguous() and reads_one_row_slowly()
+
+
+def is_plain(weight: Tensor) -> bool:
+    """Return whether a weight is wholly here, as it is: neither divided among devices nor made of others."""
+    return type(weight) in (Tensor, nn.Parameter)
 
 
 def _linear_by_blocks(
@@ -47,6 +52,32 @@ def _linear_by_blocks(
     blocks, columns = weight.view(num_blocks, _BLOCK, width), x.reshape(-1, width).mT.expand(num_blocks, width, -1)
     y = blocks @ columns if bias is None else torch.baddbmm(bias.view(num_blocks, _BLOCK, 1), blocks, columns)
     return y.permute(2, 0, 1).reshape(*x.shape[:-1], size)
+
+
+class DecodingMap:
+    """A linear map, or several below each other, as decoding reads it: which way weights are read is decided once, not
+    for each token."""
+
+    def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None) -> None:
+        """Take the weights, of which blocks are views."""
+        self.weight, self.bias = weight, bias
+        self.size, self.width = weight.shape
+        has_blocks = self.size % _BLOCK == 0 and _reads_by_blocks(weight[:1], weight)
+        self.blocks = weight.view(-1, _BLOCK, self.width) if has_blocks else None
+        self.block_bias = bias.view(-1, _BLOCK, 1) if has_blocks and bias is not None else None
+
+    def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch E"]:
+        if self.blocks is None or x.numel() != self.width:
+            return linear(x, self.weight, self.bias)
+        # The kernel takes the one row for a matrix of columns by its last two strides.
+        columns = x.contiguous().as_strided((len(self.blocks), self.width, 1), (0, 1, self.width))
+        y = self.blocks @ columns if self.block_bias is None else torch.baddbmm(self.block_bias, self.blocks, columns)
+        return y.view(*x.shape[:-1], self.size)
+
+    def __deepcopy__(self, memo: object) -> DecodingMap:
+        """Return itself: a copied state reads the same weights."""
+        del memo
+        return self
 
 
 class LinearMap(nn.Linear):

@@ -37,6 +37,10 @@ class NormedResidual(ResidualScheme):
         self.norms = nn.ModuleList(norm(d_model) for _ in range(self.norms_per_sublayer * self.num_sublayers))
         self.drop = Branch(d_model, self.num_sublayers, dropout=branches.dropout, drop_path=branches.drop_path)
 
+    def dropped(self, y: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """Return a branch as training adds it, with dropout and drop path; otherwise as it is."""
+        return self.drop(y) if self.training else y
+
     @abstractmethod
     def wire(
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
@@ -96,7 +100,7 @@ class Pre(NormedResidual):
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
         for norm, sublayer in zip(norms, sublayers, strict=True):
-            x = x + self.drop(sublayer(norm(x)))
+            x = x + self.dropped(sublayer(norm(x)))
         return x
 
     def leave_out_first_norm(self) -> None:
@@ -118,7 +122,7 @@ class NoResidual(NormedResidual):
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
         for norm, sublayer in zip(norms, sublayers, strict=True):
-            x = self.drop(sublayer(norm(x)))
+            x = self.dropped(sublayer(norm(x)))
         return x
 
     def output_bytes(self, query: CostQuery) -> int:
@@ -136,7 +140,7 @@ class Post(NormedResidual):
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
         for norm, sublayer in zip(norms, sublayers, strict=True):
-            x = norm(x + self.drop(sublayer(x)))
+            x = norm(x + self.dropped(sublayer(x)))
         return x
 
 
@@ -152,7 +156,7 @@ class Sandwich(NormedResidual):
     ) -> Float[Tensor, "B L D"]:
         before, after = norms[: self.num_sublayers], norms[self.num_sublayers :]
         for norm, sublayer, outer in zip(before, sublayers, after, strict=True):
-            x = x + self.drop(outer(sublayer(norm(x))))
+            x = x + self.dropped(outer(sublayer(norm(x))))
         return x
 
 
@@ -167,7 +171,7 @@ class Reordered(NormedResidual):
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
         for norm, sublayer in zip(norms, sublayers, strict=True):
-            x = x + self.drop(norm(sublayer(x)))
+            x = x + self.dropped(norm(sublayer(x)))
         return x
 
 
@@ -191,7 +195,7 @@ class Parallel(NormedResidual):
         if self.shared_norm:
             normed = normed * self.num_sublayers
         for h, sublayer in zip(normed, sublayers, strict=True):
-            x = x + self.drop(sublayer(h))
+            x = x + self.dropped(sublayer(h))
         return x
 
     def saved_elements(self, length: int) -> int:
@@ -219,7 +223,7 @@ class ReZero(NormedResidual):
     ) -> Float[Tensor, "B L D"]:
         del norms
         for gain, sublayer in zip(self.gains, sublayers, strict=True):
-            x = x + self.drop(gain * sublayer(x))
+            x = x + self.dropped(gain * sublayer(x))
         return x
 
     def saved_elements(self, length: int) -> int:
@@ -245,7 +249,7 @@ class LayerScale(NormedResidual):
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
         for norm, gain, sublayer in zip(norms, self.gains, sublayers, strict=True):
-            x = x + self.drop(gain * sublayer(norm(x)))
+            x = x + self.dropped(gain * sublayer(norm(x)))
         return x
 
     def saved_elements(self, length: int) -> int:
@@ -272,5 +276,5 @@ class DeepNorm(NormedResidual):
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
         for norm, sublayer in zip(norms, sublayers, strict=True):
-            x = norm(self.stream_gain * x + self.drop(sublayer(x)))
+            x = norm(self.stream_gain * x + self.dropped(sublayer(x)))
         return x

@@ -157,7 +157,7 @@ class Stack(Component):
         return rows.back(self._read(rows.x, in_order(context, rows.order)))
 
     def _read(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        context = self._placed(context, 0, x.shape[1], x.device)
+        context = self._placed(context, 0, x, context.rotation)
         x = self._embed(x, context)
         if self.shares_scores:
             context = score_masks.with_score_masks(context, x, causal=self.causal)
@@ -186,25 +186,26 @@ class Stack(Component):
             )
         return self.checkpointing
 
-    def _placed(self, context: Context, start: int, length: int, device: torch.device) -> Context:
-        position = self.position
+    def _placed(self, context: Context, start: int, x: Float[Tensor, "B L D"], rotation: Tensor | None) -> Context:
+        position, end = self.position, start + x.shape[1]
         limit = position.max_length
-        if limit is not None and start + length > limit:
+        if limit is not None and end > limit:
             raise UsageError(
-                f"a sequence of {start + length} tokens is longer than the position encoding's max_length={limit}: "
+                f"a sequence of {end} tokens is longer than the position encoding's max_length={limit}: "
                 "set model.max_length higher, or use a position without a table (rotary, alibi, sinusoidal)"
             )
         positions = context.positions
         if positions is None:
-            positions = torch.arange(start, start + length, device=device)[None]
-        return replace(context, positions=positions, causal=self.causal, encoding=position)
+            positions = torch.arange(start, end, device=x.device)[None]
+        return replace(context, positions=positions, causal=self.causal, encoding=position, rotation=rotation)
 
     def _next_rotation(self, x: Float[Tensor, "B L D"], state: StackState) -> Float[Tensor, "2 1 1 L R"] | None:
         """Return the rotation of the next tokens, cut from that of all; None where there is none, or no room."""
-        position, dtype, end = self.position, score_masks.compute_dtype(x), state.length + x.shape[1]
+        position, end = self.position, state.length + x.shape[1]
         room = state.room if position.max_length is None else min(state.room, position.max_length)
         if not (position.rotates and self.reads_positions) or end > room:
             return None
+        dtype = score_masks.compute_dtype(x)
         if not state.rotations or state.rotations[0].dtype != dtype:
             state.rotations = (cast(Tensor, position.rotation(torch.arange(room, device=x.device)[None], dtype)),)
         return state.rotations[0].narrow(3, state.length, x.shape[1])
@@ -262,23 +263,23 @@ class Stack(Component):
         """Process the next tokens (a prompt, then one by one); `context` describes these tokens alone."""
         if context.segments is not None:
             raise UsageError("segments cannot be decoded step by step: give each document a row of its own")
-        if context.positions is None:
-            context = replace(context, rotation=self._next_rotation(x, state))
-        context = self._placed(context, state.length, x.shape[1], x.device)
+        layers = self.layers
+        rotation = self._next_rotation(x, state) if context.positions is None else context.rotation
+        context = self._placed(context, state.length, x, rotation)
         x = self._embed(x, context, state)
         if self.shares_scores:
             context = self._scores_of_step(x, state, context)
         elif self.reads_positions and context.rotation is None:
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         if self.has_cross and not state.memories:
-            state.memories = [block.read(context) for block in self.layers]
+            state.memories = [block.read(context) for block in layers]
         memories = state.memories or [State()] * self.num_layers
-        x = self.layers[0].wiring.widened(x)
+        x = layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
-        for layer, block in enumerate(self.layers):
+        for layer, block in enumerate(layers):
             own = self._of_layer(context, layer, x, in_windows)
             x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
-        x = self.layers[-1].wiring.narrowed(x)
+        x = layers[-1].wiring.narrowed(x)
         state.length += x.shape[1]
         if self.final_norm is not None:
             x, state.final_norm = self.final_norm.step(x, state.final_norm, context)

@@ -46,7 +46,7 @@ class Sphere(NormedResidual):
         del norms
         x = on_sphere(x)
         for gain, sublayer in zip(self.gains, sublayers, strict=True):
-            x = on_sphere(x + self.drop(gain * (on_sphere(sublayer(x)) - x)))
+            x = on_sphere(x + self.dropped(gain * (on_sphere(sublayer(x)) - x)))
         return x
 
     def saved_elements(self, length: int) -> int:
@@ -104,7 +104,7 @@ class HyperConnections(NormedResidual):
         for index, (norm, sublayer) in enumerate(zip(norms, sublayers, strict=True)):
             mixture, share = self._weights(streams, index)
             read, *rest = (mixture.mT @ streams).split((1, self.num_streams), dim=2)
-            branch = self.drop(sublayer(norm(read.squeeze(2))))
+            branch = self.dropped(sublayer(norm(read.squeeze(2))))
             streams = rest[0] + share[..., None] * branch[:, :, None]
         y: Tensor = streams.flatten(2)
         return y

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from headtohead.components.component import Context, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import LinearMap
+from headtohead.components.linear_maps import DecodingMap, LinearMap
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
-    Fused,
     KeyValueState,
     SoftmaxAttention,
     merge_heads,
@@ -65,7 +64,7 @@ class ForgettingAttention(SoftmaxAttention):
         return F.logsigmoid(self.forget(x).to(at_least_float32(x.dtype))).transpose(1, 2)
 
     def project(
-        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
+        self, x: Float[Tensor, "B L D"], context: Context, fused: DecodingMap | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = super().project(x, context, fused)
         return *self._with_decay(q, k, self.log_forget(x).cumsum(-1)), v

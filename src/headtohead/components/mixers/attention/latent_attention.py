@@ -11,10 +11,9 @@ from torch import Tensor
 
 from headtohead.components.component import Context, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
+from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
-    Fused,
     SoftmaxAttention,
     merge_heads,
     split_heads,
@@ -104,7 +103,7 @@ class LatentAttention(SoftmaxAttention):
         self.output = ResidualLinear(num_heads * self.value_width, d_model, bias=False)
 
     def project(
-        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
+        self, x: Float[Tensor, "B L D"], context: Context, fused: DecodingMap | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values by head, each with the rotated part first."""
         del fused

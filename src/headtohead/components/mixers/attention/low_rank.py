@@ -8,8 +8,8 @@ from torch import Tensor
 
 from headtohead.components.component import TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
-from headtohead.components.mixers.attention.softmax_attention import Fused, SoftmaxAttention
+from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.errors import UsageError
 from headtohead.ranges import Width
 
@@ -59,7 +59,7 @@ class LowRank(SoftmaxAttention):
         output_bias = bias if output_bias is None else output_bias
         self.output = ThinResidualLinear(d_model, d_model, rank=rank, bias=output_bias)
 
-    def _fused(self) -> Fused | None:
+    def _fused(self) -> DecodingMap | None:
         """Return None, since each projection has a thin matrix of its own in front."""
         return None
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
 from headtohead.components.component import PLAIN, Context, Mixer, State, TensorParallelPlan
 from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear, linear
+from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
@@ -25,11 +25,14 @@ from headtohead.ranges import Positive, Width
 
 def split_heads(x: Float[Tensor, "B L E"], width: int) -> Float[Tensor, "B H L K"]:
     """Split the features into all heads, or into those of this device where heads are divided among several."""
-    return x.reshape(*x.shape[:2], -1, width).transpose(1, 2)
+    batch, length, _ = x.shape
+    if length == 1:  # a view is enough
+        return x.reshape(batch, -1, 1, width)
+    return x.reshape(batch, length, -1, width).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
-    return x.transpose(1, 2).flatten(2)
+    return x.reshape(len(x), 1, -1) if x.shape[2] == 1 else x.transpose(1, 2).flatten(2)
 
 
 def equal_share(d_model: int, num_heads: int) -> int:
@@ -39,8 +42,6 @@ def equal_share(d_model: int, num_heads: int) -> int:
     return d_model // num_heads
 
 
-Fused = tuple[Float[Tensor, "E D"], Float[Tensor, " E"] | None]
-"""Weights and biases of several linear maps, one below the other."""
 _NARROW = 1024
 
 
@@ -50,21 +51,22 @@ class KeyValueState(State):
 
     keys: Float[Tensor, "B G M K"] | None = None
     values: Float[Tensor, "B G M K"] | None = None
-    fused: Fused | None = None
-    """The module that makes queries, keys and values in one product, where that is faster."""
+    fused: DecodingMap | None = None
+    """The map that makes queries, keys and values in one product, where that is faster."""
 
     def append(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"]) -> tuple[Tensor, Tensor]:
         """Append keys and values, and return all of them."""
         assert self.keys is not None and self.values is not None, "a state comes from initial_state"
-        end = self.length + k.shape[2]
+        length = k.shape[2]
+        end = self.length + length
         if end > self.keys.shape[2]:
             raise UsageError(
                 f"{end} tokens do not fit a state made for max_length={self.keys.shape[2]}: make it longer"
             )
         if k.shape[1] < self.keys.shape[1]:  # the other heads are on other devices
             self.keys, self.values = self.keys[:, : k.shape[1]], self.values[:, : k.shape[1]]
-        self.keys.narrow(2, self.length, k.shape[2]).copy_(k)
-        self.values.narrow(2, self.length, k.shape[2]).copy_(v)
+        self.keys.narrow(2, self.length, length).copy_(k)
+        self.values.narrow(2, self.length, length).copy_(v)
         self.length = end
         return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
 
@@ -182,7 +184,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         return output
 
     def project(
-        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
+        self, x: Float[Tensor, "B L D"], context: Context, fused: DecodingMap | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values by head, normalised and rotated as configured."""
         if fused is not None:
@@ -195,11 +197,11 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         return q, k, v
 
     def _project_in_one(
-        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused
+        self, x: Float[Tensor, "B L D"], context: Context, fused: DecodingMap
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the same by one product, where queries and keys are rotated together."""
         scored = (self.num_heads, self.num_kv_heads)
-        heads = split_heads(linear(x, *fused), self.head_width)
+        heads = split_heads(fused(x), self.head_width)
         qk, v = heads.split_with_sizes((sum(scored), self.num_kv_heads), dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = qk.split_with_sizes(scored, dim=1)
@@ -262,7 +264,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
         return KeyValueState(0, keys, values, self._fused())
 
-    def _fused(self) -> Fused | None:
+    def _fused(self) -> DecodingMap | None:
         """Return the three projections as one for inference in narrow layers, where calls cost more than products;
         weights in training have no copy."""
         if not torch.is_inference_mode_enabled() or self.d_model > _NARROW:
@@ -270,7 +272,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         parts = (self.query, self.key, self.value)
         biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
         weights: list[Tensor] = [part.weight for part in parts]
-        return torch.cat(weights), torch.cat(biases) if biases else None
+        return DecodingMap(torch.cat(weights), torch.cat(biases) if biases else None)
 
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         assert isinstance(state, KeyValueState)
