@@ -109,6 +109,12 @@ COMBINATIONS = {
     "model=vision_transformer": ["task=causal_lm cannot be done by model=vision_transformer", "image_classification"],
     "data=digits": ["task=causal_lm reads data of kind language", "data=digits is images", "data=grammar_lm"],
     "data=text": ["data=text", "data.path=FILE"],
+    "data=mix data@data.sources.second=text": ["data@data.sources.second=text", "give data.sources.second.path=FILE"],
+    "data=text_to_text data@data.of=csv task=seq2seq model=encoder_decoder": ["give data.of.path=FILE"],
+    "model=encoder_decoder task=span_corruption data=mix data.sources.first.packing=none": [
+        "data.sources.second.packing=apart lets documents share rows",
+        "set data.sources.second.packing=stream",
+    ],
     "task=masked_image_modeling": [
         "task=masked_image_modeling cannot be done by model=decoder_only",
         "choose model=vision_transformer",

@@ -77,8 +77,9 @@ def _of_kind(kind: str) -> str:
 
 
 def _path(view: ConfigView) -> Iterator[str]:
-    if "path" in view.data and view.data["path"] is None:
-        yield f"{view.chosen('data')} reads files of yours and data.path is null: give data.path=FILE"
+    for path, chosen, node in view.data_nodes():
+        if "path" in node and node["path"] is None:
+            yield f"{chosen} reads files of yours and {path}.path is null: give {path}.path=FILE"
 
 
 def _monitor(view: ConfigView) -> Iterator[str]:

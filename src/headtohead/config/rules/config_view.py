@@ -70,6 +70,18 @@ class ConfigView:
             node = node.get(key, {})
         return f"{group}={choice or str(node.get('_target_', '')).rpartition('.')[2]}"
 
+    def data_nodes(self) -> Iterator[tuple[str, str, Node]]:
+        """Yield the path of the data, the choice as one writes it, and its node; then those that it is made of."""
+
+        def below(path: str, node: Node) -> Iterator[tuple[str, str, Node]]:
+            yield path, self.chosen("data" if path == "data" else f"data@{path}"), node
+            parts = {"of": node.get("of"), **{f"sources.{name}": part for name, part in _mapping(node, "sources")}}
+            for name, part in parts.items():
+                if isinstance(part, Mapping) and "_target_" in part:
+                    yield from below(f"{path}.{name}", part)
+
+        yield from below("data", self.data)
+
     def chosen_of(self, side: StackSide, slot: str) -> str:
         """Return how this side's choice was made: its own, else the one that all sides share."""
         if slot in side.groups:
@@ -136,3 +148,8 @@ class ConfigView:
                     yield one
                 if early:
                     yield one.with_node("feedforward", self.model.get(_EARLY) or {}, f"model.{_EARLY}")
+
+
+def _mapping(node: Node, name: str) -> Iterator[tuple[str, object]]:
+    value = node.get(name)
+    yield from value.items() if isinstance(value, Mapping) else ()

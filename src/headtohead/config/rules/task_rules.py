@@ -13,11 +13,14 @@ def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
 
 
 def _packing(view: ConfigView) -> Iterator[str]:
-    if view.data.get("packing") == "apart" and view.task_value("keeps_documents_apart") is False:
-        yield (
-            f"{view.chosen('task')} reads each row as a whole, and data.packing=apart lets documents share rows "
-            "without seeing each other: set data.packing=stream, where they do see what came before, or none"
-        )
+    if view.task_value("keeps_documents_apart") is not False:
+        return
+    for path, _, node in view.data_nodes():
+        if node.get("packing") == "apart":
+            yield (
+                f"{view.chosen('task')} reads each row as a whole, and {path}.packing=apart lets documents share rows "
+                f"without seeing each other: set {path}.packing=stream, where they do see what came before, or none"
+            )
 
 
 def _whole_batches(view: ConfigView) -> Iterator[str]:
