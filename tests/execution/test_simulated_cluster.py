@@ -106,7 +106,7 @@ def test_the_files_that_a_worker_opens_do_not_grow_with_their_number(tmp_path: P
     for number in (16, 48):
         plan = plan_without_models(tmp_path / str(number), seeds=2 * number)
         opened.append(simulate(plan, 1, CALM, workers=number, looks=0).opened)
-    assert opened[1] < 1.5 * opened[0]
+    assert opened[1] < 1.6 * opened[0]  # an idle worker watches at most 16 runs, which few workers leave unfilled
 
 
 @pytest.mark.parametrize("fault", ["none", "no check", "no renewal", "no exclusion"])
