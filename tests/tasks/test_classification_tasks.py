@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,9 @@ from torch.nn import functional as F
 from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
-from headtohead.tasks.class_metrics import f1_of, matthews
+from headtohead.metrics.metric import MetricTable
+from headtohead.tasks import classification
+from headtohead.tasks.class_metrics import ClassTotals, f1_of, figures_of, matthews
 from headtohead.tasks.classification import Classification, ImageClassification
 from small_batches import NEXT, sentence_pair_batch
 from small_models import VOCAB_SIZE, redraw, small_model
@@ -146,7 +149,9 @@ def test_the_baseline_of_two_classes_has_the_f1_of_the_second(labels: list[int])
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_figures_of_a_confusion_matrix_are_those_of_scikit_learn(num_classes: int, seed: int) -> None:
     truth, predicted = np.random.default_rng(seed).integers(num_classes, size=(2, 30))
-    counts = confusion_matrix(truth, predicted, labels=range(num_classes)).tolist()
+    counts = ClassTotals.of(confusion_matrix(truth, predicted, labels=range(num_classes)).tolist())
+    of_samples = ClassTotals.counted(predicted, truth, num_classes)
+    assert figures_of(of_samples) == figures_of(counts)
     assert matthews(counts) == pytest.approx(matthews_corrcoef(truth, predicted))
     for number in range(num_classes):
         f1 = f1_score(truth, predicted, labels=[number], average="macro")
@@ -154,7 +159,8 @@ def test_figures_of_a_confusion_matrix_are_those_of_scikit_learn(num_classes: in
 
 
 def test_naming_one_class_always_correlates_with_nothing_and_finds_no_other() -> None:
-    assert matthews([[5, 0], [3, 0]]) == 0.0 == f1_of([[5, 0], [3, 0]], 1)
+    one = ClassTotals.of([[5, 0], [3, 0]])
+    assert matthews(one) == 0.0 == f1_of(one, 1)
     assert matthews_corrcoef([0] * 5 + [1] * 3, [0] * 8) == 0.0
 
 
@@ -196,3 +202,22 @@ def test_a_batch_without_labels_is_refused_with_the_kind_of_data_to_choose() -> 
     batch = Batch(rows=torch.arange(1), tokens=torch.ones(1, 3, dtype=torch.long))
     with pytest.raises(ValueError, match="no labels: choose data of kind labelled_text"):
         Classification().bind(TEXT).view(batch, seed=0, epoch=0)
+
+
+def test_classes_too_many_for_a_matrix_have_the_same_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of classes would cost the square of their number at each batch, and a table that nobody reads."""
+    spec, truth = replace(TEXT, num_classes=5), torch.tensor([0, 1, 2, 2, 4, 4])
+    predicted = torch.tensor([0, 2, 2, 2, 4, 1])
+
+    def measured(most: int) -> tuple[dict[str, float], dict[str, float], Mapping[str, MetricTable]]:
+        monkeypatch.setattr(classification, "MOST_IN_MATRIX", most)
+        task = Classification()
+        task.bind(spec)
+        for part in (slice(0, 2), slice(2, 6)):
+            task.sums.add("test", loss=1.5, samples=3)
+            task.count("test", predicted[part], truth[part])
+        return task.results("test"), task.measured_baseline("test"), task.tables("test")
+
+    (results, baseline, tables), few = measured(4), measured(5)
+    assert (results, baseline, tables["per_class"]) == (few[0], few[1], few[2]["per_class"])
+    assert set(few[2]) - set(tables) == {"confusion_matrix"}

@@ -18,24 +18,44 @@ from headtohead.metrics.labels import ACCURACY, F1_MACRO, F1_SECOND_CLASS, MATTH
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.tasks.task import Loss
 
-Counts = Sequence[Sequence[float]] | np.ndarray
 OF_CLASSES = (ACCURACY, PRECISION_MACRO, RECALL_MACRO, F1_MACRO, MATTHEWS, F1_SECOND_CLASS)
 
 
-def figures_of(confusion: Counts) -> dict[str, float]:
-    """Return the metrics of the matrix; means over classes leave out those that are neither true nor predicted, and the
-    F1 of the second class is that of two classes alone."""
-    counts = np.array(confusion, dtype=np.float64)
-    right, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
+@dataclass(frozen=True)
+class ClassTotals:
+    """The samples of each class: those named rightly, those that are of it, and those said to be. All metrics
+    of classes follow from them; a matrix of confusion is as large as the square of the number of classes."""
+
+    right: np.ndarray
+    true: np.ndarray
+    predicted: np.ndarray
+
+    @staticmethod
+    def of(confusion: Sequence[Sequence[float]] | np.ndarray) -> ClassTotals:
+        """Return the totals of a matrix with true classes as rows and predicted ones as columns."""
+        counts = np.array(confusion, dtype=np.float64)
+        return ClassTotals(counts.diagonal(), counts.sum(1), counts.sum(0))
+
+    @staticmethod
+    def counted(predicted: np.ndarray, true: np.ndarray, num_classes: int) -> ClassTotals:
+        """Return the totals of samples, from the class of each."""
+        of_classes = (np.bincount(which, minlength=num_classes) for which in (true[predicted == true], true, predicted))
+        return ClassTotals(*(counts.astype(np.float64) for counts in of_classes))
+
+
+def figures_of(totals: ClassTotals) -> dict[str, float]:
+    """Return the metrics; means over classes leave out those that are neither true nor predicted, and the F1 of the
+    second class is that of two classes alone."""
+    right, true, predicted = totals.right, totals.true, totals.predicted
     seen = true + predicted > 0
     figures = {
-        ACCURACY.name: float(right.sum() / counts.sum()),
+        ACCURACY.name: float(right.sum() / true.sum()),
         PRECISION_MACRO.name: _mean_share(right, predicted, seen),
         RECALL_MACRO.name: _mean_share(right, true, seen),
         F1_MACRO.name: _mean_share(2 * right, true + predicted, seen),
-        MATTHEWS.name: matthews(counts),
+        MATTHEWS.name: matthews(totals),
     }
-    return figures | ({F1_SECOND_CLASS.name: f1_of(counts, 1)} if len(counts) == 2 else {})
+    return figures | ({F1_SECOND_CLASS.name: f1_of(totals, 1)} if len(true) == 2 else {})
 
 
 def _mean_share(parts: np.ndarray, group_ids: np.ndarray, seen: np.ndarray) -> float:
@@ -43,20 +63,18 @@ def _mean_share(parts: np.ndarray, group_ids: np.ndarray, seen: np.ndarray) -> f
     return float(np.divide(parts, group_ids, out=np.zeros_like(parts), where=group_ids > 0)[seen].mean())
 
 
-def matthews(confusion: Counts) -> float:
+def matthews(totals: ClassTotals) -> float:
     """Return the correlation of predicted with true classes, of any number (Gorodkin 2004,
     https://doi.org/10.1016/j.compbiolchem.2004.09.006); 0 where either is constant."""
-    counts = np.array(confusion, dtype=np.float64)
-    total, right, true, predicted = counts.sum(), np.trace(counts), counts.sum(1), counts.sum(0)
+    total, right, true, predicted = totals.true.sum(), totals.right.sum(), totals.true, totals.predicted
     scale = (total**2 - predicted @ predicted) * (total**2 - true @ true)
     return float((right * total - true @ predicted) / np.sqrt(scale)) if scale > 1e-12 * total**4 else 0.0
 
 
-def f1_of(confusion: Counts, number: int) -> float:
+def f1_of(totals: ClassTotals, number: int) -> float:
     """Return the F1 of detecting one class; 0 where it is never detected correctly."""
-    counts = np.array(confusion, dtype=np.float64)
-    right = counts[number, number]
-    return float(2 * right / (counts[number].sum() + counts[:, number].sum())) if right else 0.0
+    right = totals.right[number]
+    return float(2 * right / (totals.true[number] + totals.predicted[number])) if right else 0.0
 
 
 @dataclass(frozen=True)
@@ -81,15 +99,16 @@ def baseline_guess_from(shares: Sequence[float], count: int) -> Guess:
     return Guess(loss=-sum(share * math.log(share) for share in shares if share), accuracy=max(shares))
 
 
-def guessed_classes(spec: DataSpec, counts: Sequence[float]) -> dict[str, float]:
+def guessed_classes(spec: DataSpec, counts: Sequence[float] | np.ndarray) -> dict[str, float]:
     """Return the metrics, on labels of these counts, of a guess that knows only the shares of the train split: the
     largest class named always; all classes alike where no shares are known."""
-    total, confusion = np.asarray(counts, dtype=np.float64), np.zeros((spec.num_classes, spec.num_classes))
+    true, count = np.asarray(counts, dtype=np.float64), spec.num_classes
     if not spec.class_shares:
-        confusion[:] = total[:, None] / spec.num_classes
-        return {LOSS.name: math.log(spec.num_classes), **figures_of(confusion)}
-    confusion[:, int(np.argmax(spec.class_shares))] = total
-    return {LOSS.name: cross_entropy(total, spec.class_shares), **figures_of(confusion)}
+        alike = np.full(count, true.sum() / count)
+        return {LOSS.name: math.log(count), **figures_of(ClassTotals(true / count, true, alike))}
+    largest = np.arange(count) == int(np.argmax(spec.class_shares))
+    guess = ClassTotals(true * largest, true, true.sum() * largest)
+    return {LOSS.name: cross_entropy(true, spec.class_shares), **figures_of(guess)}
 
 
 def token_guess(counts: np.ndarray, in_train: np.ndarray) -> Guess:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
+import torchmetrics
 from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics.classification import MulticlassConfusionMatrix
@@ -22,6 +25,7 @@ from headtohead.metrics.metric import Cell, Metric, MetricTable
 from headtohead.ranges import Probability
 from headtohead.tasks.class_metrics import (
     OF_CLASSES,
+    ClassTotals,
     class_loss,
     class_name,
     class_names,
@@ -31,11 +35,13 @@ from headtohead.tasks.class_metrics import (
     soft_class_loss,
     wide,
 )
-from headtohead.tasks.metric_sums import MetricSums, PerStage
+from headtohead.tasks.metric_sums import Arrays, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Loss, Task, direction_of, row_text
 from headtohead.tasks.vocabulary_loss import checked_smoothing, mean
 
 OF_TWO = F1_SECOND_CLASS.name
+MOST_IN_MATRIX = 1000
+"""The classes of which a matrix of confusion is counted and written: those of ImageNet."""
 OF_A_CLASS = ("class", "precision", "recall", "f1", "rows")
 
 
@@ -70,6 +76,7 @@ class Classification(Task):
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.sums = PerStage(lambda: MetricSums("loss", "samples"))
+        self._totals: dict[str, ClassTotals] = {}
         self._confusion: dict[str, list[list[int]]] = {}
 
     def bind(self, spec: DataSpec) -> Task:
@@ -83,7 +90,8 @@ class Classification(Task):
                 f"the data has {spec.num_classes} {'class' if spec.num_classes == 1 else 'classes'}{names}: "
                 f"classification needs at least 2; {self.other_classes}"
             )
-        self.scores = PerStage(lambda: MulticlassConfusionMatrix(spec.num_classes, validate_args=False))
+        self._has_matrix = spec.num_classes <= MOST_IN_MATRIX
+        self.scores = PerStage(lambda: _counter(spec.num_classes, matrix=self._has_matrix))
         return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
@@ -119,13 +127,23 @@ class Classification(Task):
         self, stage: Literal["validation", "test"], predicted: Int[Tensor, " N"], labels: Int[Tensor, " N"]
     ) -> None:
         """Count predicted against true labels."""
-        self.scores.add(stage, predicted, labels)
+        if self._has_matrix:
+            self.scores.add(stage, predicted, labels)
+            return
+        count = partial(torch.bincount, minlength=self.spec.num_classes)
+        right = count(labels[predicted == labels])
+        self.scores.add(stage, right=right, true=count(labels), predicted=count(predicted))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums, counts = self.sums.read(stage), self.scores.read(stage)
         loss = mean(sums["loss"], sums["samples"], "sample")
-        self._confusion[stage] = confusion = torch.as_tensor(counts).tolist()
-        return {LOSS.name: loss, **figures_of(confusion)}
+        if self._has_matrix:
+            self._confusion[stage] = confusion = torch.as_tensor(counts).tolist()
+            totals = ClassTotals.of(confusion)
+        else:
+            totals = ClassTotals(**{name: np.asarray(values) for name, values in counts.items()})
+        self._totals[stage] = totals
+        return {LOSS.name: loss, **figures_of(totals)}
 
     def chance(self) -> dict[str, float]:
         """Return the metrics of a uniform guess over the classes."""
@@ -139,23 +157,20 @@ class Classification(Task):
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         """Return the metrics of always naming the train split's largest class on the stage's labels."""
-        if stage not in self._confusion:
-            return {}
-        return guessed_classes(self.spec, [sum(row) for row in self._confusion[stage]])
+        return guessed_classes(self.spec, self._totals[stage].true) if stage in self._totals else {}
 
     def tables(self, stage: Literal["validation", "test"]) -> dict[str, MetricTable]:
-        """Return the confusion matrix, true classes as rows and predicted ones as columns, and the metrics of each
-        class."""
-        if stage not in self._confusion:
+        """Return the metrics of each class, and the confusion matrix, true classes as rows and predicted ones as
+        columns, where they are not too many."""
+        if stage not in self._totals:
             return {}
         names = class_names(self.spec)
-        rows: list[tuple[Cell, ...]] = [
-            (name, *counts) for name, counts in zip(names, self._confusion[stage], strict=True)
-        ]
-        return {
-            "confusion_matrix": MetricTable(("true, predicted", *names), tuple(rows), is_matrix=True),
-            "per_class": MetricTable(OF_A_CLASS, tuple(_of_each_class(names, self._confusion[stage]))),
-        }
+        tables = {"per_class": MetricTable(OF_A_CLASS, tuple(_of_each_class(names, self._totals[stage])))}
+        if self._has_matrix:
+            rows = zip(names, self._confusion[stage], strict=True)
+            cells: list[tuple[Cell, ...]] = [(name, *counts) for name, counts in rows]
+            tables["confusion_matrix"] = MetricTable(("true, predicted", *names), tuple(cells), is_matrix=True)
+        return tables
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         with torch.no_grad():
@@ -187,10 +202,16 @@ class ImageClassification(Classification):
     other_classes = "give a folder of images for each, or choose task=masked_image_modeling, which needs none."
 
 
-def _of_each_class(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[tuple[Cell, ...]]:
+def _counter(num_classes: int, *, matrix: bool) -> torchmetrics.Metric:
+    if matrix:
+        return MulticlassConfusionMatrix(num_classes, validate_args=False)
+    return Arrays(dict.fromkeys(("right", "true", "predicted"), (num_classes,)))
+
+
+def _of_each_class(names: Sequence[str], totals: ClassTotals) -> Iterator[tuple[Cell, ...]]:
     """Yield name, precision, recall, F1 and count of each class; 0 where a class is never predicted or never true."""
-    for index, name in enumerate(names):
-        right, true, predicted = confusion[index][index], sum(confusion[index]), sum(row[index] for row in confusion)
+    counts = (part.astype(int).tolist() for part in (totals.right, totals.true, totals.predicted))
+    for name, right, true, predicted in zip(names, *counts, strict=True):
         precision, recall = right / max(predicted, 1), right / max(true, 1)
         yield name, precision, recall, 2 * right / max(predicted + true, 1), true
 

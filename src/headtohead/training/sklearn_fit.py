@@ -16,7 +16,7 @@ from headtohead.data.batches.row_order import evaluation_batches
 from headtohead.data.data_source import Split
 from headtohead.errors import UsageError
 from headtohead.metrics.language_modelling import LOSS
-from headtohead.tasks.class_metrics import figures_of
+from headtohead.tasks.class_metrics import ClassTotals, figures_of
 
 _ROWS_AT_ONCE = 256
 _MOST_ITERATIONS = 1000
@@ -105,9 +105,7 @@ def _validated(model: BagOfWords, solver: Any, features: Any, truth: np.ndarray,
     logits = torch.from_numpy(features @ weight.double().numpy().T) + bias.double()
     if monitor == LOSS.name:
         return float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(truth).long()))
-    confusion = np.zeros((logits.shape[1], logits.shape[1]))
-    np.add.at(confusion, (truth, logits.argmax(1).numpy()), 1)
-    return figures_of(confusion)[monitor]
+    return figures_of(ClassTotals.counted(logits.argmax(1).numpy(), truth, logits.shape[1]))[monitor]
 
 
 def _take(model: BagOfWords, solver: Any) -> None:
