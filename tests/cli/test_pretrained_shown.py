@@ -33,7 +33,7 @@ def test_every_family_is_listed_with_what_was_compared(capsys: pytest.CaptureFix
     assert set(parity_evidence()) == {family.model_type for family in FAMILIES}, "run make parity"
     assert main(["list", "pretrained"]) == 0
     shown = capsys.readouterr().out
-    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| 0 \|$", PARITY.read_text(), re.M)
+    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| 0 \|$", PARITY.read_text(), re.M)
     tables = {kind: [int(figure) for figure in figures] for kind, *figures in rows}
     for kind, result in parity_evidence().items():
         tried, equal, here, there, announced = tables[kind]
