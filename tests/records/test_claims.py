@@ -145,7 +145,7 @@ def schedule(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Schedule]:
 
         monkeypatch.setattr(owner, name, paused)
 
-    for name in ("_last", "_is_free", "_create"):
+    for name in ("last", "_is_free", "_create"):
         at_seam(Leases, name)
     at_seam(MetricsFile, "drop_after")
     at_seam(os, "fsync")  # after a new file is written, before it is renamed
