@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
+from headtohead.architectures.architecture import Head
 from headtohead.architectures.head_names import HeadName
 from headtohead.architectures.heads import make_head
+from headtohead.architectures.replaced_tokens import ReplacedTokenDetector
 from headtohead.components.norms import LayerNorm
 from headtohead.config.compose.choices import choices
 from headtohead.config.compose.composition import compose, compose_checked
@@ -53,10 +55,14 @@ def made(head: HeadName, fields: Mapping[str, Any]) -> tuple[list[tuple[str, boo
     torch.manual_seed(0)
     embedding = torch.nn.Parameter(torch.randn(VOCABULARY, WIDTH))
     options = {_NAMES.get(name, OPTIONS[name]): value for name, value in fields.items()}
-    own = make_head(
-        head, WIDTH, vocab_size=VOCABULARY, num_classes=3, norm=LayerNorm, dropout=0.0, num_future_tokens=2,
-        **{**options, "tied_to": embedding if fields["tie_weights"] else None},
-    )  # fmt: skip
+    if head == "replaced_token_detector":  # an encoder's own, beside a generator of which it reads nothing
+        generator = cast(Any, torch.nn.Identity())
+        own: Head = ReplacedTokenDetector(WIDTH, generator, mask_rate=0.2, activation=fields["head_activation"])
+    else:
+        own = make_head(
+            head, WIDTH, vocab_size=VOCABULARY, num_classes=3, norm=LayerNorm, dropout=0.0, num_future_tokens=2,
+            **{**options, "tied_to": embedding if fields["tie_weights"] else None},
+        )  # fmt: skip
     weights = dict(own.named_parameters())
     for index, name in enumerate(sorted(weights)):
         torch.manual_seed(index)

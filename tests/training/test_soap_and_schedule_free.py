@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from headtohead.components.streams import Sphere
@@ -19,7 +19,7 @@ from headtohead.training.checkpoints import load, load_best
 from headtohead.training.optim.optimizers import schedule_free, soap
 from headtohead.training.optim.schedule_free import ScheduleFree, ScheduleFreeWeights
 from headtohead.training.optim.schedules import constant
-from headtohead.training.optim.soap import Soap
+from headtohead.training.optim.soap import Soap, first_basis
 from headtohead.training.run import train
 from small_models import small_model
 from training.interruptions import interrupted
@@ -165,3 +165,19 @@ def test_no_share_of_the_average_in_the_weights_is_refused() -> None:
 def test_runs_that_cannot_evaluate_the_average_are_refused(tmp_path: Path, changes: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         train(parts(tmp_path, **BOTH["schedule_free"], **changes))
+
+
+def test_a_first_gradient_of_any_kind_has_a_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAPACK gives up on some matrices in 32 bits, and on numbers that are not finite."""
+    whole = torch.linalg.eigh
+
+    def in_64_bits_alone(matrix: Tensor) -> Any:
+        if matrix.dtype == torch.float32:
+            raise torch.linalg.LinAlgError("failed to converge")
+        return whole(matrix)
+
+    covariance = torch.diag(torch.tensor([1.0, 3.0, 2.0]))
+    expected = first_basis(covariance)
+    monkeypatch.setattr(torch.linalg, "eigh", in_64_bits_alone)
+    assert torch.allclose(first_basis(covariance).abs(), expected.abs())
+    assert torch.equal(first_basis(torch.full((2, 2), torch.nan)), torch.eye(2))

@@ -19,6 +19,7 @@ from headtohead.components.block_parts import Norm
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
+from headtohead.components.soft_cap import LogitRange
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Count, Positive, Vocabulary
@@ -259,8 +260,7 @@ def make_head(
         "scale": scale_logits,
         "num_future_tokens": num_future_tokens,
         "dense_bias": dense_bias,
-        "cap": logit_cap,
-        "factor": logit_scale,
+        "logits": LogitRange(factor=1.0 if logit_scale is None else logit_scale, cap=logit_cap),
         "width": width,
     }
     make = _class_of(name)

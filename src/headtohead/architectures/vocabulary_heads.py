@@ -23,7 +23,7 @@ from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
 from headtohead.components.linear_maps import Readout, ReadoutLinear, linear, linear_costs
 from headtohead.components.positions.absolute import waves
-from headtohead.components.soft_cap import soft_capped
+from headtohead.components.soft_cap import LogitRange, soft_capped
 from headtohead.errors import UsageError
 
 
@@ -41,8 +41,7 @@ class VocabularyHead(Head, Readout):
         *,
         tied_to: nn.Parameter | None,
         bias: bool,
-        cap: float | None = None,
-        factor: float | None = None,
+        logits: LogitRange = LogitRange(),
     ) -> None:
         super().__init__()
         if tied_to is not None and tied_to.shape != (vocab_size, d_model):
@@ -50,7 +49,7 @@ class VocabularyHead(Head, Readout):
                 f"tie_weights=true needs an embedding of shape ({vocab_size}, {d_model}), got {tuple(tied_to.shape)}: "
                 "set tie_weights=false."
             )
-        self.tied, self.cap, self.factor = tied_to is not None, cap, 1.0 if factor is None else factor
+        self.tied, self.cap, self.factor = tied_to is not None, logits.cap, logits.factor
         self.weight = tied_to if tied_to is not None else nn.Parameter(torch.empty(vocab_size, d_model))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
         self.reset_parameters()
@@ -102,10 +101,9 @@ class LanguageModel(VocabularyHead):
         tied_to: nn.Parameter | None,
         bias: bool,
         scale: bool = False,
-        cap: float | None = None,
-        factor: float | None = None,
+        logits: LogitRange = LogitRange(),
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, cap=cap, factor=factor)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, logits=logits)
         self.factor *= d_model**-0.5 if scale else 1.0
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
@@ -133,10 +131,9 @@ class MultiTokenLanguageModel(LanguageModel):
         tied_to: nn.Parameter | None,
         bias: bool,
         scale: bool = False,
-        cap: float | None = None,
-        factor: float | None = None,
+        logits: LogitRange = LogitRange(),
     ) -> None:
-        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale, cap=cap, factor=factor)
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale, logits=logits)
         self.further = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(num_future_tokens - 1))
 
     def transforms(self, features: Float[Tensor, "N D"]) -> list[Float[Tensor, "N D"]]:
@@ -175,12 +172,11 @@ class MaskedLanguageModel(VocabularyHead):
         bias: bool = True,
         activation: Activation = "gelu",
         dense_bias: bool = True,
-        cap: float | None = None,
-        factor: float | None = None,
+        logits: LogitRange = LogitRange(),
         width: int | None = None,
     ) -> None:
         width = width or d_model
-        super().__init__(width, vocab_size, tied_to=tied_to, bias=bias, cap=cap, factor=factor)
+        super().__init__(width, vocab_size, tied_to=tied_to, bias=bias, logits=logits)
         self.activation, self.act = activation, ACTIVATIONS[activation]
         self.dense = nn.Linear(d_model, width, bias=dense_bias)
         self.norm = norm(width)
@@ -219,8 +215,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         pooling: str = "cls",
         activation: Activation = "gelu",
         dense_bias: bool = True,
-        cap: float | None = None,
-        factor: float | None = None,
+        logits: LogitRange = LogitRange(),
         width: int | None = None,
     ) -> None:
         super().__init__(
@@ -231,8 +226,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
             bias=bias,
             activation=activation,
             dense_bias=dense_bias,
-            cap=cap,
-            factor=factor,
+            logits=logits,
             width=width,
         )
         self.pooling = known_pooling(pooling)

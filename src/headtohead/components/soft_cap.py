@@ -3,11 +3,21 @@ https://arxiv.org/abs/2408.00118, section 2)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.precision import at_least_float32
+
+
+@dataclass(frozen=True)
+class LogitRange:
+    """What logits are multiplied by, and the bound that they come near without reaching it; None: no bound."""
+
+    factor: float = 1.0
+    cap: float | None = None
 
 
 def soft_capped(x: Float[Tensor, "..."], cap: float | None) -> Float[Tensor, "..."]:

@@ -21,8 +21,8 @@ from headtohead.training.parallel.devices import device_for
 OPTIONS: Mapping[str, str] = {
     "tie_weights": "tied_to",
     "head_bias": "bias",
-    "logit_cap": "cap",
-    "logit_scale": "factor",
+    "logit_cap": "logits",
+    "logit_scale": "logits",
     "pooling": "pooling",
     "pooler": "pooler",
     "head_activation": "activation",

@@ -83,7 +83,19 @@ class Soap(Optimizer):
             state[f"covariance_{dimension}"] = gradient.new_zeros(size, size)
         _add_covariances(state, gradient, 1 - group["betas"][1])
         for dimension in based_dimensions(weight.shape, group["max_basis"]):
-            state[f"basis_{dimension}"] = torch.linalg.eigh(state[f"covariance_{dimension}"]).eigenvectors.flip(1)
+            state[f"basis_{dimension}"] = first_basis(state[f"covariance_{dimension}"])
+
+
+def first_basis(covariance: Tensor) -> Tensor:
+    """Return the eigenvectors as columns, that of the largest eigenvalue first; the axes where numbers are not finite,
+    so that the run ends as one that diverged."""
+    if not covariance.isfinite().all():
+        return torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
+    try:
+        vectors: Tensor = torch.linalg.eigh(covariance).eigenvectors
+    except RuntimeError:  # LAPACK's: eigenvalues too near each other for these digits
+        vectors = torch.linalg.eigh(covariance.double()).eigenvectors.to(covariance.dtype)
+    return vectors.flip(1)
 
 
 def based_dimensions(shape: torch.Size, max_basis: int) -> list[int]:

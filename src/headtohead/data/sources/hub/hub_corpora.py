@@ -4,6 +4,7 @@ three splits at the conventional positions."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar, Literal, get_args
 
@@ -19,10 +20,33 @@ from headtohead.data.sources.hub.hub_tables import HubTables
 from headtohead.data.sources.hub.split_choice import PublishedSplits
 from headtohead.data.sources.missing_values import MissingRows
 from headtohead.data.sources.table_files import TableFormat
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Real, Seed
 
 DocumentUnit = Literal["row", "article"]
 """row: each row of the column is a document; article: rows are lines, and ` = Title = ` begins a document."""
+
+
+@dataclass(frozen=True)
+class CorpusText(FieldGroup):
+    """The column of a corpus, what a document of it is, and where its text is cut into splits."""
+
+    text_column: str = "text"
+    documents: DocumentUnit = "row"
+    cut: list[Real] | None = None
+
+    def check(self) -> None:
+        """Raise DataError where a field has no meaning."""
+        if self.documents not in get_args(DocumentUnit):
+            raise DataError(
+                f"data.documents={self.documents} is unknown: choose one of {', '.join(get_args(DocumentUnit))}."
+            )
+        cut = self.cut
+        if cut is not None and (len(cut) != len(SPLIT_NAMES) or min(cut) <= 0 or sum(cut) != 100):
+            raise DataError(
+                f"data.cut={cut} must be three numbers above 0, percent of the bytes for train, validation and test "
+                f"that make 100 together, such as [90,5,5]; or null."
+            )
 
 
 class HubCorpus(HubTables):
@@ -36,9 +60,7 @@ class HubCorpus(HubTables):
         *,
         published: DatasetReference = DatasetReference(),
         splits: PublishedSplits = PublishedSplits(),
-        text_column: str = "text",
-        documents: DocumentUnit = "row",
-        cut: list[Real] | None = None,
+        text: CorpusText = CorpusText(),
         packed: RowPacking = RowPacking(),
         rows: TokenizedRows = TokenizedRows(),
         seed: Seed = 0,
@@ -49,7 +71,7 @@ class HubCorpus(HubTables):
         super().__init__(
             published=published,
             splits=splits,
-            columns=SampleColumns(text_column=text_column),
+            columns=SampleColumns(text_column=text.text_column),
             form=TableFormat(packed.context_length, packed.packing),
             rows=BucketedRows(rows.batch_size, rows.tokenizer, rows.vocab_size),
             seed=seed,
@@ -57,16 +79,9 @@ class HubCorpus(HubTables):
             missing=missing,
             about=about,
         )
-        if documents not in get_args(DocumentUnit):
-            raise DataError(
-                f"data.documents={documents} is unknown: choose one of {', '.join(get_args(DocumentUnit))}."
-            )
-        if cut is not None and (len(cut) != len(SPLIT_NAMES) or min(cut) <= 0 or sum(cut) != 100):
-            raise DataError(
-                f"data.cut={cut} must be three numbers above 0, percent of the bytes for train, validation and test "
-                f"that make 100 together, such as [90,5,5]; or null."
-            )
-        self.documents, self.cut = documents, None if cut is None else [float(part) for part in cut]
+        text.check()
+        cut = text.cut
+        self.documents, self.cut = text.documents, None if cut is None else [float(part) for part in cut]
 
     def keep_of_train(self, rows: np.ndarray) -> None:
         """Ignore the indices, since its documents are not rows of its files."""
