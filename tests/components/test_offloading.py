@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from components.test_stack import stack
+from contracts.choices import factory
 from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Context
@@ -70,9 +71,11 @@ def test_weights_and_what_all_blocks_read_stay(monkeypatch: pytest.MonkeyPatch) 
         return outside.away(tensor)
 
     with_outside_memory(monkeypatch, away)
-    made = stack(cross=True, position="rotary")
+    made = stack(cross=True, position="rotary", mixer=factory("mixer", "disentangled_attention"))
     made.checkpointing = Checkpointing("offload")
+    vectors: list[Tensor] = []
+    made.shared[0].register_forward_hook(lambda *passed: vectors.append(passed[-1]))
     memory = torch.randn(2, 3, 16, requires_grad=True)
     made(torch.randn(2, 7, 16), Context(memory=memory))
-    storages = {tensor.untyped_storage()._cdata for tensor in (memory, *made.parameters())}
-    assert moved and not storages & {tensor.untyped_storage()._cdata for tensor in moved}
+    storages = {tensor.untyped_storage()._cdata for tensor in (memory, *vectors, *made.parameters())}
+    assert moved and vectors and not storages & {tensor.untyped_storage()._cdata for tensor in moved}

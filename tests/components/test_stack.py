@@ -45,13 +45,13 @@ def stack(
     **options: Any,
 ) -> Stack:
     torch.manual_seed(0)
-    provided: dict[str, Any] = {"causal": True, "max_length": 32, **options}
+    mixer = factory("mixer", "softmax_attention")
+    provided: dict[str, Any] = {"causal": True, "max_length": 32, "mixer": mixer, **options}
     return from_fields(
         Stack,
         d_model=16,
         num_layers=num_layers,
         num_heads=4,
-        mixer=factory("mixer", "softmax_attention"),
         position=factory("position", position),
         norm=factory("norm", norm),
         residual=factory("residual", residual),

@@ -80,6 +80,12 @@ def test_onnx_goes_to_the_folder_that_is_given(tmp_path: Path) -> None:
     assert result.files[0] == tmp_path / "served" / "model.onnx" and all(row.difference < 1e-5 for row in result.rows)
 
 
+@pytest.mark.slow
+def test_attention_with_learned_biases_goes_to_onnx(tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *LABELLED, "model.num_layers=1", "model/mixer=disentangled_attention")
+    assert all(row.difference < 1e-5 for row in export(run, "onnx").rows)
+
+
 @pytest.mark.parametrize(("mixer", "form"), diagonal(RECURRENT, ["onnx", "torch"]))
 @pytest.mark.slow
 def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_path: Path) -> None:

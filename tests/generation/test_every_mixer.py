@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from contracts.choices import can_look, factory, names
 from generation.test_decoding_loop import PROMPTS, again, written
@@ -55,3 +58,29 @@ def test_samples_of_one_prompt_leave_each_other_alone(name: str) -> None:
     [alone] = written(model, PROMPTS[:1], **how)
     samples = written(model, PROMPTS[:1], num_samples=3, **how)
     assert samples[0] == alone and len({*map(tuple, samples)}) > 1
+
+
+class LargestTensor(TorchDispatchMode):
+    """Counts the elements of the largest tensor that an operation returns."""
+
+    num_elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        result = func(*args, **(kwargs or {}))
+        for part in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(part, torch.Tensor):
+                self.num_elements = max(self.num_elements, part.numel())
+        return result
+
+
+@pytest.mark.parametrize("name", by_speed(MIXERS, (*QUICK, "stick_breaking")))
+def test_one_token_makes_nothing_that_grows_faster_than_the_tokens_before_it(name: str) -> None:
+    largest = []
+    for length in (64, 128):
+        model = model_of(mixer=factory("mixer", name), max_length=256)
+        logits, state = model.prefill(torch.full((1, length), 5), None, room=1, bos_id=0)
+        with LargestTensor() as seen, torch.inference_mode():
+            model.decode_step(logits.argmax(-1)[:, None], state)
+        largest.append(seen.num_elements)
+    assert largest[1] <= 2.2 * largest[0]

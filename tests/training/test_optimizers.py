@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from headtohead.components.mixers.attention.disentangled_attention import DisentangledAttention
 from headtohead.components.positions.absolute import Learned
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
@@ -31,6 +32,11 @@ def test_biases_norms_and_position_tables_never_decay() -> None:
     assert any("mixer" in name for name in decayed) and any("feedforward" in name for name in decayed)
     assert not any("norm" in name or "position" in name for name in decayed)
     assert any("norm" in name for name in undecayed) and any("position" in name for name in undecayed)
+
+
+def test_a_table_of_distances_is_a_position_table() -> None:
+    model = small_model("encoder_only", mixer=DisentangledAttention)
+    assert "stack.shared.0.table" in names_of_group(model, parameter_groups(model, weight_decay=0.1)[1])
 
 
 def test_embeddings_decay_only_on_request() -> None:

@@ -113,7 +113,8 @@ def offload(
 
     def pack(tensor: Tensor) -> object:
         if not stays:  # looked up within the forward pass, where FSDP has put gathered weights in the place of shards
-            read = [value for field in fields(context) if isinstance(value := getattr(context, field.name), Tensor)]
+            values = [getattr(context, field.name) for field in fields(context)]
+            read = [value for value in (*values, *context.shared) if isinstance(value, Tensor)]
             stays.update(map(_storage, (*read, *block.parameters(), *block.buffers())))
         return tensor if _storage(tensor) in stays else away(tensor)
 

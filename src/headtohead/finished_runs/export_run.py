@@ -169,7 +169,7 @@ def _onnx(
     file = folder / "model.onnx"
     program = traced(model, most)
     try:
-        with quietly():
+        with torch.no_grad(), quietly():  # with gradients, attention with learned biases has strides of another kernel
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, input_names=list(names), output_names=["logits"]
             )

@@ -3,6 +3,7 @@ in DeBERTa-v2 (He et al. 2021, https://arxiv.org/abs/2006.03654)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -77,6 +78,10 @@ class DistanceVectors(Component):
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.table, std=_START)
+
+    def no_weight_decay(self) -> Iterator[Tensor]:
+        """Yield the vectors: a table of positions does not decay."""
+        yield self.table
 
     def can_replace(self, other: DistanceVectors) -> bool:
         """Return whether the two are made alike."""

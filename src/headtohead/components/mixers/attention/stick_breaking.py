@@ -75,7 +75,7 @@ class StickBreaking(SoftmaxAttention):
         through = passed.flip(-1).cumsum(-1).flip(-1)  # from this key on
         taken = (scores - lost - (through - passed)).masked_fill(not_before, float("-inf")).exp()
         own = (-passed.sum(-1)).exp()
-        return taken + torch.diag_embed(own, offset=num_keys - length, dim1=-2, dim2=-1)[..., :length, :]
+        return taken + F.pad(torch.diag_embed(own), (num_keys - length, 0))
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
