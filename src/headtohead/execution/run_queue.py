@@ -60,8 +60,8 @@ class RunQueue:
         return self._again is not None and self.plan.is_open
 
     def by_devices(self) -> Iterator[Mapping[str, RunSpec]]:
-        """Yield what is left in groups of runs that take as many devices, by their ids, in the order of the plan. A look
-        for runs of one group may show that all of the next are done."""
+        """Yield what is left in groups of runs that take as many devices, by their ids, in the order of the plan. To
+        look for a run of one group may show that all of the next are done."""
         yield from (runs for runs in self._groups if runs)
 
     def take(self, runs: Mapping[str, RunSpec], *, is_idle: bool = False) -> Job | None:

@@ -26,6 +26,7 @@ from headtohead.data.sources.missing_values import missing_parts
 from headtohead.data.sources.mixed_corpus import MixedCorpus
 from headtohead.data.sources.table_files import TableFiles
 from headtohead.data.sources.text_to_text import TextToText
+from headtohead.records.left_out import left_out_sentence
 
 WITHOUT = {3, 40}
 """The rows that lack a value, of 60."""
@@ -124,6 +125,34 @@ def test_a_description_names_them_and_its_command_trains_without_them(kind: str,
     assert any(remark.startswith("2 of 60 rows lack a value") for remark in described.remarks)
     source = build_data(compose_checked("train", [*described.overrides, "data.tokenizer=char"]))
     assert source.left_out()["rows"] == 2
+
+
+MIXED: Mapping[str, list[Row]] = {
+    "blank documents beside a null": [
+        *({"text": f"row {n} of them"} for n in range(300)), {"text": ""}, {"text": " "}, {"text": None},
+    ],
+    "blank documents alone": [*({"text": f"row {n} of them"} for n in range(300)), {"text": ""}],
+    "a label that no run reads": [*({"text": f"row {n} of them", "label": "a"} for n in range(99)), {"text": "b c"}],
+    "lists that a row lacks": [
+        *({"w": ["a", f"b{n}"], "t": ["O", "X"]} for n in range(60)), {"w": ["a"]}, {"t": ["O"]},
+        {"w": ["a", None], "t": ["O", "O"]},
+    ],
+    "an answer that a row lacks": [
+        *({"context": f"c {n}", "question": f"q {n}", "answer": f"{n}"} for n in range(60)),
+        {"context": "c", "question": "q"},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", MIXED.values(), ids=MIXED)
+def test_a_description_counts_what_its_command_leaves_out(rows: list[Row], tmp_path: Path) -> None:
+    described = describe_data(write(tmp_path / "data.jsonl", rows))
+    source = build_data(compose_checked("train", [*described.overrides, "data.tokenizer=char"]))
+    sentence = left_out_sentence(source.left_out())
+    shown = [remark for remark in described.remarks if "left out" in remark]
+    assert ("data.missing=drop" in described.command) == (sentence is not None)
+    assert [remark.partition(" by data")[0] for remark in shown] == ([] if sentence is None else [sentence])
+    assert " a answer" not in str(sentence) and " a tags" not in str(sentence)
 
 
 class LikePolars:
