@@ -1,4 +1,4 @@
-"""What is worth a sentence before a run is found without CUDA: workers are forked from the process that looks for it."""
+"""What is worth a sentence before a run is found without CUDA, since workers are forked by whoever looks for it."""
 
 from __future__ import annotations
 

@@ -85,10 +85,8 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
             [one if isinstance(one, str) else str(cast("tuple[object, ...]", one)[0]) for one in samples],
             HeldOutShares(),
         )
-    dropping: dict[str, object] = {}
-    if sentence := left_out_sentence(left_out.facts()):
-        dropping = {"missing": "drop"}
-        remarks.append(f"{sentence} by data.missing=drop; data.missing=refuse, the default, names the first of them")
+    dropping, about_missing = dropping_of(left_out.facts())
+    remarks += about_missing
     named = {f"{part}_column": name for part, name in parts.items()}
     overrides = reading_overrides(choice, path, kind, {**reading.named(), **named, **fitted, **dropping})
     return DataDescription(
@@ -101,6 +99,15 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         dict(counts.most_common()),
         (*remarks, *about_length, *(() if refused else _refusal(overrides))),
     )
+
+
+def dropping_of(facts: LeftOutFacts) -> tuple[dict[str, object], list[str]]:
+    """Return the field by which a run leaves out rows that lack a value, where there are some, and the remark on it."""
+    sentence = left_out_sentence(facts)
+    if sentence is None:
+        return {}, []
+    remark = f"{sentence} by data.missing=drop; data.missing=refuse, the default, names the first of them"
+    return {"missing": "drop"}, [remark]
 
 
 def _refusal(overrides: Sequence[str]) -> Iterator[str]:
