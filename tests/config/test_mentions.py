@@ -1,4 +1,4 @@
-"""What is worth a sentence before a run is found without CUDA, since workers are forked by whoever looks for it."""
+"""Mentions before a run ask CUDA nothing, since workers are forked by the process that looks for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headtohead.training.parallel import devices
 NO_EFFECT = "checkpointing=offload has no effect on a CPU, whose memory holds the activations already"
 
 
-def asked() -> bool:
+def refuse_answer() -> bool:
     raise AssertionError("CUDA is asked")
 
 
@@ -24,7 +24,7 @@ def asked() -> bool:
 def test_offloading_is_mentioned_where_there_is_no_gpu(
     accelerator: str, driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", asked)
+    monkeypatch.setattr(torch.cuda, "is_available", refuse_answer)
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setattr(devices, "_DRIVERS", (driver,))
     config = compose_checked("train", ["checkpointing=offload", f"trainer.accelerator={accelerator}"])

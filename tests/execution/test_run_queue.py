@@ -1,4 +1,4 @@
-"""What one worker still may do: a claim costs as much whether ten runs are done or thousands."""
+"""A claim of a worker costs as much whether ten runs are done or thousands."""
 
 from __future__ import annotations
 
