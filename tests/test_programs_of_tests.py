@@ -161,8 +161,8 @@ def out_of_reach(program: Path) -> Iterator[str]:
 
 def _is_of_tests(spec: ModuleSpec) -> bool:
     """Return whether it is pytest alone that has the module on its path."""
-    positions = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
-    return any(Path(position).is_relative_to(TESTS) for position in positions)
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return any(Path(place).is_relative_to(TESTS) for place in places)
 
 
 @pytest.mark.parametrize("program", sorted(programs()), ids=lambda file: str(file.relative_to(TESTS.parent)))

@@ -40,7 +40,7 @@ def test_the_release_has_its_date_and_the_changelog_promises_what_the_lists_hold
 
 def test_each_entry_of_the_changelog_is_whole_and_stands_once() -> None:
     entries = [piece for piece in re.split(r"\n(?=- |\n|#)", CHANGELOG) if piece.startswith("- ")]
-    torn = [entry for entry in entries if not entry.endswith((".", ")"))]
+    torn = [entry for entry in entries if not entry.rstrip().endswith((".", ")"))]
     begins = Counter(" ".join(re.findall(r"\w+", entry))[:40] for entry in entries)
     assert len(entries) > 100 and not torn
     assert not [begin for begin, times in begins.items() if times > 1]

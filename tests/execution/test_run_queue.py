@@ -1,4 +1,4 @@
-"""A claim of a worker costs as much whether ten runs are done or thousands."""
+"""A claim costs a worker as much whether ten runs are done or thousands, and what is left is offered to it in order."""
 
 from __future__ import annotations
 

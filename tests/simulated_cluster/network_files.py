@@ -48,7 +48,7 @@ class _File:
 @dataclass
 class _Folder:
     times: list[float] = field(default_factory=list)
-    """The time at which each file was created, in order."""
+    """When each file was created, in order."""
     machines: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 

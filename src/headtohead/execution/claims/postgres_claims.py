@@ -78,14 +78,14 @@ class PostgresClaims(RunClaims):
         self._connect = connect or (lambda: connected(address))
         self._open: dict[str, None] = {}
         """The runs that were offered and are not known to be done."""
-        self._external: set[str] = set()
+        self._foreign: set[str] = set()
         """Runs that others have offered, of another share of the plan."""
         with self._connect() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('headtohead_claim'))")  # two may create it
             connection.execute(_SCHEMA)
 
     def offer(self, runs: Collection[str]) -> None:
-        self._external.difference_update(runs)
+        self._foreign.difference_update(runs)
         if new := [run for run in runs if run not in self._open]:
             self._open.update(dict.fromkeys(new))
             self.execute(_OFFER, {"runs": new})
@@ -96,7 +96,7 @@ class PostgresClaims(RunClaims):
         with self._connect() as connection:
             if is_idle:
                 self._free_the_dead(connection)
-            excluded = [*self._external, *self._open_besides(runs)]
+            excluded = [*self._foreign, *self._open_besides(runs)]
             while True:
                 row = connection.execute(_NEXT, self._values(excluded=excluded)).fetchone()
                 if row is None:
@@ -105,7 +105,7 @@ class PostgresClaims(RunClaims):
                 if claim.run in runs:
                     leases.keep(claim)
                     return ClaimedRun(claim.run, claim)
-                self._external.add(claim.run)
+                self._foreign.add(claim.run)
                 excluded.append(claim.run)
                 connection.execute(f"UPDATE headtohead_claim SET holder = NULL WHERE {_OURS}", claim.values())
 
