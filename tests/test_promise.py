@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
@@ -35,3 +36,11 @@ def test_the_release_has_its_date_and_the_changelog_promises_what_the_lists_hold
     assert re.findall(r"`(\w+)`", named[1]) == [kind.__name__ for kind in CLASSES]
     assert f"`schema_version` {PROMISED['record fields'][0].split()[1]}" in section
     assert FILE.name in section
+
+
+def test_each_entry_of_the_changelog_is_whole_and_stands_once() -> None:
+    entries = [piece for piece in re.split(r"\n(?=- |\n|#)", CHANGELOG) if piece.startswith("- ")]
+    torn = [entry for entry in entries if not entry.rstrip().endswith((".", ")"))]
+    begins = Counter(" ".join(re.findall(r"\w+", entry))[:40] for entry in entries)
+    assert len(entries) > 100 and not torn
+    assert not [begin for begin, times in begins.items() if times > 1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from headtohead.config.compose.composition import compose
-from headtohead.config.compose.overrides import prepare, value_in_override
+from headtohead.config.compose.overrides import override_combinations, prepare, value_in_override
 from headtohead.config.errors import ConfigurationError
 
 
@@ -34,11 +35,26 @@ def test_values_are_forced_and_choices_are_left_to_hydra(provided: str, handed_o
     assert prepare([provided]) == [handed_on]
 
 
+@pytest.mark.parametrize("read", [lambda typed: prepare([typed]), lambda typed: override_combinations([typed])])
+@pytest.mark.parametrize("file", ["", "/record.json"])
+def test_a_run_in_place_of_an_override_is_named_with_what_takes_it(
+    read: Callable[[str], object], file: str, tmp_path: Path
+) -> None:
+    (tmp_path / "record.json").touch()
+    (tmp_path / "data.csv").touch()
+    with pytest.raises(ConfigurationError) as refusal:
+        read(f"{tmp_path}{file}")
+    assert f"by --from-run {tmp_path}{file}; init_from={tmp_path} takes" in str(refusal.value)
+    with pytest.raises(ConfigurationError, match=r"^'[^']*/data\.csv' is a path, .* data\.path=/") as refusal:
+        read(f"{tmp_path}/data.csv")
+    assert "from-run" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("provided", "sentence"),
     [
         ("optimizer", ["'optimizer' has no value", "write optimizer=value"]),
-        (str(Path(__file__)), ["is a path, and no override: --from-run /", "init_from=/"]),
+        (str(Path(__file__)), ["is a path, and no override: write the field", "data.path=/"]),
         ("=3", ["'=3' is not an override", "field=value"]),
         ("model=decoder_onl", ["model=decoder_onl does not exist", "did you mean decoder_only?", "encoder_only"]),
         ("precision=32", ["precision=32 does not exist", "did you mean 32-true?"]),

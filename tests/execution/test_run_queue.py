@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,27 @@ def test_a_run_that_is_still_written_here_holds_up_no_other(tmp_path: Path) -> N
     assert job is not None and job.run == plan.runs[0] and queue.begin(job)
 
 
+def test_a_group_that_others_have_done_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    plan, done = plan_without_models(tmp_path, seeds=2), set[Path]()
+    wide = {"max_steps": 4, "devices": 2}
+    runs = [replace(run, config={**run.config, "trainer": wide}) if run.seed else run for run in plan.runs]
+
+    def queue() -> RunQueue:
+        claims = FolderClaims(Leases(plan.folder / "leases"))
+        return RunQueue(plan, runs, claims, is_done=done.__contains__)
+
+    slow, quick = queue(), queue()
+    while (job := next((job for group in quick.by_devices() if (job := quick.take(group))), None)) is not None:
+        quick.begin(job)
+        done.add(job.folder)
+        quick.end(job)
+    sizes = []
+    for group in slow.by_devices():
+        sizes.append(len(group))
+        assert slow.take(group) is None
+    assert sizes == [2] and not slow.has_work
+
+
 def test_a_run_whose_folder_was_removed_is_offered_again(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=2)
     done = {plan.run_folder(run) for run in plan.runs}
@@ -136,5 +158,5 @@ def test_a_run_whose_folder_was_removed_is_offered_again(tmp_path: Path) -> None
     done.remove(plan.run_folder(removed))
     again = queue()
     assert [list(runs) for runs in again.by_devices()] == [[removed.id]]
-    job = again.take(again.by_devices()[0])
+    job = again.take(next(again.by_devices()))
     assert job is not None and job.run == removed

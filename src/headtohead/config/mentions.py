@@ -16,7 +16,7 @@ from headtohead.config.run_config import Node
 from headtohead.config.schema.source_code import arguments, field_groups
 from headtohead.config.unchecked_classes import unchecked_sentences
 from headtohead.files.safe_read import read_yaml
-from headtohead.training.parallel.devices import device_for
+from headtohead.training.parallel.devices import may_have_gpu
 
 OPTIONS: Mapping[str, str] = {
     "tie_weights": "tied_to",
@@ -36,7 +36,8 @@ def mentions(config: Node) -> Iterator[str]:
     """Yield a sentence for each class that no `h2h check` has passed, and each field that has no effect."""
     yield from unchecked_sentences(config)
     yield from unread_head_fields(config)
-    if config["checkpointing"].get("kind") == "offload" and device_for(config["trainer"]["accelerator"]).type == "cpu":
+    is_offloaded = config["checkpointing"].get("kind") == "offload"
+    if is_offloaded and (config["trainer"]["accelerator"] == "cpu" or not may_have_gpu()):
         yield "checkpointing=offload has no effect on a CPU, whose memory holds the activations already"
 
 

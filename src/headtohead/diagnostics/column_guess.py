@@ -87,19 +87,19 @@ def guessed_parts(
 def _words_with_tags(
     names: Sequence[str], content: Mapping[str, Sequence[object]]
 ) -> tuple[DataKind, dict[str, str]] | None:
-    """Return the two lists that have as many entries in each row, where there are two: the words are more different
-    than their tags."""
+    """Return the two lists that have as many entries in each row that has both, where there are two: the words are more
+    different than their tags."""
     lists = {name: [value if isinstance(value, list) else [] for value in content[name]] for name in names}
-    pairs = [
-        (one, other)
-        for one, other in combinations(names, 2)
-        if all(len(a) == len(b) for a, b in zip(lists[one], lists[other], strict=True))
-    ]
+    both = {
+        names: [(len(a), len(b)) for a, b in zip(*map(lists.__getitem__, names), strict=True) if a and b]
+        for names in combinations(names, 2)
+    }
+    pairs = [names for names, lengths in both.items() if lengths and all(a == b for a, b in lengths)]
     if len(pairs) != 1:
         return None
     different = {name: len({str(entry) for value in lists[name] for entry in value}) for name in pairs[0]}
     words, tags = sorted(pairs[0], key=lambda name: -different[name])
-    if not all(isinstance(entry, str) for value in lists[words] for entry in value):
+    if not all(entry is None or isinstance(entry, str) for value in lists[words] for entry in value):
         return None
     return "tagged_text", {"text": words, "tags": tags}
 

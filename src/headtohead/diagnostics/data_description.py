@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,14 @@ from headtohead.data.sources.local_files import (
     suffix_of,
 )
 from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, fitting_context, reading_overrides
-from headtohead.diagnostics.table_description import HELD_OUT, TABLES, check_labels, describe_table, remarks_on
+from headtohead.diagnostics.table_description import (
+    HELD_OUT,
+    TABLES,
+    check_labels,
+    describe_table,
+    dropping_of,
+    remarks_on,
+)
 from headtohead.errors import UsageError
 
 _TAGGED = (".conll", ".bio", ".iob")
@@ -69,21 +76,24 @@ def _format(files: Iterable[Path]) -> str | None:
 def _described_tags(path: Path) -> DataDescription:
     from headtohead.data.sources.line_files import ConllFiles
 
-    source = ConllFiles(files=FileSplits(path=str(path)))
+    source = ConllFiles(files=FileSplits(path=str(path), missing="drop"))
     sentences = {
         split: [(one, partial(source.where, file, line)) for file in files for one, line in source.read(file)]
         for split, files in source.files.items()
     }
+    if not sentences["train"]:
+        raise source.nothing_in("train")
     tags = Counter(str(tag) for (_, own), _ in sentences["train"] for tag in own)
     rows: dict[str, int] = {split: len(own) for split, own in sentences.items() if own}
+    dropping, remarks = dropping_of(source.left_out_facts())
     return DataDescription(
         str(path),
         "conll",
         "tagged_text",
         rows,
-        reading_overrides("conll", path, "tagged_text"),
+        reading_overrides("conll", path, "tagged_text", dropping),
         classes=dict(tags.most_common()),
-        remarks=tuple(_remarks_on_held_out_tags(sentences)),
+        remarks=(*remarks, *_remarks_on_held_out_tags(sentences)),
     )
 
 
@@ -137,19 +147,29 @@ def _languages(path: Path) -> tuple[str, str] | None:
 
 
 def _described_pairs(path: Path, languages: tuple[str, str]) -> DataDescription:
+    from headtohead.data.sources.line_files import ParallelText
+
     source, target = languages
     rows = {
         file.stem: len(decoded(file, "utf-8").splitlines())
         for file in sorted(path.iterdir())
         if file.suffix == f".{source}"
     }
-    own = {"source": source, "target": target}
+    lines = ParallelText(files=FileSplits(path=str(path), missing="drop"), source=source, target=target)
+    try:
+        for file in (file for files in lines.files.values() for file in files):
+            deque(lines.read(file), maxlen=0)
+        dropping, remarks = dropping_of(lines.left_out_facts())
+    except DataError as error:
+        dropping, remarks = {}, [f"a run refuses this: {error}"]
+    own = {"source": source, "target": target, **dropping}
     return DataDescription(
         str(path),
         "parallel_text",
         "pairs_of_text",
         rows,
         reading_overrides("parallel_text", path, "pairs_of_text", own),
+        remarks=tuple(remarks),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -21,7 +21,7 @@ from headtohead.data.sources.local_files import FileSplits, HeldOutShares
 from headtohead.data.sources.missing_values import is_blank_document, missing_parts
 from headtohead.data.sources.parquet_files import ParquetFiles
 from headtohead.data.sources.table_files import TableFiles
-from headtohead.data.splits.left_out_rows import LeftOutRows
+from headtohead.data.splits.left_out_rows import LeftOutFacts, LeftOutRows
 from headtohead.diagnostics.column_guess import ColumnFacts, facts_of, first_line_is_a_row, guessed_parts
 from headtohead.diagnostics.column_remarks import remarks_on_columns
 from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, fitting_context, reading_overrides
@@ -36,6 +36,28 @@ _CUT = 512
 """Tokens that are left of it."""
 
 
+@dataclass
+class _Incomplete:
+    """Rows that lack a value: those that are refused, and those that dropping leaves out, blank documents too."""
+
+    refused: LeftOutRows = field(default_factory=LeftOutRows)
+    dropped: LeftOutRows = field(default_factory=LeftOutRows)
+
+    def open(self, file: Path) -> None:
+        """Forget what was counted of a file, which is read now."""
+        self.refused.open(file)
+        self.dropped.open(file)
+
+    def count(self, file: Path, missing: Sequence[str], *, is_blank: bool) -> None:
+        """Count a row of a file."""
+        self.refused.count(file, () if is_blank else missing)
+        self.dropped.count(file, missing)
+
+    def facts(self) -> LeftOutFacts:
+        """Return the counts of a run that leaves them out; empty where it has no reason to."""
+        return self.dropped.facts() if self.refused.facts() else {}
+
+
 def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDescription:
     """Return what a table, or a folder of them, holds."""
     table, reading, content, remarks = _named_columns(choice, path, reading)
@@ -45,13 +67,15 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         shown = names_in_short(list(content))
         raise UsageError(f"{table.files['train'][0]} has the columns {shown} and no row: give a file with rows")
     kind, parts = _parts(choice, path, facts, content)
-    left_out = LeftOutRows()
+    left_out = _Incomplete()
     samples, faults = _samples(table, kind, parts, left_out)
     remarks += remarks_on(len(samples) + len(faults), faults)
     counts = Counter(str(sample[-1]) for sample in samples if isinstance(sample, tuple) and "label" in parts)
     if len(counts) == 1:  # nothing to tell apart
         remarks.append(f"{parts['label']} is {next(iter(counts))} in every row, so that there is no class to learn")
         kind, parts, counts = "language", {"text": parts["text"]}, Counter()
+        left_out = _Incomplete()
+        samples, faults = _samples(table, kind, parts, left_out)
     remarks += remarks_on_columns(kind, parts, facts, content)
     refused = [*faults, *(in_other_files := _remarks_on_held_out(table, kind, parts, samples, left_out))]
     remarks += in_other_files
@@ -61,10 +85,8 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
             [one if isinstance(one, str) else str(cast("tuple[object, ...]", one)[0]) for one in samples],
             HeldOutShares(),
         )
-    dropping: dict[str, object] = {}
-    if sentence := left_out_sentence(left_out.facts()):
-        dropping = {"missing": "drop"}
-        remarks.append(f"{sentence} by data.missing=drop; data.missing=refuse, the default, names the first of them")
+    dropping, about_missing = dropping_of(left_out.facts())
+    remarks += about_missing
     named = {f"{part}_column": name for part, name in parts.items()}
     overrides = reading_overrides(choice, path, kind, {**reading.named(), **named, **fitted, **dropping})
     return DataDescription(
@@ -77,6 +99,15 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         dict(counts.most_common()),
         (*remarks, *about_length, *(() if refused else _refusal(overrides))),
     )
+
+
+def dropping_of(facts: LeftOutFacts) -> tuple[dict[str, object], list[str]]:
+    """Return the field by which a run leaves out rows that lack a value, where there are some, and the remark on it."""
+    sentence = left_out_sentence(facts)
+    if sentence is None:
+        return {}, []
+    remark = f"{sentence} by data.missing=drop; data.missing=refuse, the default, names the first of them"
+    return {"missing": "drop"}, [remark]
 
 
 def _refusal(overrides: Sequence[str]) -> Iterator[str]:
@@ -172,7 +203,7 @@ def remarks_on(num_rows: int, faults: Sequence[str], split: str = "") -> list[st
 
 
 def _remarks_on_held_out(
-    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object], left_out: LeftOutRows
+    table: TableFiles, kind: DataKind, parts: Mapping[str, str], train: Sequence[object], left_out: _Incomplete
 ) -> list[str]:
     """Say what a run would refuse of the files for validation and test, whose classes are those of the train split."""
     remarks = []
@@ -208,7 +239,7 @@ def _samples(
     table: TableFiles,
     kind: DataKind,
     parts: Mapping[str, str],
-    left_out: LeftOutRows,
+    left_out: _Incomplete,
     split: SplitName = "train",
     classes: Classes | None = None,
 ) -> tuple[list[object], list[str]]:
@@ -223,8 +254,8 @@ def _samples(
         for index, number in enumerate(read.numbers):
             row = {part: read.columns[name][index] for part, name in parts.items()}
             where = partial(table.where, file, number)
-            missing = [] if kind == "language" and is_blank_document(row) else missing_parts(row)
-            left_out.count(file, missing)
+            missing = missing_parts(row)
+            left_out.count(file, missing, is_blank=kind == "language" and is_blank_document(row))
             if missing:
                 continue
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,9 +59,10 @@ class RunQueue:
         """Return whether runs may follow although none is known: what has ended may not be seen here yet."""
         return self._again is not None and self.plan.is_open
 
-    def by_devices(self) -> list[Mapping[str, RunSpec]]:
-        """Return what is left in groups of runs that take as many devices, by their ids, in the order of the plan."""
-        return [runs for runs in self._groups if runs]
+    def by_devices(self) -> Iterator[Mapping[str, RunSpec]]:
+        """Yield what is left in groups of runs that take as many devices, by their ids, in the order of the plan. To
+        look for a run of one group may show that all of the next are done."""
+        yield from (runs for runs in self._groups if runs)
 
     def take(self, runs: Mapping[str, RunSpec], *, is_idle: bool = False) -> Job | None:
         """Claim one run of a group, or return None where others hold or have done them."""

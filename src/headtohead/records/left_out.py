@@ -8,12 +8,17 @@ from headtohead.data.splits.left_out_rows import LEFT_OUT, LeftOutFacts
 from headtohead.records.leaks import sentences_by_arm
 from headtohead.records.record import RunRecord
 
+_ARTICLES = {"answer": "an ", "tags": ""}
+
 
 def left_out_sentence(facts: LeftOutFacts) -> str | None:
     """Return how many rows are left out and what they lack; None where none is."""
     if not facts:
         return None
-    lacking = ", ".join(f"{times:,} without a {part.replace('_', ' ')}" for part, times in facts["without"].items())
+    lacking = ", ".join(
+        f"{times:,} without {_ARTICLES.get(part, 'a ')}{part.replace('_', ' ')}"
+        for part, times in facts["without"].items()
+    )
     are = "lacks a value and is" if facts["rows"] == 1 else "lack a value and are"
     return f"{facts['rows']:,} of {facts['of']:,} rows {are} left out ({lacking})"
 

@@ -26,6 +26,7 @@ from headtohead.data.sources.missing_values import missing_parts
 from headtohead.data.sources.mixed_corpus import MixedCorpus
 from headtohead.data.sources.table_files import TableFiles
 from headtohead.data.sources.text_to_text import TextToText
+from headtohead.records.left_out import left_out_sentence
 
 WITHOUT = {3, 40}
 """The rows that lack a value, of 60."""
@@ -124,6 +125,60 @@ def test_a_description_names_them_and_its_command_trains_without_them(kind: str,
     assert any(remark.startswith("2 of 60 rows lack a value") for remark in described.remarks)
     source = build_data(compose_checked("train", [*described.overrides, "data.tokenizer=char"]))
     assert source.left_out()["rows"] == 2
+
+
+MIXED: Mapping[str, list[Row]] = {
+    "blank documents beside a null": [
+        *({"text": f"row {n} of them"} for n in range(60)), {"text": ""}, {"text": " "}, {"text": None},
+    ],
+    "blank documents alone": [*({"text": f"row {n} of them"} for n in range(60)), {"text": ""}],
+    "a label that no run reads": [*({"text": f"row {n} of them", "label": "a"} for n in range(99)), {"text": "b c"}],
+    "lists that a row lacks": [
+        *({"w": ["a", f"b{n}"], "t": ["O", "X"]} for n in range(60)), {"w": ["a"]}, {"t": ["O"]},
+        {"w": ["a", None], "t": ["O", "O"]},
+    ],
+    "an answer that a row lacks": [
+        *({"context": f"c {n}", "question": f"q {n}", "answer": f"{n}"} for n in range(60)),
+        {"context": "c", "question": "q"},
+    ],
+}  # fmt: skip
+
+
+LINES: Mapping[str, Mapping[str, str]] = {
+    "a word without a tag": {"a.conll": "\n\n".join([*(f"w{n} O\nx B-A" for n in range(60)), "y\nz O"])},
+    "lines without a text": {
+        "train.de": "\n".join([*(f"wort {n}" for n in range(60)), "", "x"]) + "\n",
+        "train.en": "\n".join([*(f"word {n}" for n in range(60)), "", ""]) + "\n",
+    },
+}
+
+
+@pytest.mark.parametrize("files", LINES.values(), ids=LINES)
+def test_a_description_of_lines_counts_what_its_command_leaves_out(files: Mapping[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    check_description(tmp_path)
+
+
+def test_a_file_without_any_tag_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("a\nb\n\nc\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no samples for the train split: 2 rows lack a value"):
+        describe_data(tmp_path / "a.conll")
+
+
+@pytest.mark.parametrize("rows", MIXED.values(), ids=MIXED)
+def test_a_description_counts_what_its_command_leaves_out(rows: list[Row], tmp_path: Path) -> None:
+    check_description(write(tmp_path / "data.jsonl", rows))
+
+
+def check_description(path: Path) -> None:
+    described = describe_data(path)
+    source = build_data(compose_checked("train", [*described.overrides, "data.tokenizer=char"]))
+    sentence = left_out_sentence(source.left_out())
+    shown = [remark for remark in described.remarks if "left out" in remark]
+    assert ("data.missing=drop" in described.command) == (sentence is not None)
+    assert [remark.partition(" by data")[0] for remark in shown] == ([] if sentence is None else [sentence])
+    assert " a answer" not in str(sentence) and " a tags" not in str(sentence)
 
 
 class LikePolars:

@@ -76,7 +76,9 @@ def unreadable(override: str) -> str:
     """Return why an override could not be read, and how it is typed; of a list or a text in quotes it is not known
     what was meant."""
     override = override.lstrip("+")
-    key, _, value = override.partition("=")
+    key, equals, value = override.partition("=")
+    if not equals and _OVERRIDE.fullmatch(override):
+        return _without_value(override, key)
     if not value or value.startswith(_OPENING) or "," in value:
         return (
             f"{override} could not be read: close each bracket and quote, and quote special characters, as in {_QUOTED}"
@@ -103,12 +105,20 @@ def check_digits(override: str) -> None:
         )
 
 
+_FILES_OF_RUN = ("record.json", "config.yaml")
+
+
 def _without_value(override: str, key: str) -> str:
-    if "/" in key and Path(override).exists():
-        return (
-            f"{override!r} is a path, and no override: --from-run {override} takes the settings of a run, "
-            f"init_from={override} its weights, and resume_from={override} continues it"
+    if "/" in key and (path := Path(override)).exists():
+        folder = path if path.is_dir() else path.parent
+        is_run = path in (folder, *map(folder.joinpath, _FILES_OF_RUN)) and (folder / _FILES_OF_RUN[0]).is_file()
+        ways = (
+            f"h2h train, inspect, plan and doctor take the settings of a run by --from-run {override}; "
+            f"init_from={folder} takes its weights, and resume_from={folder} continues it"
+            if is_run
+            else f"write the field that it is for, as in data.path={override}"
         )
+        return f"{override!r} is a path, and no override: {ways}"
     return f"{override!r} has no value: write {key}=value, in quotes where it holds spaces"
 
 

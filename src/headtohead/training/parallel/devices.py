@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from headtohead.components.processor import cpu_name
 from headtohead.files.safe_read import read_yaml
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16"]
+_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Files of NVIDIA's driver, of AMD's, and of Windows' within its Linux."""
 _FILE = Path(__file__).with_name("device_sheets.yaml")
 
 
@@ -93,6 +96,15 @@ def device_for(accelerator: str) -> torch.device:
     """Return the device on which a run with this trainer.accelerator computes."""
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return torch.device("cuda", 0) if on_gpu else torch.device("cpu")
+
+
+def may_have_gpu() -> bool:
+    """Return whether a GPU may be here. On Linux its driver's files say it: a process that has asked CUDA itself cannot
+    fork one that computes on a GPU."""
+    if sys.platform != "linux":
+        return torch.cuda.is_available()
+    is_built = torch.version.cuda is not None or torch.version.hip is not None
+    return is_built and any(Path(file).exists() for file in _DRIVERS)
 
 
 def device_name(device: torch.device) -> str:
