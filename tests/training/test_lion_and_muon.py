@@ -11,12 +11,14 @@ import pytest
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from headtohead.components.positions.absolute import Learned
+from headtohead.training.loop.precision import Precision
 from headtohead.training.optim import muon as module
 from headtohead.training.optim.elementwise_optimizers import Lion
 from headtohead.training.optim.muon import Muon, newton_schulz
-from headtohead.training.optim.optimizers import hidden_matrices, lion, muon
+from headtohead.training.optim.optimizers import hidden_matrices, lion, muon, soap
 from headtohead.training.run import train
 from small_models import FAMILIES, small_model
 from training.interruptions import interrupted
@@ -164,3 +166,12 @@ def test_a_resumed_run_is_bit_equal(tmp_path: Path, make: Callable[[nn.Module], 
     first = interrupted(tmp_path, 7, **changes)
     second = train(parts(tmp_path, resume_from=first.path, **changes))
     assert curve(second.path) == undisturbed
+
+
+def test_an_optimizer_computes_in_the_format_of_the_weights(tmp_path: Path) -> None:
+    """Autocast would make its products, and bases that SOAP takes from them, in 16 bits."""
+    seen = []
+    hook = register_optimizer_step_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
+    train(parts(tmp_path, optimizer=soap, precision=Precision("bf16-mixed")))
+    hook.remove()
+    assert seen and not any(seen)

@@ -9,7 +9,7 @@ from headtohead.config.schema.source_code import class_value
 
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_packing, _whole_batches, _augmented_kinds, _augmented_classes, _augmentation_sources)
+    return (_packing, _whole_batches, _augmented_kinds, _augmented_classes, _augmented_pairs, _augmentation_sources)
 
 
 def _packing(view: ConfigView) -> Iterator[str]:
@@ -55,6 +55,20 @@ def _augmented_classes(view: ConfigView) -> Iterator[str]:
             yield (
                 f"augmentation={name} changes the classes of images, and {view.chosen('task')} reads none: choose "
                 "augmentation=random_crop or resized_crop, or task=image_classification"
+            )
+
+
+def _augmented_pairs(view: ConfigView) -> Iterator[str]:
+    size, devices = view.data.get("batch_size"), view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1)
+    parts = devices // view.trainer.get("tensor_parallel", 1) * view.trainer.get("accumulate", 1)
+    if not isinstance(size, int) or parts < 2 or size % (2 * parts) == 0:
+        return
+    for name, step in _steps(view):
+        if class_value(step["_target_"], "pairs_rows"):
+            yield (
+                f"augmentation={name} mixes pairs of neighbours, and data.batch_size={size} in {parts} parts "
+                f"(trainer.accumulate, trainer.devices) leaves some without a partner: give a multiple of {2 * parts}, "
+                "or fewer parts"
             )
 
 

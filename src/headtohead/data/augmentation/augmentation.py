@@ -59,6 +59,8 @@ class Augmentation(ABC):
     """Whether it changes the batch on its device; otherwise it does so beside the loader, before the task sees it."""
     changes_classes: ClassVar[bool] = False
     """Whether it gives rows other classes, which a task without classes would not see."""
+    pairs_rows: ClassVar[bool] = False
+    """Whether neighbours of a batch change each other, so that it is divided into parts of even numbers alone."""
 
     def bind(self, source: DataSource) -> None:
         """Learn what the data holds; called once, before anything else. Raise DataError where the augmentation makes no

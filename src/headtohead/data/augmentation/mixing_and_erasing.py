@@ -40,6 +40,7 @@ class Mixing(ImageAugmentation):
     """Subclasses define how two images become one, and the share of each."""
 
     changes_classes = True
+    pairs_rows = True
 
     def __init__(self, alpha: float, share: float) -> None:
         """Set up the mixing: shares of the first image are drawn from Beta(alpha, alpha), for a `share` of the

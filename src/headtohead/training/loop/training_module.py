@@ -17,6 +17,7 @@ from torchmetrics import Metric
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import RowFlops
+from headtohead.components.precision import without_autocast
 from headtohead.components.stack import Stack
 from headtohead.components.training_hooks import parts_with_losses, parts_with_steps
 from headtohead.errors import UsageError
@@ -246,7 +247,12 @@ class TrainingModule(LightningModule):
             loss.backward()
 
     def _update(self, optimizer: Optimizer) -> None:
-        """Take one optimizer step; a logged gradient norm is that before clipping."""
+        """Take one optimizer step in the weights' own format: autocast is for the model's products."""
+        with without_autocast(next(self.parameters())):
+            self._step(optimizer)
+
+    def _step(self, optimizer: Optimizer) -> None:
+        """Step and log; a logged gradient norm is that before clipping."""
         is_logged = self.settings.logs_at(self.state.step + 1)
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] * self._factor(self.state.step)
