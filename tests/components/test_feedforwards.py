@@ -37,6 +37,14 @@ def test_layer_is_its_formula(name: str, gated: bool) -> None:
     torch.testing.assert_close(layer(x, Context()), F.linear(hidden, layer.down.weight, layer.down.bias))
 
 
+@pytest.mark.parametrize(("choice", "activation"), [("geglu", "gelu"), ("reglu", "relu"), ("swiglu", "silu")])
+def test_gated_choices_are_their_formulas(choice: str, activation: str) -> None:
+    layer, x = factory("feedforward", choice)(6).double(), torch.randn(2, 3, 6, dtype=torch.float64)
+    gate, up, down = (getattr(layer, name).weight for name in ("gate", "up", "down"))
+    hidden = FORMULAS[activation](x @ gate.T) * (x @ up.T)
+    torch.testing.assert_close(layer(x, Context()), hidden @ down.T)
+
+
 @pytest.mark.parametrize("gated", [False, True])
 def test_gains_multiply_the_inner_channels(gated: bool) -> None:
     layer = redraw(DenseFeedForward(6, activation="silu", gated=gated, gains=True).double())

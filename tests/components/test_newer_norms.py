@@ -1,7 +1,8 @@
-"""Dynamic tanh and adaptive norm: their equations, what they may know, how they start, in every place of a model."""
+"""Dynamic tanh, dynamic erf and adaptive norm: equations, what they may know, how they start, in every place."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -20,13 +21,13 @@ from headtohead.components.component import Context
 from headtohead.components.costs import CostQuery
 from headtohead.components.initialisations import gpt2, t5, xavier
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
-from headtohead.components.norms import DynamicTanh, LayerNorm
+from headtohead.components.norms import DynamicErf, DynamicTanh, LayerNorm
 from headtohead.diagnostics.laws import cost_laws, equivalence_laws, masking_laws
 from headtohead.generation.decoding_loop import greedy
 from small_models import exact_model, redraw, small_model
 
 FAMILIES = ("decoder_only", "encoder_only", "encoder_decoder", "vision_transformer")
-NEWER = (AdaptiveNorm, DynamicTanh)
+NEWER = (AdaptiveNorm, DynamicErf, DynamicTanh)
 TEXT = InputSize(length=11, decoder_length=7)
 
 
@@ -60,6 +61,22 @@ def test_dynamic_tanh_is_its_formula() -> None:
 def test_dynamic_tanh_starts_with_the_given_alpha() -> None:
     norm, x = DynamicTanh(8, initial_alpha=0.25).double(), rows(2, 5, 8)
     torch.testing.assert_close(norm(x, Context()), torch.tanh(x / 4))
+
+
+def test_dynamic_erf_is_the_integral_of_its_bell() -> None:
+    """Integrate 2/sqrt(pi) exp(-t^2) from 0 to a x + s by Simpson's rule, which knows nothing of torch's erf."""
+    norm, x = redraw(DynamicErf(8).double()), rows(2, 5, 8)
+    end = norm.alpha * x + norm.shift
+    steps = torch.linspace(0, 1, 201, dtype=torch.float64)
+    factors = torch.tensor([1.0, *([4.0, 2.0] * 99), 4.0, 1.0], dtype=torch.float64) / 600
+    area = (torch.exp(-((end[..., None] * steps) ** 2)) @ factors) * end
+    expected = norm.weight * area * 2 / math.sqrt(math.pi) + norm.bias
+    torch.testing.assert_close(norm(x, Context()), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_dynamic_erf_starts_with_the_given_alpha_and_shift() -> None:
+    norm, x = DynamicErf(8, initial_alpha=0.25, initial_shift=-0.5).double(), rows(2, 5, 8)
+    torch.testing.assert_close(norm(x, Context()), torch.erf(x / 4 - 0.5))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +162,7 @@ def test_adaptive_norm_keeps_its_state_and_its_secrets_in_every_wiring(residual:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["adaptive", "dynamic_tanh"])
+@pytest.mark.parametrize("norm", ["adaptive", "dynamic_erf", "dynamic_tanh"])
 def test_newer_norms_obey_every_law_in_both_directions(norm: str) -> None:
     for causal in (True, False):
         choices = ("softmax_attention", "none", "rotary", norm, "pre", "gelu")

@@ -213,6 +213,33 @@ class DynamicTanh(Norm):
         return Costs.of(self, activation_bytes=2 * query.length * self.d_model * query.bytes_per_element)
 
 
+class DynamicErf(Norm):
+    """erf(a x + s) * weight + bias with two learned numbers a and s, and no statistics (Chen et al. 2025,
+    https://arxiv.org/abs/2512.10938)."""
+
+    def __init__(self, d_model: int, *, initial_alpha: Positive = 0.5, initial_shift: float = 0.0) -> None:
+        super().__init__()
+        self.d_model, self.initial_alpha, self.initial_shift = d_model, initial_alpha, initial_shift
+        self.alpha = nn.Parameter(torch.full((1,), initial_alpha))
+        self.shift = nn.Parameter(torch.full((1,), initial_shift))
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.alpha, self.initial_alpha)
+        nn.init.constant_(self.shift, self.initial_shift)
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
+        return torch.erf(self.alpha * x + self.shift) * self.weight + self.bias
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Return the costs; autograd saves the input, for the gradient of a, what erf reads, and what it returns."""
+        return Costs.of(self, activation_bytes=3 * query.length * self.d_model * query.bytes_per_element)
+
+
 class NoNorm(Norm):
     """A norm that changes nothing."""
 
