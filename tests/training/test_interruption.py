@@ -263,7 +263,9 @@ def test_a_task_whose_count_is_not_its_number_of_targets_is_refused(tmp_path: Pa
             loss = super().loss(model, batch)
             return Loss(loss.total, loss.count + 1)
 
-    with pytest.raises(ValueError, match=r"Miscounting\.loss counts 64 in a batch of which Miscounting\.counted promises 63"):
+    with pytest.raises(
+        ValueError, match=r"Miscounting\.loss counts 64 in a batch of which Miscounting\.counted promises 63"
+    ):
         train(parts(tmp_path, task=Miscounting().bind(TinyData().spec())))
 
 
