@@ -29,6 +29,7 @@ REFUSED = {
     "model/feedforward=moe": ["cannot scale model/feedforward=moe", "router", "model/feedforward=gelu"],
     "model/position=t5_bias": ["cannot scale model/position=t5_bias"],
     "model/position=shaw": ["cannot scale model/position=shaw"],
+    "model/position=kerple": ["cannot scale model/position=kerple"],
     "model/norm=dynamic_tanh": ["cannot scale model/norm=dynamic_tanh", "model/norm=layer_norm"],
     "model/residual=rezero": ["cannot scale model/residual=rezero", "model/residual=pre"],
     "model/local=short_conv": ["cannot scale model/local=short_conv", "model/local=none"],
