@@ -18,8 +18,8 @@ _LEAST = 0.01  # the authors' lower end of both parameters, below which a head w
 class Kerple(Position):
     """-r1 log(1 + r2 |query position - key position|), with r1 and r2 of each head, shared by all layers.
 
-    It is the logarithmic kernel of Chi et al. 2022 (https://arxiv.org/abs/2205.09921, equation 8). Their logarithms are
-    the parameters, so that both stay positive; the authors cut them off at 0.01 instead.
+    It is the logarithmic kernel of Chi et al. 2022 (https://arxiv.org/abs/2205.09921). Its parameters are
+    the logarithms of r1 and r2, which thus stay positive; the authors' code cuts r1 and r2 off at 0.01 instead.
     """
 
     biases_scores = True
