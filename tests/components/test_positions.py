@@ -11,6 +11,7 @@ import torch
 from contracts.choices import factory, names
 from headtohead.components.component import Position
 from headtohead.components.positions.absolute import Learned, Sinusoidal
+from headtohead.components.positions.distance_functions import Kerple
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_slopes
 from headtohead.components.positions.rotary import Rotary
@@ -152,6 +153,30 @@ def test_t5_bias_looks_its_table_up() -> None:
     bias = made(T5Bias, causal=True)
     result = bias.bias(None, positions(5), positions(0, 4, 5))
     torch.testing.assert_close(result[0, :, 0].T, bias.table[[5, 1, 0]])
+
+
+def test_kerple_falls_with_the_logarithm_of_the_distance_at_the_rate_of_each_head() -> None:
+    kerple = made(Kerple, num_heads=3).double()
+    queries, keys = (2, 100_003), (0, 2, 5)
+    result = kerple.bias(None, positions(*queries), positions(*keys)).tolist()
+    for head in range(3):
+        strength, rate = (math.exp(part.tolist()[head]) for part in (kerple.log_strengths, kerple.log_rates))
+        assert 0.0099 < strength < 2.001 and 0.0099 < rate < 1.001
+        for i, query in enumerate(queries):
+            for j, key in enumerate(keys):
+                expected = -strength * math.log(1 + rate * abs(query - key))
+                assert result[0][head][i][j] == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+def test_kerple_has_first_and_second_derivatives() -> None:
+    kerple = made(Kerple).double()
+    here = positions(0, 1, 7)
+
+    def bias(*_: torch.Tensor) -> torch.Tensor:
+        return kerple.bias(None, here, here)
+
+    torch.autograd.gradcheck(bias, (kerple.log_strengths, kerple.log_rates))
+    torch.autograd.gradgradcheck(bias, (kerple.log_strengths, kerple.log_rates))
 
 
 def test_shaw_meets_each_query_with_the_clipped_distance() -> None:

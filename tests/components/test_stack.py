@@ -61,7 +61,7 @@ def stack(
     )
 
 
-@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "t5_bias", "shaw", "learned", "sinusoidal"])
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "t5_bias", "shaw", "kerple", "learned", "sinusoidal"])
 def test_prompts_of_unequal_length_padded_on_the_left_decode_as_if_alone(position: str) -> None:
     made = stack(position=position).double().eval()
     lengths, padded, more = [5, 2, 4], 5, 3

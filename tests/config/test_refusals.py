@@ -126,7 +126,7 @@ COMBINATIONS = {
     "task=masked_image_modeling data=digits model=vision_transformer augmentation=random_labels": [
         "augmentation=random_labels changes the classes",
     ],
-    "task=image_classification data=digits model=vision_transformer augmentation=cutmix data.batch_size=4 trainer.accumulate=4": [
+    "task=image_classification data=digits model=mlp augmentation=cutmix data.batch_size=4 trainer.accumulate=4": [
         "augmentation=cutmix mixes pairs of neighbours",
         "data.batch_size=4 in 4 parts",
         "give a multiple of 8",

@@ -74,7 +74,7 @@ def test_heads_that_share_keys_keep_copies_of_them_where_no_fused_kernel_takes_g
 
 
 @pytest.mark.parametrize("num_kv_heads", [2, 4])
-@pytest.mark.parametrize("position", ["rotary", "alibi", "shaw", "t5_bias"])
+@pytest.mark.parametrize("position", ["rotary", "alibi", "shaw", "t5_bias", "kerple"])
 @pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
 def test_capped_scores_keep_their_weights_and_tangents_and_no_bias(name: str, position: str, num_kv_heads: int) -> None:
     mixer = factory("mixer", name, score_cap=2.0, num_kv_heads=num_kv_heads)
