@@ -153,7 +153,7 @@ def out_of_reach(program: Path) -> Iterator[str]:
                 local = next((at for folder in folders if (at := folder / path.with_suffix(".py")).is_file()), None)
                 if local is not None:
                     waiting += [] if local in seen else [local]
-                elif not any((folder / path).is_dir() for folder in folders):
+                elif path.parts[0] != "__main__" and not any((folder / path).is_dir() for folder in folders):
                     spec = find_spec(path.parts[0])
                     if f'"{path.parts[0]}' not in optional and (spec is None or _is_of_tests(spec)):
                         yield f"{file.relative_to(TESTS.parent)}: {name}"

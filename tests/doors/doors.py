@@ -80,6 +80,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
             (_TOKENIZER,),
         ),
         Door(("inspect", *PICTURES), ("images/*/*.png",)),
+        Door(("inspect", "--from-run", RUN), (_CONFIG,)),
         Door(("inspect", *SMALL, *_OURS), (_NORM,)),
         Door(
             (*_TRANSLATED, "data=parallel_text", "data.path=pairs", "data.source=de", "data.target=en"),
@@ -145,7 +146,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
         ),
     ),
     "bench": (_composed("bench"),),
-    "doctor": (_composed("doctor"),),
+    "doctor": (_composed("doctor"), Door(("doctor", "--from-run", RUN, "--check", "forward"), (_CONFIG,))),
     "coordinates": (_composed("coordinates"),),
     "check": (Door(("check", "mine.Mine"), ("mine.py",)),),
     "probe": (
@@ -197,6 +198,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
     ),
     "plan": (
         Door(("plan", "--on", "h100x8", *SMALL, *_OURS), (_NORM,)),
+        Door(("plan", "--on", "h100x8", "--from-run", _RECORD), (_RECORD,)),
         Door(("plan", "--on", "h100x8", *SMALL[:3], "init_from=hf:hub"), tuple(f"hub/{name}" for name in _HUB[:2])),
         Door(("plan", "--on", "h100x8", "--study", "asked", "--config-dir", "conf"), ("conf/study/asked.yaml",)),
     ),

@@ -42,7 +42,7 @@ def test_training_loss_is_that_of_tokens_and_that_of_pairs_times_the_tokens_hidd
     features = model.features(**seen.inputs())
     tokens = F.cross_entropy(model.head(features).flatten(0, 1), seen.targets.flatten(), reduction="sum")
     pairs = F.cross_entropy(model.head.pair_logits(features, seen.valid), batch.targets, reduction="none")
-    weights = 0.4 * (batch.valid & (batch.tokens >= NEXT.num_special_ids)).sum(1)
+    weights = 0.4 * (batch.valid & (batch.tokens >= NEXT.num_special_ids)).sum(1).double()
     loss = task.loss(model, seen)
     assert loss.count == (seen.targets != IGNORED).sum()
     assert abs(loss.total - tokens - (pairs * weights).sum()) < 1e-10
