@@ -138,6 +138,8 @@ def _fields(rng: random.Random, config: dict[str, Any]) -> Iterator[str]:
     for name, value in SMALL.items():
         if name in config["data"] and (name != "vocab_size" or rng.random() > _USUAL):
             yield f"data.{name}={value}"
+    if "max_basis" in config["optimizer"]:  # of a longer dimension than a gradient's rank, rounding decides the basis
+        yield f"optimizer.max_basis={min(VALUES['d_model'])}"
     for name, values in TRAINER_VALUES.items():
         if rng.random() > _USUAL:
             yield f"trainer.{name}={rng.choice(values)}"

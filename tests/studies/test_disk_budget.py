@@ -66,6 +66,7 @@ def test_a_study_that_is_done_is_refused_nothing(tmp_path: Path) -> None:
     refuse_over_disk(plan, estimate(plan), 1, 1e-9)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_command_refuses_before_anything_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

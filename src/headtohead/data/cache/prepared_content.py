@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -123,7 +124,7 @@ def disk_full_message(index: Path) -> Iterator[None]:
         if not is_full(error):
             raise
         raise DataError(
-            f"the disk is full ({error.strerror}) while {index} was written, and nothing of it is left: "
+            f"the disk is full ({os.strerror(error.errno or 0)}) while {index} was written, and nothing of it is left: "
             f"free some space, or set HEADTOHEAD_CACHE to a folder on a larger disk."
         ) from error
 

@@ -20,6 +20,8 @@ class Soap(Optimizer):
     eigenvectors; of a matrix, N = Q_L Adam(Q_L^T G Q_R) Q_R^T.
 
     As in the authors' program, the first step only finds the bases: a gradient is never turned by a basis of its own.
+    Of a dimension that is longer than the gradient's rank, rounding decides a part of the basis, and so of the steps:
+    runs are repeated to the last bit on one machine, and differ between devices by more than rounding.
     """
 
     def __init__(
