@@ -69,8 +69,8 @@ def one_process(folder: Path, **changes: Any) -> Any:
 
 
 def test_every_optimizer_is_tried() -> None:
-    usual = {"adamw"}
-    assert {choice.name for choice in choices("optimizer")} == usual | {
+    usual, refused = {"adamw"}, {"soap", "schedule_free"}  # by tests/config/test_refusals.py
+    assert {choice.name for choice in choices("optimizer")} == usual | refused | {
         name for name in CASES if "optimizer" in CASES[name]
     }
 

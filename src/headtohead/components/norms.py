@@ -14,7 +14,7 @@ from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Component, Context
 from headtohead.components.costs import CostQuery, Costs
 from headtohead.components.precision import at_least_float32
-from headtohead.ranges import Positive, Probability
+from headtohead.ranges import Positive, Probability, Real
 
 
 class _RmsFunction(torch.autograd.Function):
@@ -217,7 +217,7 @@ class DynamicErf(Norm):
     """erf(a x + s) * weight + bias with two learned numbers a and s, and no statistics (Chen et al. 2025,
     https://arxiv.org/abs/2512.10938)."""
 
-    def __init__(self, d_model: int, *, initial_alpha: Positive = 0.5, initial_shift: float = 0.0) -> None:
+    def __init__(self, d_model: int, *, initial_alpha: Positive = 0.5, initial_shift: Real = 0.0) -> None:
         super().__init__()
         self.d_model, self.initial_alpha, self.initial_shift = d_model, initial_alpha, initial_shift
         self.alpha = nn.Parameter(torch.full((1,), initial_alpha))

@@ -14,7 +14,7 @@ from headtohead.components.precision import at_least_float32
 
 @dataclass(frozen=True)
 class LogitRange:
-    """What logits are multiplied by, and the bound that they come near without reaching it; None: no bound."""
+    """The range of logits: a factor, and a bound that they come near without reaching it; None: no bound."""
 
     factor: float = 1.0
     cap: float | None = None

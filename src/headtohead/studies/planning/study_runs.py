@@ -143,6 +143,8 @@ _MOST_OFF = 0.1
 
 def steps_of(share: float, max_steps: int, *, arm: str, study: str) -> int:
     """Return the steps of a run on a share of the budget; refuse a share that no whole number of steps is near to."""
+    if max_steps == 0:  # an arm that is measured as it is
+        return 0
     steps = max(1, round(share * max_steps))
     if abs(steps - share * max_steps) <= _MOST_OFF * share * max_steps:
         return steps
