@@ -149,8 +149,11 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
 
 @pytest.fixture(autouse=True)
 def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test without the marker `process` fails if it, or what it asks for, starts one."""
+    """A test without the marker `process` fails if it, or what it asks for, starts one, and any if it joins a group of
+    processes: programs that later tests start would look for the group, too."""
+    group = os.environ.get("MASTER_PORT")
     yield
+    assert os.environ.get("MASTER_PORT") == group, "train with several devices in a program of its own (records_of)"
     fixtures = [one for several in request.node._fixtureinfo.name2fixturedefs.values() for one in several]
     shared = [program for one in fixtures for program in STARTED_BY.get(one, ())]
     started = request.node.stash[STARTED] + shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch.optim import Optimizer
 from headtohead.components.streams import Sphere
 from headtohead.errors import UsageError
 from headtohead.training.checkpoints import load, load_best
+from headtohead.training.checks import check_optimizer
 from headtohead.training.optim.optimizers import schedule_free, soap
 from headtohead.training.optim.schedule_free import ScheduleFree, ScheduleFreeWeights
 from headtohead.training.optim.schedules import constant
@@ -23,7 +25,7 @@ from headtohead.training.optim.soap import Soap, first_basis
 from headtohead.training.run import train
 from small_models import small_model
 from training.interruptions import interrupted
-from training.runs import curve, losses, make_model, parts
+from training.runs import SETTINGS, curve, losses, make_model, parts
 from training.test_lion_and_muon import steps
 
 BOTH: dict[str, dict[str, Any]] = {
@@ -158,13 +160,19 @@ def test_no_share_of_the_average_in_the_weights_is_refused() -> None:
     ("changes", "message"),
     [
         ({"weight_averaging": 0.9}, "two averages"),
-        ({"strategy": "model_parallel"}, "reads whole weights"),
         ({"make_model": partial(make_model, residual=partial(Sphere, unit_weights=True))}, "shorter than 1"),
     ],
 )
 def test_runs_that_cannot_evaluate_the_average_are_refused(tmp_path: Path, changes: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         train(parts(tmp_path, **BOTH["schedule_free"], **changes))
+
+
+@pytest.mark.parametrize("make", [soap, schedule_free])
+def test_sharded_weights_are_refused(make: Callable[[nn.Module], Optimizer]) -> None:
+    sharded = replace(SETTINGS, strategy="model_parallel")
+    with pytest.raises(UsageError, match="reads whole weights"):
+        check_optimizer(make(nn.Linear(2, 2)), sharded, has_unit_weights=False)
 
 
 def test_a_first_gradient_of_any_kind_has_a_basis(monkeypatch: pytest.MonkeyPatch) -> None:
