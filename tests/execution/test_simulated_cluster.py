@@ -102,11 +102,12 @@ def test_claims_in_a_database_pass_the_same(tmp_path: Path, postgres: str) -> No
 
 @pytest.mark.slow
 def test_the_files_that_a_worker_opens_do_not_grow_with_their_number(tmp_path: Path) -> None:
+    """An idle worker watches at most 16 runs at a time, which a few workers leave unfilled: 32 do not."""
     opened = []
-    for number in (16, 48):
+    for number in (32, 96):
         plan = plan_without_models(tmp_path / str(number), seeds=2 * number)
         opened.append(simulate(plan, 1, CALM, workers=number, looks=0).opened)
-    assert opened[1] < 1.6 * opened[0]  # an idle worker watches at most 16 runs, which few workers leave unfilled
+    assert opened[1] < 1.4 * opened[0]
 
 
 @pytest.mark.parametrize("fault", ["none", "no check", "no renewal", "no exclusion"])

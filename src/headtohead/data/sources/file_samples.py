@@ -150,21 +150,21 @@ class FileSamples(TextSource):
             return
         drawn_sizes = [max(round(self.shares[name] * size), 1) for name in _DRAWN if not samples[name]]
         classes = self._classes_in(samples["train"])
-        order, begins = with_all_classes_left(
+        order, starts = with_all_classes_left(
             *self._drawn(samples["train"], self._origins["train"]), classes, drawn_sizes
         )
         start = 0
         for name in _DRAWN:
             if not samples[name]:
                 end = start + max(round(self.shares[name] * size), 1)
-                stop = int(begins[np.searchsorted(begins, end)])
+                stop = int(starts[np.searchsorted(starts, end)])
                 drawn = np.sort(order[start:stop])
                 start = stop
                 samples[name] = selected_samples(samples["train"], drawn)
                 self._origins[name] = selected_samples(self._origins["train"], drawn)
         left = {name for row in order[start:].tolist() for name in classes[row]} if classes else set()
         if start >= size or any(name not in left for own in classes for name in own):
-            groups = self._describe_groups(min(len(begins) - 2, size), size)
+            groups = self._describe_groups(min(len(starts) - 2, size), size)
             of, purpose = "", ""
             if start < size:
                 several = len({name for own in classes for name in own})

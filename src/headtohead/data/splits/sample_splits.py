@@ -84,7 +84,7 @@ def group_ids_of(keys: Sequence[Keys]) -> np.ndarray:
 
 
 def with_all_classes_left(
-    order: np.ndarray, begins: np.ndarray, classes: Sequence[Sequence[Hashable]], drawn_sizes: Sequence[int]
+    order: np.ndarray, starts: np.ndarray, classes: Sequence[Sequence[Hashable]], drawn_sizes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return an order of samples, and where it may be divided, such that what is left after splits of these sizes are
     drawn from its front has every class; groups of which the last sample of a class is one move to the end, all others
@@ -93,10 +93,10 @@ def with_all_classes_left(
     while classes:
         end = 0
         for drawn in drawn_sizes:
-            end = int(begins[np.searchsorted(begins, end + drawn)])
+            end = int(starts[np.searchsorted(starts, end + drawn)])
         left = {name for row in order[end:].tolist() for name in classes[row]}
         last_of = {name: row for row in order[:end].tolist() for name in classes[row] if name not in left}
-        cuts = begins[begins <= size]
+        cuts = starts[starts <= size]
         groups = [order[start:stop] for start, stop in pairwise(cuts.tolist())]
         new = set(last_of.values()) - at_the_end
         if not new:
@@ -106,8 +106,8 @@ def with_all_classes_left(
         moves = [group for group in groups if not at_the_end.isdisjoint(group.tolist())]
         order = np.concatenate([*stays, *moves])
         lengths = [len(group) for group in (*stays, *moves)]
-        begins = np.append(np.cumsum([0, *lengths]), 2 * size)
-    return order, begins
+        starts = np.append(np.cumsum([0, *lengths]), 2 * size)
+    return order, starts
 
 
 def _root(parent: list[int], sample: int) -> int:
