@@ -51,8 +51,8 @@ test: $(INSTALLED)  ## every claim that needs no process of its own
 	@echo "==> pytest on $(WORKERS) processes"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --draws 3
 
-# One more than there are cores: tests that wait for processes leave room for another.
-test-all: ALL_WORKERS ?= $(shell expr $(WORKERS) + 1)
+# Two more than there are cores: tests that wait for processes leave room for others.
+test-all: ALL_WORKERS ?= $(shell expr $(WORKERS) + 2)
 test-all: $(INSTALLED)  ## all tests but those of a GPU (20 to 60 minutes on two cores)
 	@echo "==> pytest on $(ALL_WORKERS) processes, the tests that start processes or train for long among them"
 	@$(PYTEST) -n $(ALL_WORKERS) --dist worksteal -m 'not gpu and not whole'
@@ -111,7 +111,7 @@ format: $(INSTALLED)  ## let ruff put the code in order
 known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 17 minutes, by the headers of its studies)
 	@$(BIN)/python benchmarks/known_answers.py
 
-BENCHMARKS := $(filter-out benchmarks/known_answers.py benchmarks/speed_page.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/known_answers.py benchmarks/speed_page.py benchmarks/whole_processes.py,$(wildcard benchmarks/*.py))
 
 bench: $(INSTALLED)  ## the measurements that the README quotes, and docs/speed.md from those with a target
 	@for file in $(BENCHMARKS); do echo "==> $$file"; $(BIN)/python $$file; done

@@ -100,7 +100,7 @@ def slopes(provided: argparse.Namespace) -> Answer:
     import math
 
     from headtohead.components.component import Mixer
-    from headtohead.components.costs import CostQuery
+    from headtohead.components.costs import CostContext
     from headtohead.components.mixers.attention.sliding_window import SlidingWindow
     from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
     from headtohead.components.mixers.linear.linear_attention import LinearAttention
@@ -108,7 +108,7 @@ def slopes(provided: argparse.Namespace) -> Answer:
     def slope(mixer: Mixer) -> float:
         products = 2 * sum(weight.numel() for weight in mixer.parameters() if weight.dim() == 2)
         flops = [
-            mixer.costs(CostQuery(length=length, causal=True)).forward_flops - products * length
+            mixer.costs(CostContext(length=length, causal=True)).forward_flops - products * length
             for length in (1024, 8192)
         ]
         return math.log(flops[1] / flops[0]) / math.log(8)

@@ -1,27 +1,25 @@
-"""Processor time and peak memory where runs are many: the plan of a study, the comparison of many records, a study of
-short runs.
+"""Processor time and peak memory of whole commands: the first step, the plan of a study of many arms, a study of short
+runs.
 
-    python benchmarks/many_runs.py [--arms 1000] [--seeds 1] [--records 10000] [--short 12]
+    python benchmarks/many_runs.py [--arms 1000] [--seeds 1] [--short 12] [--rounds 3]
 
-The arms are of fifty rates each of twenty shapes; the records are those of ten arms. Each command is a whole process.
+The arms are of fifty rates each of twenty shapes. Each command is a whole process, and its lines go into docs/speed.md.
 The short runs take one step each on a few tokens, so that a study of them costs what it would cost besides training:
-the share is that of the same study with three seconds of training a run. Target: 12 %.
+the share is that of the same study with three seconds of training a run.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from headtohead.records.record import Comparability, Progress, RunRecord
-from headtohead.records.run_folder import RunFolder
+from whole_processes import plain_row, process_cost, show
 
-RATES, ARMS_OF_RECORDS = 50, 10
+from headtohead.diagnostics.peers.peer_measurement import SpeedRow, save_rows
+
+RATES = 50
 STUDY = """# Many arms.
 question: Which of many?
 hypothesis: One of them.
@@ -86,65 +84,58 @@ def write_study(folder: Path, num_arms: int, num_seeds: int) -> None:
     arms = (
         f"  a{shape}_{rate}: [model.d_model={32 + 16 * (shape % 10)}, model.num_heads=2, "
         f"model.num_layers={1 + shape // 10}, optimizer.lr={(rate + 1) * 1e-4:.6f}]"
-        for shape in range(num_arms // RATES)
-        for rate in range(RATES)
+        for shape, rate in (divmod(arm, RATES) for arm in range(num_arms))
     )
     (folder / "study" / "many.yaml").write_text(STUDY.format(seeds=num_seeds, arms="\n".join(arms)))
 
 
-def write_records(folder: Path, number: int) -> None:
-    for index in range(number):
-        arm, seed = index % ARMS_OF_RECORDS, index // ARMS_OF_RECORDS
-        run = RunFolder.create_at(folder / f"run{index}")
-        record = RunRecord(id=run.id, name=f"arm{arm}", seed=seed, status="finished", progress=Progress(step=4))
-        record.comparability = Comparability(evaluation="e")
-        record.metrics["test"] = {"loss": 1 + arm / 10 + (seed * 7919 % 1000) / 1e4}
-        run.write_record(record)
+def starts(rounds: int, folder: Path) -> list[SpeedRow]:
+    """Measure what a command takes before it does anything large."""
+    train = process_cost("-m", "headtohead", "train", "trainer.max_steps=1", rounds=rounds, folder=folder)
+    inspect = process_cost("-m", "headtohead", "inspect", rounds=rounds, folder=folder)
+    return [
+        *train.rows("h2h train trainer.max_steps=1", seconds=4.2, megabytes=500),
+        *inspect.rows("h2h inspect", seconds=2),
+    ]
 
 
-def measure(name: str, arguments: list[str], folder: Path) -> float:
-    """Return the seconds of a child of its own: the peak of all children is then that of one."""
-    code = (
-        "import resource, subprocess, sys; "
-        "command = [sys.executable, '-m', 'headtohead', *sys.argv[1:]]; "
-        "code = subprocess.run(command, stdout=subprocess.DEVNULL).returncode; "
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
-        "seconds = used.ru_utime + used.ru_stime; "
-        "print(f'{seconds:.1f} s of processor time, {used.ru_maxrss / 1e6:.2f} GB, exit code {code}')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
-    print(f"  {name:<44} {done.stdout.strip()}", flush=True)
-    return float(done.stdout.split()[0])
+def planned(num_arms: int, num_seeds: int, rounds: int, folder: Path) -> list[SpeedRow]:
+    """Measure the plan of a study of many arms."""
+    write_study(folder / "conf", num_arms, num_seeds)
+    command = ("-m", "headtohead", "study", "many", "--plan", "--config-dir", str(folder / "conf"))
+    cost = process_cost(*command, rounds=rounds, folder=folder)
+    return cost.rows(f"h2h study --plan, {num_arms:,} arms", seconds=20, megabytes=1000)
+
+
+def short_runs(num_runs: int, rounds: int, folder: Path) -> list[SpeedRow]:
+    """Measure what a study of short runs takes besides training."""
+    write_short_study(folder / "conf", num_runs)
+    costs = []
+    for index in range(rounds):
+        out = f"output_dir={folder / f'short{index}'}"
+        command = ("-m", "headtohead", "study", "short", "--config-dir", str(folder / "conf"), out)
+        costs += process_cost(*command, folder=folder).seconds
+    shares = [100 * seconds / (seconds + SECONDS_OF_A_RUN * num_runs) for seconds in costs]
+    work = f"fixed cost of a study of {num_runs} runs of {SECONDS_OF_A_RUN:g} s"
+    return [plain_row(work, shares, 12, "%", "imports, composing, timing an arm, a forked process a run, the report")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--short", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} processors", flush=True)
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root)
-        os.environ.setdefault("HEADTOHEAD_CACHE", str(folder / "cache"))
-        if chosen.arms:
-            write_study(folder / "conf", chosen.arms, chosen.seeds)
-            command = ["study", "many", "--plan", "--config-dir", str(folder / "conf")]
-            measure(f"h2h study --plan, {chosen.arms:,} arms", command, folder)
-        if chosen.records:
-            write_records(folder / "runs", chosen.records)
-            command = ["compare", "runs", "--against", "arm0"]
-            measure(f"h2h compare --against, {chosen.records:,} records", command, folder)
-        if chosen.short:
-            write_short_study(folder / "conf", chosen.short)
-            command = ["study", "short", "--config-dir", str(folder / "conf")]
-            seconds = measure(f"h2h study, {chosen.short} runs of a step", command, folder)
-            share = seconds / (seconds + SECONDS_OF_A_RUN * chosen.short)
-            print(f"  {share:.0%} of the same study with {SECONDS_OF_A_RUN:g} s of training a run (target 12 %)")
+        os.environ["HEADTOHEAD_CACHE"] = str(folder / "cache")
+        rows = starts(chosen.rounds, folder)
+        rows += planned(chosen.arms, chosen.seeds, chosen.rounds, folder) if chosen.arms else []
+        rows += short_runs(chosen.short, chosen.rounds, folder) if chosen.short else []
+    for row in rows:
+        show(row)
+    save_rows("commands", rows)
 
 
 if __name__ == "__main__":

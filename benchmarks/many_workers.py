@@ -1,11 +1,13 @@
 """Workers by the thousand on one study, simulated: claims, files opened and a conductor's memory over their number.
 
-    python benchmarks/many_workers.py [--runs 10000] [--workers 10 100 1000] [--rows FILE] [--picture FILE]
-        [--postgres ADDRESS]
+    python benchmarks/many_workers.py [--runs 10000] [--workers 10 100 1000] [--claims leases postgres]
+        [--seconds 600] [--rows FILE] [--picture FILE]
 
 The claims, records, queue, monitor and index are the real ones; training is pretended, time is compressed, and the
 shared disk shows names late, has no locks and is slow at times. One worker in a hundred is killed every minute,
-pre-empted, suspended, or lost with its node. An exit code of 0 says that every run was trained to its end once.
+pre-empted, suspended, or lost with its node. An exit code of 0 says that every run was trained to its end once, and
+that the verdict is that of a study to which nothing happened. Claims in PostgreSQL need Debian's package, which is
+started for them: apt-get install postgresql.
 """
 
 from __future__ import annotations
@@ -18,27 +20,65 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from execution.test_postgres_claims import simulated_claims
+from postgres_server import started_server
 from simulated_cluster.cluster import Trouble
-from simulated_cluster.study import Outcome, SimulatedStudy, folder_claims
+from simulated_cluster.study import (
+    MEAN_SECONDS,
+    MakeClaims,
+    Outcome,
+    SimulatedStudy,
+    folder_claims,
+    undisturbed,
+    verdict_of,
+)
 from studies.small_studies import plan_without_models
 
 
-def simulated(number: int, workers: int, postgres: str | None) -> tuple[Outcome, bool]:
-    """Simulate one study, and return whether each of its runs ended once under one writer at a time."""
-    with tempfile.TemporaryDirectory() as folder:
-        plan = plan_without_models(Path(folder), seeds=number // 2)
-        with simulated_claims(postgres) if postgres else nullcontext(folder_claims) as claims:
-            study = SimulatedStudy(lambda: plan, workers=workers, seed=1, trouble=Trouble(), make_claims=claims)
-            outcome = study.run()
-    return outcome, outcome.ended == Counter(run.id for run in plan.runs) and not outcome.overlaps
+@dataclass(frozen=True)
+class Simulation:
+    """A simulation is one study on a cluster, and what became of it."""
+
+    claims: str
+    runs: int
+    workers: int
+    outcome: Outcome
+    is_once: bool
+    """Whether each run ended once, under one writer at a time."""
+    is_same: bool
+    """Whether the verdict is that of a study to which nothing happened."""
+
+
+def simulated(claims: str, number: int, workers: int, seconds: float) -> Simulation:
+    """Simulate one study, whose runs take so many seconds in the mean, and the same without troubles."""
+    with tempfile.TemporaryDirectory() as folder, made_claims(claims) as make_claims:
+        calm, plan = (plan_without_models(Path(folder) / name, seeds=number // 2) for name in ("calm", "troubled"))
+        study = SimulatedStudy(
+            lambda: plan, workers=workers, seed=1, trouble=Trouble(), make_claims=make_claims, mean_seconds=seconds
+        )
+        outcome = study.run()
+        is_once = outcome.ended == Counter(run.id for run in plan.runs) and not outcome.overlaps
+        undisturbed(calm)
+        return Simulation(claims, number, workers, outcome, is_once, is_same=verdict_of(plan) == verdict_of(calm))
+
+
+@contextmanager
+def made_claims(claims: str) -> Iterator[MakeClaims]:
+    """Yield what makes a worker's claims."""
+    if claims == "leases":
+        yield folder_claims
+        return
+    with started_server() as address, simulated_claims(address) as make_claims:
+        yield make_claims
 
 
 Row = dict[str, Any]
@@ -49,13 +89,18 @@ _DRAWN = {
 }
 
 
-def row_of(outcome: Outcome, number: int, workers: int, claims: str) -> Row:
+def row_of(simulation: Simulation) -> Row:
     """Return what is measured of a simulated study, as it is printed, saved and drawn."""
+    outcome = simulation.outcome
     peak, seconds = max(outcome.conductor)
     return {
-        "runs": number,
-        "workers": workers,
-        "claims": claims,
+        "runs": simulation.runs,
+        "workers": simulation.workers,
+        "claims": simulation.claims,
+        "is_once": simulation.is_once,
+        "is_same": simulation.is_same,
+        "accidents": sum(outcome.counts.values()),
+        "num_claims": len(outcome.claims),
         "claims_per_second": outcome.claims_per_second,
         "opened": outcome.opened,
         "most_opened": outcome.most_opened,
@@ -87,40 +132,47 @@ def draw(rows: Sequence[Row], file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
+def show(simulation: Simulation, row: Row, seconds: float) -> None:
+    """Print what one simulation came to, in so many seconds of processor time."""
+    outcome = simulation.outcome
+    accidents = ", ".join(f"{count} {kind}" for kind, count in outcome.counts.items())
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"{simulation.runs:,} runs by {simulation.workers:,} workers, claims: {simulation.claims}, "
+        f"{outcome.simulated_seconds / 3600:.1f} hours simulated in {seconds:.0f} s of processor time and "
+        f"{memory:.1f} GB; {accidents}\n"
+        f"  every run once: {'yes' if simulation.is_once else 'NO'}; the verdict of an undisturbed study: "
+        f"{'yes' if simulation.is_same else 'NO'}\n"
+        f"  {len(outcome.claims):,} claims, {outcome.claims_per_second:.1f} in a second of the busiest minute\n"
+        f"  files opened by a worker in a minute: {outcome.opened:.0f}, at most {outcome.most_opened:.0f}\n"
+        f"  a conductor: {row['conductor_mb']:.1f} MB, {row['look_seconds']:.2f} s of processor time for a look",
+        flush=True,
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--workers", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--rows", type=Path, help="a file of JSON to which the figures are added")
     parser.add_argument("--picture", type=Path, help="draw these figures, and those in --rows")
-    parser.add_argument("--postgres", metavar="ADDRESS", help="claims in this database instead of in the folder")
+    parser.add_argument("--claims", choices=["leases", "postgres"], nargs="+", default=["leases", "postgres"])
+    parser.add_argument("--seconds", type=float, default=MEAN_SECONDS, help="the mean time of a run")
     chosen = parser.parse_args()
     logging.disable(logging.WARNING)
     rows: list[Row] = json.loads(chosen.rows.read_text()) if chosen.rows and chosen.rows.exists() else []
-    all_once = True
-    for workers in chosen.workers:
-        number = min(chosen.runs, 10 * workers)
+    holds = True
+    for claims, workers in product(chosen.claims, chosen.workers):
         begun = time.process_time()
-        outcome, is_once = simulated(number, workers, chosen.postgres)
-        all_once = all_once and is_once
-        row = row_of(outcome, number, workers, "PostgreSQL" if chosen.postgres else "leases")
-        rows.append(row)
-        accidents = ", ".join(f"{count} {kind}" for kind, count in outcome.counts.items())
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(
-            f"{number:,} runs by {workers:,} workers, {outcome.simulated_seconds / 3600:.1f} hours simulated in "
-            f"{time.process_time() - begun:.0f} s of processor time and {memory:.1f} GB; {accidents}\n"
-            f"  every run once: {'yes' if is_once else 'NO'}; {len(outcome.claims):,} claims, "
-            f"{outcome.claims_per_second:.1f} in a second of the busiest minute\n"
-            f"  files opened by a worker in a minute: {outcome.opened:.0f}, at most {outcome.most_opened:.0f}\n"
-            f"  a conductor: {row['conductor_mb']:.1f} MB, {row['look_seconds']:.2f} s of processor time for a look",
-            flush=True,
-        )
+        simulation = simulated(claims, min(chosen.runs, 10 * workers), workers, chosen.seconds)
+        holds = holds and simulation.is_once and simulation.is_same
+        rows.append(row_of(simulation))
+        show(simulation, rows[-1], time.process_time() - begun)
         if chosen.rows:
             chosen.rows.write_text(json.dumps(rows, indent=1))
     if chosen.picture:
         draw(rows, chosen.picture)
-    return 0 if all_once else 1
+    return 0 if holds else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.estimates.device_speed import speed_of
 from headtohead.estimates.layouts import Layout
 from headtohead.estimates.run_planner import RunPlanner
-from headtohead.training.parallel.devices import device_sheets
+from headtohead.training.parallel.device_sheets import device_sheets
 
 GPT2 = ["model/size=gpt2_small", "model.vocab_size=50257", "data.context_length=1024", "data.batch_size=512"]
 LLAMA = ["model/norm=rms_norm", "model/feedforward=swiglu", "model.tie_weights=false", "model.mixer.bias=false"]

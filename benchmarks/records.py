@@ -1,25 +1,26 @@
 """Measure what waiting for many records costs: comparing them, listing them, the first view of the dashboard.
 
-    python benchmarks/records.py [--records 10000] [--rounds 3] [--json FILE]
+    python benchmarks/records.py [--records 10000] [--rounds 3]
 
 The records are copies of the record of a short run, with names, seeds and results of their own, those of ten arms. Each
-figure is the processor time of a whole process, the median of the rounds; beside it stands what reading every record
-again takes (`scan`), which is what an index saves. Targets: 4 s for verdicts, 0.5 s for a filter and for the first
-view, of at most 300 kB."""
+figure is the processor time of a whole process, and a line of docs/speed.md; what reading every record again takes is
+printed beside them: that is what an index saves."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from whole_processes import plain_row, process_cost, show
+
+from headtohead.diagnostics.peers.peer_measurement import SpeedRow, save_rows
 
 ARMS = 10
 SHORT_RUN = (
@@ -64,13 +65,6 @@ asked("/api/rows", [("group", "arm"), *(("run", key) for key in sorted(keys))])
 print(total)
 """
 """The questions that a page asks until all of it stands there, the files of the page among them."""
-MEASURED = """
-import json, resource, subprocess, sys
-done = subprocess.run([sys.executable, "-c", *sys.argv[1:]], capture_output=True, text=True)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3, done.returncode, done.stdout[-200:]]))
-"""
-"""A process whose children are one: their peak is that one's."""
 
 
 def train_one(folder: Path) -> Path:
@@ -97,48 +91,24 @@ def copy_runs(run: Path, folder: Path, number: int) -> None:
         (own / "metrics.csv").write_bytes(metrics)
 
 
-def measure(*command: str) -> tuple[float, float, str]:
-    """Return processor seconds, megabytes at the peak, and what was printed."""
-    done = subprocess.run([sys.executable, "-c", MEASURED, *command], capture_output=True, text=True, check=True)
-    seconds, peak, code, printed = json.loads(done.stdout)
-    assert code == 0, f"exit code {code}: {printed}"
-    return seconds, peak, printed
-
-
-def median(rounds: int, *command: str) -> tuple[float, float, str]:
-    results = [measure(*command) for _ in range(rounds)]
-    return statistics.median(r[0] for r in results), max(r[1] for r in results), results[-1][2]
-
-
-def row(work: str, ours: float, peer: float | None, target: float, unit: str, note: str) -> dict[str, Any]:
-    ratio = None if peer is None else peer / ours
-    return {"work": work, "ours": ours, "peer": peer, "ratio": ratio, "target": target, "unit": unit, "note": note}
-
-
-def rows_of(folder: Path, number: int, rounds: int) -> list[dict[str, Any]]:
-    root = str(folder / "runs")
-    compare = ("compare", root, "--against", "arm0")
+def rows_of(folder: Path, number: int, rounds: int) -> list[SpeedRow]:
+    root, of = str(folder / "runs"), f"of {number:,} records"
     filtered = ("list", "runs", root, "--where", "optimizer.lr<0.003 seed>10", "--sort", "test/loss", "--limit", "20")
-    cold, cold_peak, _ = measure(COMMAND, *filtered)
-    scanned, scan_peak, _ = median(rounds, SCAN, root)
-    verdicts, verdict_peak, _ = median(rounds, COMMAND, *compare)
-    listed, list_peak, _ = median(rounds, COMMAND, *filtered)
-    first, first_peak, size = median(rounds, FIRST_VIEW, root)
-    of = f"of {number:,} records"
+    first_look = process_cost("-c", COMMAND, *filtered)
+    scanned = process_cost("-c", SCAN, root, rounds=rounds)
+    print(
+        f"  {first_look.seconds[0]:.2f} s and {first_look.megabytes:.0f} MB for the first look, which makes the index"
+    )
+    print(f"  {statistics.median(scanned.seconds):.2f} s and {scanned.megabytes:.0f} MB to read all records again")
+    verdicts = process_cost("-c", COMMAND, "compare", root, "--against", "arm0", rounds=rounds)
+    listed = process_cost("-c", COMMAND, *filtered, rounds=rounds)
+    first = process_cost("-c", FIRST_VIEW, root, rounds=rounds)
+    view = f"dashboard, first view {of}"
     return [
-        row(f"first look at the index {of}", cold, scanned, scanned, "s", f"once; {cold_peak:.0f} MB"),
-        row(f"h2h compare --against {of}", verdicts, None, 4.0, "s", f"{verdict_peak:.0f} MB"),
-        row(f"h2h list runs --where {of}", listed, scanned, 0.5, "s", f"{list_peak:.0f} MB, scan {scan_peak:.0f} MB"),
-        row(f"dashboard, first view {of}", first, None, 0.5, "s", "with the start of the process"),
-        row(
-            f"dashboard, first view {of}",
-            int(size) / 1e3,
-            None,
-            300.0,
-            "kB",
-            "the page, its scripts and the answers, packed as they are sent",
-        ),
-        row(f"dashboard, first view {of}", first_peak, None, 150.0, "MB", "resident at the peak"),
+        *verdicts.rows(f"h2h compare --against {of}", seconds=4),
+        *listed.rows(f"h2h list runs --where {of}", seconds=0.5),
+        *first.rows(view, seconds=0.5, megabytes=150),
+        plain_row(f"{view}, sent", [int(first.printed.split()[-1]) / 1e3], 300, "kB"),
     ]
 
 
@@ -146,20 +116,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", metavar="FILE", help="also write the rows there")
     chosen = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} processors", flush=True)
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root)
         os.environ["HEADTOHEAD_CACHE"] = str(folder / "cache")
         copy_runs(train_one(folder / "one"), folder / "runs", chosen.records)
         rows = rows_of(folder, chosen.records, chosen.rounds)
-    for one in rows:
-        peer = "" if one["peer"] is None else f"  scan {one['peer']:.2f}, {one['ratio']:.1f} times"
-        print(f"  {one['work']:<48}{one['ours']:>9.2f} {one['unit']:<3} target {one['target']:g}{peer}  {one['note']}")
-    if chosen.json:
-        Path(chosen.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    for row in rows:
+        show(row)
+    save_rows("records", rows)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from headtohead.diagnostics.peers.peer_measurement import ROWS_FOLDER, SUFFIX, S
 HEAD = """\
 # Speed
 
-Written by `make bench` from measurements in alternation (A B A B) in one process, in processor time: the median of the
-ratios of neighbouring runs, and their quartiles. A ratio is the peer's time over ours, so that above 1 ours is faster;
-of memory and of plain figures less is better. `h2h bench --peers` measures the same ratios on your machine.
+Written by `make bench` in processor time. Ratios are measured in alternation (A B A B) in one process: the median of
+those of neighbouring runs, and their quartiles. Commands are whole processes, and their figures medians of three. A
+ratio is the peer's time over ours, so that above 1 ours is faster; of memory and of plain figures less is better.
+`h2h bench --peers` measures the same ratios on your machine.
 
 A target is a ratio that we aim at, set on another processor (AVX-512, with products of bf16 4.7 times as fast as those
 of float32). Where one is not reached, the kernels that the time goes into follow below.
@@ -26,7 +27,7 @@ NOTES = Path(__file__).with_name("speed_notes.md")
 
 
 def figure(value: float, unit: str) -> str:
-    return f"{value:.2f}" if unit == "x" else f"{value:.3g} {unit}"
+    return f"{value:.2f}" if unit == "x" else f"{value:,.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
 
 
 def line(row: SpeedRow) -> str:
@@ -43,10 +44,11 @@ def line(row: SpeedRow) -> str:
 
 
 def page(rows: list[SpeedRow]) -> str:
-    machines = list(dict.fromkeys(row.machine for row in rows if row.machine))
-    parts = [HEAD, *(f"Machine: {name}\n" for name in machines)]
-    table = ["| work | target | ours, quartiles | reached | figures |", "| --- | --- | --- | --- | --- |"]
-    parts.append("\n".join([*table, *(line(row) for row in rows)]) + "\n")
+    parts = [HEAD]
+    for name in dict.fromkeys(row.machine for row in rows):
+        table = ["| work | target | ours, quartiles | reached | figures |", "| --- | --- | --- | --- | --- |"]
+        table += [line(row) for row in rows if row.machine == name]
+        parts += [f"Machine: {name or 'unknown'}\n", "\n".join(table) + "\n"]
     missed = [f"- **{row.work}**: {row.missing}" for row in rows if not row.is_met and row.missing]
     if missed:
         parts.append("## Where the time of the others goes\n\n" + "\n".join(missed) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -54,18 +54,25 @@ def _blocks(document: Path) -> Iterator[Block]:
         yield Block(document, text.count("\n", 0, result.start()) + 1, result[2], result[3])
 
 
-def commands() -> list[Shown]:
-    """Each command once, of blocks, of code within sentences, and of the examples that --help shows."""
-    result = [shown for block in blocks(*_SHELL) for shown in _of_block(block)]
-    for path in DOCUMENTS:
-        prose = _BLOCK.sub("", path.read_text(encoding="utf-8"))
-        result += [_shown(path.name, code) for code in _INLINE.findall(prose)]
-    result += [_shown(f"h2h {command} --help", line) for command in COMMANDS for line in _examples(command)]
+def commands(documents: Sequence[Path] = ()) -> list[Shown]:
+    """Each command once, of blocks, of code within sentences, and of the examples that --help shows; or those of some
+    documents alone."""
+    result = [shown for path in documents or DOCUMENTS for shown in _of_document(path)]
+    if not documents:
+        result += [_shown(f"h2h {command} --help", line) for command in COMMANDS for line in _examples(command)]
     once: dict[tuple[str, ...], Shown] = {}
     for shown in result:
         if shown.words:
             once.setdefault(shown.words, shown)
     return list(once.values())
+
+
+def _of_document(document: Path) -> Iterator[Shown]:
+    for block in _blocks(document):
+        if block.language in _SHELL:
+            yield from _of_block(block)
+    prose = _BLOCK.sub("", document.read_text(encoding="utf-8"))
+    yield from (_shown(document.name, code) for code in _INLINE.findall(prose))
 
 
 def _of_block(block: Block) -> Iterator[Shown]:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,18 @@ def _programs() -> Path | None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """Return the address of an empty database on 127.0.0.1."""
-    programs = _programs()
-    if programs is None:
+    if _programs() is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
     pytest.importorskip("psycopg", reason="pip install 'headtohead[postgres]'")
+    with started_server() as address:
+        yield address
+
+
+@contextmanager
+def started_server() -> Iterator[str]:
+    """Start Debian's PostgreSQL with an empty database on 127.0.0.1, yield its address, and stop it."""
+    if (programs := _programs()) is None:
+        raise FileNotFoundError("PostgreSQL is not installed: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="headtohead-postgres-"))
     user: dict[str, Any] = {}
     if os.getuid() == 0:  # it refuses to run as root

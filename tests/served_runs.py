@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pytest
+
 from browser import Browser
 from headtohead.comparison.dashboard.server import Dashboard
+from headtohead.records.metrics_tail import MetricsChunk, ReadPosition, read_on
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
 from waiting import PATIENCE, until
@@ -31,6 +34,19 @@ def written_run(outputs: Path, *, name: str = "tiny", steps: int = 3, **fields: 
 def train(folder: RunFolder, steps: range) -> None:
     for step in steps:
         folder.log(Progress(step, 0, 10 * step, 1e6 * step, 0.5 * step), {"train/loss": 4.0 / step})
+
+
+def noted_pieces(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
+    """The pieces of metrics files that the dashboard reads for curves from now on: each file, and how many bytes."""
+    pieces: list[tuple[Path, int]] = []
+
+    def read_and_note(path: Path, position: ReadPosition) -> MetricsChunk:
+        piece = read_on(path, position)
+        pieces.append((path, len(piece.text)))
+        return piece
+
+    monkeypatch.setattr("headtohead.comparison.dashboard.routes.read_on", read_and_note)
+    return pieces
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 
 
 class RunningMean(Mixer):
@@ -32,6 +32,6 @@ class RunningMean(Mixer):
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         raise NotImplementedError("nothing is decoded with it")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         d_model = self.output.in_features
         return Costs.of(self, forward_flops=2 * query.length * d_model**2)

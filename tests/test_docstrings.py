@@ -46,6 +46,16 @@ def fragments_in(source: str) -> Iterator[tuple[int, str]]:
                 yield line, text.splitlines()[0]
 
 
+def leftovers_in(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every string that follows a docstring."""
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        for statement, following in pairwise(body if isinstance(body, list) else []):
+            match statement, following:
+                case ast.Expr(value=ast.Constant(value=str())), ast.Expr(value=ast.Constant(value=str(text))):
+                    yield following.lineno, text.splitlines()[0]
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_begin_with_a_verb_or_a_subject(room: str) -> None:
     path = ROOT / room
@@ -54,9 +64,10 @@ def test_docstrings_begin_with_a_verb_or_a_subject(room: str) -> None:
     result = [
         f"{file.relative_to(ROOT)}:{line}: {text}"
         for file in files
-        for line, text in fragments_in(file.read_text(encoding="utf-8"))
+        for source in [file.read_text(encoding="utf-8")]
+        for line, text in (*fragments_in(source), *leftovers_in(source))
     ]
-    assert not result, "these docstrings are fragments, write sentences:\n" + "\n".join(result)
+    assert not result, "these docstrings are fragments or follow another, write one sentence:\n" + "\n".join(result)
 
 
 @pytest.mark.parametrize("text", ["Of what each wrote, at each.", "None where it is free.", "What a task shares."])
@@ -72,3 +83,8 @@ def test_a_fragment_is_found_wherever_it_stands(text: str) -> None:
         assert [result for _, result in fragments_in(source)] == [text]
     assert not list(fragments_in('def f():\n    """Return none of them."""'))
     assert not list(fragments_in('a = 1\n"""Whether it is one."""'))
+
+
+def test_a_docstring_that_follows_another_is_a_leftover() -> None:
+    assert list(leftovers_in('a = 1\n"""A number."""\n"""Another."""')) == [(3, "Another.")]
+    assert not list(leftovers_in('"""A module."""\na = 1\n"""A number."""'))

@@ -15,8 +15,11 @@ import headtohead
 from documents import DOCUMENTS, Block, Shown, blocks, broken_link, command_of, commands, links
 from headtohead.config.compose.choices import choice_names, groups
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.read_study_file import study_from
+from headtohead.studies.definition.study import Study
 from headtohead.studies.definition.study_fields import FIELDS
+from headtohead.studies.planning.study_runs import StudyRuns
 from headtohead.sweeps.read_sweep_file import sweep_from
 from shown_commands import hold, is_readers
 
@@ -31,11 +34,45 @@ STUDY = {
     "baseline": "a",
 }
 COMMANDS = commands()
+_THIS_FILE = re.compile(r"[Tt]his (?:one )?is `((?:conf|sweeps)/[\w/]+\.yaml)`")
+ROOT = Path(__file__).parent.parent
+PROGRAM_FOLDERS = ("src", "tests", "benchmarks", "docs")
+READERS_PROGRAMS = {"my_mixer.py", "utils.py"}
+"""Files that a page has its reader write, or says not to write."""
+PROGRAM = re.compile(r"`((?:(?:tests|src|benchmarks|docs)/[\w/]+|\w+)\.py)(?:::\w+)?`")
+_READERS_CHOICE = re.compile(r"(?:^|[= ])([a-z_/]+)=(my_\w+|mine|ours)(?= |$)")
+
+
+def shipped_file(block: Block) -> Path | None:
+    """Return the file that a page says the block is, in the two lines before it or behind it."""
+    lines = block.document.read_text(encoding="utf-8").splitlines()
+    before = lines[max(0, block.line - 4) : block.line - 1]
+    end = block.line + block.text.count("\n") + 1
+    named = _THIS_FILE.search("\n".join([*before, *lines[end : end + 3]]))
+    return None if named is None else ROOT / named[1]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
     assert [why for link in links(document) if (why := broken_link(document, link))] == []
+
+
+def test_the_tutorial_on_reports_names_the_sections_that_a_report_has() -> None:
+    """Each heading between the four verdicts and the files to take along is the title of a section."""
+    text = (ROOT / "docs/tutorials/reading_a_report.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    first, last = headings.index("The four verdicts"), headings.index("Taking it with you")
+    sources = (ROOT / "src/headtohead/comparison/report/sections").glob("*.py")
+    titles = {title for file in sources for title in re.findall(r'Section\(\s*"([^"]+)"', file.read_text("utf-8"))}
+    assert len(headings) > 6
+    assert [heading for heading in headings[first + 1 : last] if heading not in titles] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_program_that_a_page_names_is_there(document: Path) -> None:
+    named = set(PROGRAM.findall(document.read_text(encoding="utf-8")))
+    there = {file.name for folder in PROGRAM_FOLDERS for file in (ROOT / folder).rglob("*.py")} | READERS_PROGRAMS
+    assert sorted(name for name in named if not ((ROOT / name).exists() if "/" in name else name in there)) == []
 
 
 @pytest.mark.parametrize("shown", COMMANDS, ids=lambda shown: " ".join(shown.words))
@@ -47,9 +84,36 @@ def test_every_command_parses_and_composes(shown: Shown) -> None:
         hold(shown.words)
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_a_choice_of_the_readers_is_a_file_that_the_page_names(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    typed = {pair for shown in commands([document]) for word in shown.words for pair in _READERS_CHOICE.findall(word)}
+    own = [(group, choice) for group, choice in typed if group in groups() and choice not in choice_names(group)]
+    assert [f"{group}={choice}" for group, choice in own if f"{group}/{choice}.yaml" not in text] == []
+
+
+def test_the_readers_table_has_the_same_columns_on_every_page() -> None:
+    texts = [" ".join(shown.words) for shown in commands(DOCUMENTS)] + [block.text for block in blocks("yaml")]
+    reading = [text for text in texts if "data=csv" in text and "data.path=reviews.csv" in text]
+    assert len(reading) > 4
+    for column in ("data.text_column=review", "data.label_column=stars"):
+        assert [text for text in reading if column not in text] == []
+
+
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)
 def test_every_yaml_block_is_a_study_a_sweep_or_a_choice(block: Block, tmp_path: Path) -> None:
     hold_yaml(block, tmp_path)
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("yaml") if shipped_file(block)], ids=lambda one: one.name)
+def test_a_block_that_is_said_to_be_a_shipped_file_has_its_fields(block: Block) -> None:
+    file = shipped_file(block)
+    assert file is not None
+    assert yaml.safe_load(block.text) == yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def test_some_blocks_are_shipped_files_so_that_the_law_above_can_fail() -> None:
+    assert len([block for block in blocks("yaml") if shipped_file(block)]) > 1
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=lambda block: block.name)
@@ -63,11 +127,28 @@ def hold_yaml(block: Block, folder: Path) -> None:
         sweep_from("shown", content)
     elif set(content) & set(FIELDS):
         made = ("arms", "baseline") if "ablation" in content else ()
-        study_from("shown", {**{key: value for key, value in STUDY.items() if key not in made}, **content})
+        hold_study(study_from("shown", {**{key: value for key, value in STUDY.items() if key not in made}, **content}))
     elif "defaults" in content:
         _hold_choice(block, content, folder)
     else:
         assert is_readers(content["_target_"]), f"{block.name} is neither a study, nor a sweep, nor a choice"
+
+
+def hold_study(study: Study) -> None:
+    """Every arm and every foundation composes, but for those with choices of the reader's."""
+    runs = StudyRuns(study, lambda overrides: compose_checked("train", overrides))
+    for arm, own in study.arms.items():
+        if not any(map(is_readers, (*study.base, *own))):
+            runs.of(arm, study.seeds[0])
+    for name in study.foundations:
+        runs.foundation(name, study.seeds[0])
+
+
+def test_a_study_on_a_page_whose_foundation_cannot_be_composed_is_refused() -> None:
+    arms = {"a": [], "b": ["init_from=foundation:first"]}
+    study = study_from("shown", {**STUDY, "arms": arms, "foundations": {"first": ["data.none=1"]}})
+    with pytest.raises(ConfigurationError, match=r"arm first: data\.none"):
+        hold_study(study)
 
 
 def _hold_choice(block: Block, content: dict[str, Any], folder: Path) -> None:

@@ -35,6 +35,7 @@ SPANS = [*DECODER, "data.packing=stream", "task.mixture=ul2"]
 RUNS = {
     "decoder": [*DECODER, "data.tokenizer=char"],
     "several tokens": ["task=multi_token_prediction", *DECODER, "data.tokenizer=char"],
+    "values of the first layer": [*DECODER, "data.tokenizer=char", "model/mixer=value_residual"],
     "recurrent": [*DECODER, "model/mixer=lstm", "model/position=none"],
     "masked": ENCODER,
     "diffused": ["task=masked_diffusion", *(word for word in ENCODER if not word.startswith("task="))],

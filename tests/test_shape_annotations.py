@@ -189,7 +189,7 @@ def test_a_wrong_shape_of_a_rotation_is_refused(wrong: Any) -> None:
 
 def test_what_a_rotation_gives_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rotary, "frequencies", lambda *_: torch.ones(1, 4))
-    with pytest.raises(TypeCheckError, match=r"turning_angles"):
+    with pytest.raises(TypeCheckError, match=r"rotary_angles"):
         next(rotations())[0].rotation(torch.arange(5)[None], torch.float32)
 
 

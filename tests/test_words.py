@@ -96,6 +96,7 @@ PHRASES = {
     r"\bnone of ours\b": "not supported",
     r"\bwhat came out\b": "the results",
     r"\bhas not the\b": "does not have the",
+    r"\bwalked\b": "run, of a command",
 }
 """Phrases that no page, message or comment says, and what to write; letters of either case."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -125,7 +126,7 @@ def advice_on(name: str) -> str | None:
     """Return what to write instead of a coinage; None for a name that has none."""
     bare = name.strip("_")
     words = [word.lower() for word in _WORD.findall(bare)]
-    return WHOLE.get(bare) or next((PARTS[word] for word in words if word in PARTS), None)
+    return WHOLE.get(bare.lower()) or next((PARTS[word] for word in words if word in PARTS), None)
 
 
 def sentences_in(path: Path) -> Iterator[tuple[int, str]]:
@@ -222,7 +223,15 @@ def test_allowed_names_are_still_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["told = 1", "def f(self, found): ...", "class NeverTold: ...", "self._kept = 2", "import a as strangers"]
+    "source",
+    [
+        "told = 1",
+        "def f(self, found): ...",
+        "class NeverTold: ...",
+        "self._kept = 2",
+        "import a as strangers",
+        "_KEPT = 1",
+    ],
 )
 def test_a_coinage_is_found_however_a_name_is_defined(source: str) -> None:
     assert [name for _, name in names_in(source) if advice_on(name)]

@@ -36,6 +36,9 @@ PATIENT = ("tracking.connect_timeout=100", "tracking.init_timeout=600", "trackin
 IMPATIENT = ("tracking.connect_timeout=1", "tracking.init_timeout=3", "tracking.finish_timeout=3")
 """The options for a server that does not answer at the start."""
 
+STILL, MOVED = 3.0, 0.01
+"""Seconds that a stopped command stands still while something is waited for, and that it then moves on."""
+
 
 @dataclass
 class Training:
@@ -87,13 +90,20 @@ def kill(
     but_not_before: Callable[[], bool] = lambda: True,
 ) -> None:
     """Kill a command without a word at the moment given; it stands still until what else must come to pass has done
-    so."""
+    so, and moves on a little where that takes long: what was not sent yet arrives from nobody who stands still."""
     command = warm_commands.WarmCommand(
         arguments, output=home / "output", folder=home, environment=environment(home, account)
     )
-    for moment in (when, but_not_before):
-        until(lambda: command.poll() is not None or moment(), every=0.005)  # noqa: B023
-        command.send_signal(signal.SIGSTOP)
+    until(lambda: command.poll() is not None or when(), every=0.005)
+    command.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    while command.poll() is None and not but_not_before():
+        if time.monotonic() - stopped > STILL:
+            command.send_signal(signal.SIGCONT)
+            time.sleep(MOVED)
+            command.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+        time.sleep(0.005)
     command.kill()
     assert command.wait() == -signal.SIGKILL, (home / "output").read_text()
 

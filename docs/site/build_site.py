@@ -6,6 +6,7 @@ written from the code and the files of `conf/` in the same go, and are stored no
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -141,7 +142,9 @@ def _toctrees() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    into = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "docs"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("into", nargs="?", type=Path, default=ROOT / "build" / "docs", help="the folder of the site")
+    into = parser.parse_args().into
     code = build(into.resolve())
     sys.stdout.write(f"{into / 'html' / 'index.html'}\n" if not code else "the site has errors\n")
     raise SystemExit(code)

@@ -24,6 +24,7 @@ html_title = "Head to Head"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_use_index = False  # no page defines entries: the index would be empty
 html_show_sourcelink = False
 html_theme_options = {
     "sidebar_hide_name": False,

@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headtohead.api.comparing import compare
     from headtohead.api.configurations import build_model, build_parts, choices, compose, inspect
+    from headtohead.api.coordinate_check import coordinates
     from headtohead.api.diagnosing import bench, check, doctor
-    from headtohead.api.finished import embed, evaluate, export, generate, probe
+    from headtohead.api.finished import embed, evaluate, export, generate, lm_eval
+    from headtohead.api.many_runs import train_many
+    from headtohead.api.matching import match
+    from headtohead.api.new_studies import new_study
     from headtohead.api.own_data import describe_data
-    from headtohead.api.planning import plan, runs
-    from headtohead.api.studies import match, study
+    from headtohead.api.pages import dashboard, schema, wandb_page
+    from headtohead.api.planning import plan
+    from headtohead.api.probing import probe, probe_data, probe_positions
+    from headtohead.api.retrieval import measure_retrieval, search
+    from headtohead.api.run_lists import runs, verify_runs
+    from headtohead.api.studies import study
     from headtohead.api.study_definition import StudyDefinition as Study
     from headtohead.api.sweeps import sweep
+    from headtohead.api.syncing import sync
     from headtohead.api.training import load_run, read_record, train
 
 __all__ = [
@@ -31,6 +40,8 @@ __all__ = [
     "choices",
     "compare",
     "compose",
+    "coordinates",
+    "dashboard",
     "describe_data",
     "doctor",
     "embed",
@@ -38,15 +49,26 @@ __all__ = [
     "export",
     "generate",
     "inspect",
+    "lm_eval",
     "load_run",
     "match",
+    "measure_retrieval",
+    "new_study",
     "plan",
     "probe",
+    "probe_data",
+    "probe_positions",
     "read_record",
     "runs",
+    "schema",
+    "search",
     "study",
     "sweep",
+    "sync",
     "train",
+    "train_many",
+    "verify_runs",
+    "wandb_page",
 ]
 
 

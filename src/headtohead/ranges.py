@@ -8,35 +8,53 @@ anything is built. An upper end is where a typing error is certain; memory is co
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`; `above` leaves out the lower end, `below` the upper."""
+    """Numbers from `low` to `high`; `above` leaves out the lower end, `below` the upper, `only` all others."""
 
     low: float = -math.inf
     high: float = math.inf
     above: bool = False
     below: bool = False
+    only: Literal["odd", "even", "powers of two"] | None = None
 
     def holds(self, value: float) -> bool:
         """Return whether the number is in the range."""
         if isinstance(value, float) and not math.isfinite(value):
+            return False
+        if self.only is not None and not _ONLY[self.only].holds(int(value)):
             return False
         over = value > self.low if self.above else value >= self.low
         return over and (value < self.high if self.below else value <= self.high)
 
     def wants(self) -> str:
         """Return the range in words: "at least 1 and at most 64"."""
-        low = f"{'above' if self.above else 'at least'} {_shown(self.low)}"
+        only = "" if self.only is None else f"{_ONLY[self.only].words}, "
+        low = f"{only}{'above' if self.above else 'at least'} {_shown(self.low)}"
         high = f"{'below' if self.below else 'at most'} {_shown(self.high)}"
         if math.isinf(self.high):
             return low
-        return high if math.isinf(self.low) else f"{low} and {high}"
+        return f"{only}{high}" if math.isinf(self.low) else f"{low} and {high}"
 
 
+@dataclass(frozen=True)
+class _Only:
+    """Some of the whole numbers, in words and by a test."""
+
+    words: str
+    holds: Callable[[int], bool]
+
+
+_ONLY: Mapping[str, _Only] = {
+    "odd": _Only("an odd number", lambda number: number % 2 == 1),
+    "even": _Only("an even number", lambda number: number % 2 == 0),
+    "powers of two": _Only("a power of two", lambda number: number > 0 and number & (number - 1) == 0),
+}
 ANY = Range()
 
 
@@ -68,6 +86,8 @@ def _shown(number: float) -> str:
 # Sizes of a model
 Width = Annotated[int, Range(1, 1_048_576)]
 """Features, heads, channels, kernels, buckets."""
+OddWidth = Annotated[int, Range(1, 1_048_575, only="odd")]
+"""Kernels that have a middle."""
 Depth = Annotated[int, Range(1, 1_024)]
 """Layers, one after another."""
 Length = Annotated[int, Range(1, 16_777_216)]
@@ -92,6 +112,14 @@ Beams = Annotated[int, Range(1, 1_024)]
 """Texts that a search keeps side by side."""
 Samples = Annotated[int, Range(1, 65_536)]
 """Texts for each prompt."""
+Limit = Annotated[int, Range(0, 1_000_000_000)]
+"""The first so many things, or 0 for all of them."""
+Port = Annotated[int, Range(0, 65_535)]
+"""A port of this machine, or 0 for any free one."""
+TokenId = Annotated[int, Range(0, 16_777_215)]
+"""The number of a token in a vocabulary."""
+Tokens = Annotated[float, Range(1.0, 1e18)]
+"""The length of a whole run."""
 Every = Annotated[int, Range(1, 1_000_000_000)]
 """Steps, epochs or validations between two events."""
 

@@ -19,7 +19,7 @@ from beartype.vale import Is
 
 import headtohead as h2h
 from headtohead import api
-from headtohead.api.argument_types import argument_types, checked_arguments, described, fits, own_values
+from headtohead.api.argument_types import argument_types, checked_arguments, described, fits, listed_texts, own_values
 from headtohead.api.configurations import configuration
 from headtohead.api.result import upgraded
 from headtohead.api.study_definition import arm_overrides
@@ -91,6 +91,28 @@ def test_a_long_object_is_refused_in_one_line() -> None:
     shown = type("Shown", (), {"__repr__": lambda _: "first\nsecond"})()
     with pytest.raises(ValueError, match=r"takes a mapping.*, and not first \.\.\.$"):
         h2h.match(shown)
+
+
+CHOICES = [
+    (function, name) for function, name in arguments()
+    if listed_texts(argument_types(inspect.unwrap(getattr(h2h, function)))[name])
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "name"), CHOICES)
+def test_a_text_that_is_none_of_the_choices_is_refused_with_them(function: str, name: str) -> None:
+    """A misspelt rule would be read as the default one."""
+    called = getattr(h2h, function)
+    types = argument_types(inspect.unwrap(called))
+    required = [one.name for one in inspect.signature(called).parameters.values() if one.default is one.empty]
+    values: dict[str, object] = {one: "x" if fits("x", types[one]) else [] for one in required}
+    for choice in listed_texts(types[name]):
+        with pytest.raises(UsageError, match=f"^{name}='{choice}e' is unknown: .*{choice}"):
+            called(**{**values, name: f"{choice}e"})
+
+
+def test_many_arguments_have_choices() -> None:
+    assert ("coordinates", "heads") in CHOICES and len(CHOICES) > 8
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

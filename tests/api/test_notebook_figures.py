@@ -13,7 +13,8 @@ import pytest
 
 from headtohead.api.comparing import figure_of, report_figures
 from headtohead.api.drawn_figure import drawn
-from headtohead.api.planning import runs
+from headtohead.api.reported_figure import ReportedFigure
+from headtohead.api.run_lists import runs
 from headtohead.api.training import TrainedRun
 from headtohead.comparison.analyses.ability_scores import AbilityScore, AbilityScores
 from headtohead.comparison.comparison_results import ComparisonResults
@@ -70,6 +71,19 @@ def test_a_notebook_gets_the_drawing_beside_what_plotly_sends(
     monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")
     figure_of(results, "differences", ())._ipython_display_()
     assert [sorted(shown) for shown in sent] == [["application/vnd.plotly.v1+json", "image/svg+xml"]]
+
+
+def test_a_console_names_what_a_figure_shows_in_one_line(results: ComparisonResults) -> None:
+    for section in report_figures(results):
+        shown = repr(figure_of(results, section, ()))
+        assert len(shown) < 200 and "\n" not in shown, section
+    assert all(arm in repr(figure_of(results, "curves", ())) for arm in ENDS)
+
+
+def test_a_figure_of_many_arms_names_a_few_of_them() -> None:
+    names = [f"arm number {number} of a study with long names" for number in range(40)]
+    shown = repr(ReportedFigure(data=[{"type": "scatter", "name": name} for name in names]))
+    assert len(shown) < 200 and re.search(r"study with long names and 3\d more: ", shown)
 
 
 def test_the_curves_of_a_run_show_themselves(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ import torch
 
 import headtohead as h2h
 from headtohead import api
+from headtohead.api.error_translation import Speech, for_typed_commands
 from headtohead.api.own_data import overrides_for
 from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import for_typed_commands, in_python_words
 from headtohead.cli import COMMANDS
+from headtohead.cli.runs import ACTIONS
 
-NOT_OF_PYTHON = {"dashboard", "coordinates", "sync", "schema", "list", "data"}
-"""Servers, uploads and files for editors; `list` is `choices`, and `data` is `describe_data`."""
+NOT_OF_PYTHON = {"list", "data"}
+"""`list` is `choices`, and `data` is `describe_data`."""
 SMALL = [
     "trainer=cpu", "trainer.max_steps=2", "trainer.validate_every=2", "tracking=none", "probe=none",
     "trainer.num_samples=0", "model.d_model=16", "data.batch_size=8",
@@ -35,8 +36,8 @@ def test_every_command_is_a_function() -> None:
     assert set(COMMANDS) - NOT_OF_PYTHON <= set(h2h.__all__) == set(api.PUBLIC)
 
 
-OF_THEIR_OWN = {"compare", "embed", "generate", "runs"}
-"""They show more than a result (unread files, several retrievers, a text that grows), or keep records (`runs`)."""
+OF_THEIR_OWN = {"compare", "embed", "generate"}
+"""They show more than a result: unread files, several retrievers, a text that grows."""
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - NOT_OF_PYTHON - OF_THEIR_OWN))
@@ -45,6 +46,19 @@ def test_a_command_calls_its_function(name: str) -> None:
     module = importlib.import_module(f"headtohead.cli.{name}")
     own = rf"\bapi\.{name}\b|from headtohead\.api\.{api.PUBLIC[name]} import"
     assert re.search(own, inspect.getsource(module))
+
+
+BEHIND = {
+    "evaluate": ("evaluate", "lm_eval"), "probe": ("probe", "probe_data", "probe_positions"),
+    "embed": ("search", "measure_retrieval"), "study_new": ("new_study",),
+}  # fmt: skip
+"""The functions of commands that have several, or that are below others."""
+
+
+@pytest.mark.parametrize(("command", "function"), [(one, name) for one, names in BEHIND.items() for name in names])
+def test_a_command_calls_each_of_its_functions(command: str, function: str) -> None:
+    source = inspect.getsource(importlib.import_module(f"headtohead.cli.{command}"))
+    assert f"api.{function}(" in source
 
 
 @pytest.mark.parametrize("name", sorted(set(api.PUBLIC) - {"Study"}))
@@ -66,15 +80,35 @@ def test_every_function_is_documented_and_typed(name: str) -> None:
         ("--allow-unlike WHAT", "allow_unlike=WHAT"),
         ("h2h list study shows them", 'h2h.choices("study") shows them'),
         ("h2h train makes one", "h2h.train(...) makes one"),
+        ("h2h data a.csv guesses it", 'h2h.describe_data("a.csv") guesses it'),
         ("--shots compares probabilities of words", "shots= compares probabilities of words"),
         ("--stride 4 slides windows", "stride=4 slides windows"),
         ("--to onnx needs a package", "to='onnx' needs a package"),
         ("--against transformers: no run", "against='transformers': no run"),
         ("as its name tells: --direction says otherwise", "as its name tells: direction= says otherwise"),
+        (
+            "h2h runs prune outputs/a --keep best removes --disk 2",
+            "`h2h runs prune outputs/a --keep best` removes disk=2",
+        ),
+        ("--on h100x8, --on cpu; --against a.", "on='h100x8', on='cpu'; against='a'."),
+        ("add --trust mine.Norm, or leave it", "add trust=['mine.Norm'], or leave it"),
+        ("--against '' is empty", "against='' is empty"),
+        ("call `h2h study mine --plan` first, and copy", "call `h2h study mine --plan` first, and copy"),
+        ("h2h plan --devices lists them", "`h2h plan --devices` lists them"),
+        ("write it: h2h study new NAME data.csv", "write it: `h2h study new NAME data.csv`"),
+        ("h2h train --from-run RUN", "`h2h train --from-run RUN`"),
+        ("--shard 3/2 is refused", "shard=(3, 2) is refused"),
+        ("upload it with h2h sync, h2h runs shows it", "upload it with h2h.sync(...), h2h.runs(...) shows it"),
     ],
 )
 def test_words_of_the_command_line_become_those_of_python(typed: str, spoken: str) -> None:
-    assert in_python_words(typed) == spoken
+    assert Speech().of(typed) == spoken
+
+
+@pytest.mark.parametrize("typed", [f"runs {action}" for action in ACTIONS])
+def test_a_command_without_a_function_stays_as_it_is_typed(typed: str) -> None:
+    sentence = f"h2h {typed} outputs/a frees it, and --disk 2 gives more"
+    assert Speech().of(sentence) == f"`h2h {typed} outputs/a` frees it, and disk=2 gives more"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +136,7 @@ VALUES = {"job", "onnx", "torch", "min", "gpt", "train", "test", "hub", "hydra",
 def test_no_word_of_a_sentence_is_taken_for_the_value_of_an_option() -> None:
     for file in Path(h2h.__file__).parent.rglob("*.py"):
         for typed in re.findall(r"--[a-z][a-z-]*[a-z] [a-z]+ [a-z]+", file.read_text(encoding="utf-8")):
-            value = re.search(r"='([a-z]+)'", in_python_words(typed))
+            value = re.search(r"='([a-z]+)'", Speech().of(typed))
             assert value is None or value[1] in VALUES, f"{file.name}: {typed}"
 
 
@@ -137,6 +171,9 @@ def test_a_record_prints_in_a_few_lines_and_gives_frames_and_figures(tmp_path: P
     run = h2h.train(["data=copy", "data.num_train=64", "data.num_validation=8", "data.num_test=8", *SMALL[:-1],
                      f"output_dir={tmp_path}"])  # fmt: skip
     assert len(repr(run)) < 1500 and len(repr(h2h.load_run(str(run.path)).record)) < 300
+    (listed,) = h2h.runs(tmp_path)
+    assert run.name in repr(listed) and f"{listed.stage}/{listed.metric} {listed.value:.4g}" in repr(listed)
+    assert len(repr(listed)) < 300 and len(repr(h2h.runs(tmp_path)).splitlines()) == 3
     assert "<table>" in run._repr_html_()
     assert list(run.curve("train/loss")["step"]) == [1, 2] or len(run.curve("train/loss")) > 0
     assert {"split", "metric", "value", "baseline"} == set(run.to_frame().columns)

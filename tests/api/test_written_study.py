@@ -38,13 +38,27 @@ def test_every_shipped_study_comes_back_from_python_and_from_its_text(name: str)
     read = h2h.Study.from_yaml(STUDIES[name])
     again = h2h.Study.from_yaml(read.to_yaml())
     assert study_from(name, written) == study_from(name, read.fields()) == study_from(name, again.fields())
-    assert len(repr(read).splitlines()) == 3
+    assert again.to_yaml() == read.to_yaml() and len(repr(read).splitlines()) == 3
 
 
 def test_what_is_left_out_has_the_defaults_of_a_file() -> None:
     definition = study({"plain": [], "rms": ["model/norm=rms_norm"]}).checked()
     assert (definition.baseline, definition.direction, definition.seeds) == ("plain", "min", (0, 1, 2))
     assert study({"plain": [], "rms": ["model/norm=rms_norm"]}, metric="test/accuracy").checked().direction == "max"
+
+
+def test_a_text_has_the_order_of_a_file_whatever_is_left_out() -> None:
+    text = study({"plain": [], "rms": ["model/norm=rms_norm"]}).to_yaml()
+    assert h2h.Study.from_yaml(text).to_yaml() == text
+
+
+def test_costs_of_a_study_are_known_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    question = study({"plain": [], "rms": ["model/norm=rms_norm"]}, seeds=2)
+    costs = h2h.study(question, ["trainer=cpu", "trainer.max_steps=2"], run=False).estimate()
+    assert [(row["arm"], row["runs"], row["missing"]) for row in costs.as_rows()] == [("plain", 2, 2), ("rms", 2, 2)]
+    assert costs.title.startswith("mine: 4 of 4 runs to do") and len(repr(costs).splitlines()) == 5
+    assert not [path for path in tmp_path.rglob("*") if path.name in ("record.json", "verdict.json", "report.html")]
 
 
 def test_a_class_a_factory_and_one_with_options_are_arms(tmp_path: Path) -> None:

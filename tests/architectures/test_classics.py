@@ -188,7 +188,7 @@ def test_a_residual_block_whose_convolutions_are_silent_gives_its_stream() -> No
     [
         ({"num_stages": 4}, r"model\.num_stages=4 must be at least 1 and at most model\.num_layers=3"),
         ({"num_stages": 3, "d_model": 18}, r"model\.num_stages=3 halves model\.d_model=18"),
-        ({"kernel": 4}, "kernel=4 has no place in its middle"),
+        ({"kernel": 4}, "kernel=4 is not odd"),
     ],
 )
 def test_what_no_network_can_be_built_of_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -76,7 +76,7 @@ def test_the_last_column_of_an_odd_grid_is_left_out() -> None:
         ({"depths": [3]}, r"model\.depths=\[3\] must be a number of layers"),
         ({**DEEP, "patch_size": 2}, "one of 2 x 1 cannot be halved: choose fewer stages"),
         ({"patch_size": 4}, r"model\.patch_size=4 does not divide images of 8 x 6"),
-        ({"kernel": 4}, "kernel=4 has no place in its middle: choose an odd number, usually 7"),
+        ({"kernel": 4}, "kernel=4 is not odd: choose an odd number, usually 7"),
         ({"norm": RmsNorm, "pooled_eps": 1e-3}, r"model\.pooled_eps=0\.001 is the epsilon of a layer norm"),
     ],
 )

@@ -57,6 +57,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "decoder_only",
         {"early_feedforward": swiglu, "num_early_layers": 1},
     ),
+    "decoder_only, two feed-forwards in turn": (
+        "decoder_only",
+        {"feedforward_pattern": ["gated", "plain"], "feedforwards": {"gated": swiglu, "plain": DenseFeedForward}},
+    ),
     "decoder_only, classifier": ("decoder_only", {"head": "classifier", "num_classes": 3}),
     "encoder_only": ("encoder_only", {"position": Learned}),
     "encoder_only, no first norm, a head without bias": (

@@ -96,7 +96,7 @@ def test_unreadable_image_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         (Path("images") / name).mkdir(parents=True)
         (Path("images") / name / "1.png").write_bytes(b"no image")
-    assert "images/a/1.png is not a whole image" in refusal(capsys, *IMAGES)
+    assert "2 of 2 images cannot be read, images/a/1.png, images/b/1.png" in refusal(capsys, *IMAGES)
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage" * 1000], ids=["empty", "garbage"])

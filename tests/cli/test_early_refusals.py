@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.cli import COMMANDS, main
+
 HEAVY = (
     "torch",
     "pytorch_lightning",
@@ -20,20 +22,65 @@ HEAVY = (
     "wandb",
     "hydra",
 )
+MISSPELT_OPTION = tuple([command, "--optoin"] for command in sorted(COMMANDS))
+"""The same mistake at every command, so that a new one is held to it too."""
 WITHOUT_ANY = (
+    *MISSPELT_OPTION,
     ["trian", "data=csv"],
     ["train", "data=cvs"],
+    ["check", "nowhere.Mixer"],
     ["compare", "nowhere"],
+    ["dashboard", "nowhere"],
     ["data", "nowhere.csv"],
+    ["embed", "nowhere", "notes", "--query", "x"],
+    ["embed", "bm25", "nowhere", "--query", "x"],
+    ["evaluate", "nowhere"],
+    ["export", "nowhere", "--to", "hub"],
+    ["generate", "nowhere", "--prompt", "x"],
+    ["list", "modle"],
+    ["probe", "nowhere"],
+    ["probe", "nowhere", "--data"],
+    ["runs", "verify", "nowhere"],
+    ["schema", "modle"],
     ["study", "norm_small"],
     ["study", "new", "x", "nowhere.csv"],
+    ["study", "new", "x", "--from", "norm_small"],
+    ["sweep", "nowhere.yaml"],
+    ["sync", "nowhere"],
 )
 """Mistakes that the words alone show."""
+_ARMS = ("--arm", "a=", "--arm", "b=model/norm=rms_norm")
+COMPOSING = (
+    ["train"],
+    ["train", "-m", "seed=0,1"],
+    ["inspect"],
+    ["doctor"],
+    ["bench"],
+    ["coordinates"],
+    ["plan"],
+    ["plan", "--study", "norms_small", "--on", "cpu"],
+    ["probe", "--data"],
+    ["probe", "--positions"],
+    ["match", *_ARMS],
+    ["match", "norms_small"],
+    ["study", "norms_small"],
+    ["study", "norms_small", "--plan"],
+)
+"""The ways to a configuration that overrides make."""
+MISTAKES = (["optimizer.lrr=1"], ["data=text", "data.path=nowhere.txt"], ["init_from=hf:./nowhere"])
+_IMAGES = ("data=image_folder", "task=image_classification", "model=vision_transformer")
 WITH_HYDRA = (
+    *([*command, *mistake] for command in COMPOSING for mistake in MISTAKES),
     ["train", "modle=encoder_only"],
-    ["train", "optimizer.lrr=1"],
     ["train", "trainer.max_steps=abc"],
     ["train", "optimizer._target_=torch.optim.LBFGS"],
+    ["train", *_IMAGES, "data.path=nowhere"],
+    ["train", "data=hub"],
+    ["doctor", "data=csv", "data.path=.", "data.test_path=nowhere.csv", "task=classification", "model=encoder_only"],
+    ["plan", "--on", "h100x"],
+    ["match", *_ARMS, "--move", "nothing"],
+    ["match", *_ARMS, "--budget", "equal_nothing"],
+    ["match", "norm_small"],
 )
 """Mistakes that a composed configuration shows."""
 PROGRAM = """
@@ -48,8 +95,8 @@ for commands, allowed in {steps!r}:
 
 
 @pytest.mark.process
-def test_ten_mistakes_are_refused_without_heavy_imports_and_leave_nothing_behind(tmp_path: Path) -> None:
-    steps = [(WITHOUT_ANY, ()), (WITH_HYDRA, ("hydra", "torch"))]
+def test_typical_mistakes_are_refused_without_heavy_imports_and_leave_nothing_behind(tmp_path: Path) -> None:
+    steps = [(WITHOUT_ANY, ()), (WITH_HYDRA, ("hydra",))]
     environment = {**os.environ, "HEADTOHEAD_CACHE": str(tmp_path / "cache")}
     program = PROGRAM.format(steps=steps, heavy=HEAVY)
     ended = subprocess.run(
@@ -61,3 +108,10 @@ def test_ten_mistakes_are_refused_without_heavy_imports_and_leave_nothing_behind
         path.name for path in tmp_path.iterdir()
     }
     assert left <= {"cache", "cache/index-0"}, "no data is prepared, and nothing written beside the index of runs"
+
+
+def test_a_misspelt_option_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "norms_small", "--plann"]) == 2
+    assert "--plann is not an option (did you mean --plan?)" in capsys.readouterr().err
+    assert main(["study", "norms_small", "--frobnicate"]) == 2
+    assert "did you mean" not in capsys.readouterr().err

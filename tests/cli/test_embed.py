@@ -228,7 +228,7 @@ def test_a_set_to_try_this_on_is_written(position: Path, capsys: pytest.CaptureF
     [
         ([], "give a run's folder (or bm25) and, last, texts"),
         (["notes"], "give a run's folder (or bm25) and, last, texts"),
-        (["RUN", "nowhere"], "PATH=nowhere does not exist"),
+        (["RUN", "nowhere"], "nowhere does not exist"),
         (["nowhere", "notes"], "holds no record.json"),
         (["RUN", "notes", "--queries", "set/queries.jsonl"], "--relevant is missing"),
         (["RUN", *FILES, "--query", "x"], "--query searches and --queries measures"),

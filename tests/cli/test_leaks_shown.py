@@ -17,7 +17,7 @@ from headtohead.records.leaks import leak_sentence, leaks_in, repeats_sentence
 from headtohead.records.record import Comparability, RunRecord, StudyPosition
 from headtohead.records.run_folder import scan
 
-FOUND = {
+LEAKS = {
     "unit": "rows",
     "train": {"rows": 300, "held_out": 20},
     "validation": {"rows": 100, "in_train": 0, "exactly": 0},
@@ -78,19 +78,19 @@ def record(arm: str, seed: int, result: dict[str, object]) -> RunRecord:
 
 
 def test_a_comparison_says_what_of_its_test_was_learned() -> None:
-    comparison = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
+    comparison = comparison_of([record(arm, seed, LEAKS) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
     assert all(isinstance(verdict, Verdict) for verdict in comparison.verdicts)
     assert any(remark.startswith("20 of 100 test rows also occur in train") for remark in comparison.remarks)
 
 
 def test_arms_whose_data_leak_in_other_ways_are_named() -> None:
-    clean = {**FOUND, "test": {"rows": 100, "in_train": 0, "exactly": 0}}
-    (message,) = leaks_in([record("a", 0, FOUND), record("b", 0, clean)])
+    clean = {**LEAKS, "test": {"rows": 100, "in_train": 0, "exactly": 0}}
+    (message,) = leaks_in([record("a", 0, LEAKS), record("b", 0, clean)])
     assert message.startswith("a: 20 of 100 test rows")
 
 
 def test_repeats_of_drawn_rows_are_no_leak() -> None:
-    drawn = {**FOUND, "expected": {"validation": 0.4, "test": 19.0}}
+    drawn = {**LEAKS, "expected": {"validation": 0.4, "test": 19.0}}
     assert leak_sentence(drawn) is None and leaks_in([record("a", 0, drawn)]) == []
     message = repeats_sentence(drawn)
     assert message is not None and "20 of 100 test rows repeat one of train, where 19 are expected" in message

@@ -48,6 +48,15 @@ def test_without_a_text_rows_of_the_test_split_are_taken(run: Path, capsys: pyte
     assert (run / "probe" / "validation-5" / "attention.html").is_file()
 
 
+def test_a_comparison_is_written_beside_the_page_of_the_run_and_other_rows_beside_the_data(run: Path) -> None:
+    shown = [("--rows", "0"), ("--rows", "0", "--against", "before"), ("--rows", "0", "--against", str(run)),
+             ("--data",), ("--data", "--rows", "0,1"), ("--data", "--split", "test")]  # fmt: skip
+    for arguments in shown:
+        assert main(["probe", str(run), *arguments]) == 0
+    assert len([*run.glob("probe/*/*.html")]) == len(shown)
+    assert (run / "probe" / "test-0-against-before" / "attention.html").is_file()
+
+
 def test_data_is_shown_with_and_without_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run), "--data"]) == 0
     assert (run / "probe" / "data" / "data.html").is_file()

@@ -99,7 +99,8 @@ def test_list_shows_the_studies(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["norm_small"], "norm_small is not a study: did you mean norms_small?"),
         (["seeds=3"], "h2h study needs a study before seeds=3"),
-        (["norms_small", "--shard", "3/2"], "3/2 is refused: give I/N"),
+        (["norms_small", "--shard", "3/2"], "--shard 3/2 is refused: give which share of how many, as --shard 1/2 and"),
+        (["norms_small", "--shard", "x"], "--shard x is refused"),
         (["norms_small", "--workers", "0"], "0 is refused: it must be at least 1"),
         (["norms_small", "model.num_layer=3"], "model.num_layer is not a field"),
         (["norms_small", "marginn=3"], "marginn is not a field of the run"),

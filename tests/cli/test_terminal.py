@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headtohead.cli.terminal import folded, show_table
+from headtohead.comparison.tables.run_table import as_table, line_of
+from headtohead.records.record import RunRecord
 
 WORDS = ["exact", "match", "of", "rotary-s1000", "42.4", "tokens/s", "data.max_length=129", "(see", "outputs/x)"]
 SYNC = "`h2h sync outputs/default/a-run`"
@@ -53,6 +55,17 @@ def test_tables_keep_their_words_and_their_columns(
     for word in (word for row in runs for run in row for word in run.split()):
         assert word in words
     assert {str(column) for column in range(len(table.columns))} <= set(words)
+
+
+def test_a_name_longer_than_half_the_line_is_broken_and_its_figures_stand_beside_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "encoder_only-tiny-classification-csv-path_reviews.csv-text_column_review-label_column_stars-s0"
+    monkeypatch.setenv("COLUMNS", "80")
+    show_table(as_table([line_of(RunRecord(id="a", name=name))]))
+    tables = capsys.readouterr().out.split("┏")[1:]
+    assert len(tables) <= 3 and "baseline" in tables[0] and "status" in tables[0]
+    assert "".join(re.findall(r"^│ (\S+)", tables[0], re.MULTILINE)) == name
 
 
 @pytest.mark.parametrize(("forced", "code"), [("1", "\x1b[1m"), ("", "")])

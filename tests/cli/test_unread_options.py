@@ -31,8 +31,8 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("embed RUN notes --query a --k 3", "--queries and --relevant"),
         ("embed RUN notes --queries a --relevant b --top 3", "--query TEXT"),
         ("embed RUN notes --rerank 3", "--query or --queries"),
-        ("embed bm25 notes --query a --pooling cls --batch-size 3", "--pooling and --batch-size would have no effect"),
-        ("embed bm25 notes --query a --rerank 3", "--rerank would have no effect"),
+        ("embed bm25 . --query a --pooling cls --batch-size 3", "--pooling and --batch-size would have no effect"),
+        ("embed bm25 . --query a --rerank 3", "--rerank would have no effect"),
         ("embed --generate paraphrases small --query a --json", "--query and --json would have no effect"),
         *((f"compare . --{name}", "--against NAME") for name in
           ("direction min", "margin 1", "solved-at 1", "budget equal_flops", "allow-unlike tokenizer")),
@@ -41,6 +41,7 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         *((f"compare . --against a --{name} x", f"--{name} x would have no effect") for name in
           ("arm", "seed", "task", "step", "parameters", "flops", "tokens", "seconds")),
         ("compare wandb:me/project --against a --step x", "--step x would have no effect"),
+        ("plan --study norms_small --on h100 --tokens 1e10", "--tokens would have no effect"),
         ("bench --rounds 3", "bench.rounds=N"),
         ("bench seed=1 --peers gpt", "seed=1 would have no effect"),
         ("bench --config-dir . --peers gpt", "--config-dir would have no effect"),

@@ -9,7 +9,8 @@ from headtohead.comparison.comparison_results import results_from
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.comparison.report.section_parts import ReportFigure, ReportTable
 from headtohead.comparison.report.sections.tasks import section
-from headtohead.comparison.tables.comparison_formats import comparison_csv, task_latex
+from headtohead.comparison.tables.comparison_formats import comparison_csv
+from headtohead.comparison.tables.latex_tables import task_latex
 from headtohead.comparison.task_comparison import TaskComparison, compared
 from headtohead.records.record import Progress, RunRecord, StudyPosition
 

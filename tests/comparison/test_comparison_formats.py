@@ -12,8 +12,9 @@ from rich.console import Console
 from headtohead.comparison.comparability import NotComparable
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec
-from headtohead.comparison.tables.comparison_formats import comparison_csv, comparison_latex, comparison_table, escaped
+from headtohead.comparison.tables.comparison_formats import comparison_csv, comparison_table
 from headtohead.comparison.tables.comparison_rows import as_data
+from headtohead.comparison.tables.latex_tables import comparison_latex, escaped
 from headtohead.metrics import metric_named
 from headtohead.records.record import Progress, RunRecord
 
@@ -73,11 +74,12 @@ def test_costs_of_many_arms_are_told_in_short() -> None:
 
 
 def test_arms_stand_in_the_order_of_their_numbers_and_none_is_an_argument_of_latex() -> None:
-    names = ("[a]10", "[a]2", "[a]1")
+    names = ("[a]10", "[a]2", "[a]1", "*a")
     result = [record(name, seed, 2.0 + seed / 10, 1000, 1e9) for name in names for seed in range(2)]
     comparison = comparison_of(result, ComparisonSpec("[a]1"))
-    assert [arm.name for arm in comparison.arms] == ["[a]1", "[a]2", "[a]10"]
-    assert "\n{}[a]2 & " in comparison_latex(comparison) and "\n[a]" not in comparison_latex(comparison)
+    assert [arm.name for arm in comparison.arms] == ["[a]1", "*a", "[a]2", "[a]10"]
+    table = comparison_latex(comparison)
+    assert "\n{}[a]2 & " in table and "\n{}*a & " in table and "\n[a]" not in table and "\n*a" not in table
 
 
 def test_costs_that_nobody_knows_are_told_in_one_word() -> None:

@@ -24,6 +24,7 @@ from headtohead.comparison.conditions import (
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.config.compose.choices import choice_names, groups
 from headtohead.config.compose.composition import compose_checked
+from headtohead.config.compose.layer_patterns import PATTERNS, LayerPattern
 from headtohead.config.errors import ConfigurationError
 from headtohead.records.record import CheckpointSelection, Comparability, Environment, RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
@@ -55,7 +56,7 @@ def record(arm: str, seed: int, **fields: Any) -> RunRecord:
         seed=seed,
         status="finished",
         config={**config, "seed": seed, "name": arm},
-        data={"train_rows": 1000, "tokenizer": "char", "cut_share": {"test": 0.0}},
+        data={"train_rows": 1000, "tokenizer": "char", "max_length": 64, "cut_share": {"test": 0.0}},
         budget={"kind": "equal_tokens"},
         metrics={"validation": {"loss": 1.0}, "test": {"loss": 1.0 + seed + len(arm)}},
         comparability=Comparability("d", "t", "e", "x", "mean", "32-true"),
@@ -181,6 +182,7 @@ SETS_OTHER_FIELDS = (
     ["model.pattern=[mamba2,softmax_attention]"],
     ["+model/mixer@model.mixers.own=mamba2", "model.pattern=[own]"],
     ["+model/feedforward@model.early_feedforward=swiglu", "model.num_early_layers=1"],
+    ["model.feedforward_pattern=[swiglu,moe]"],
     ["trainer.max_epochs=2"],
     ["trainer.batch_tokens=4096"],
 )
@@ -190,6 +192,16 @@ SETS_OTHER_FIELDS = (
 def test_fields_that_an_override_sets_beside_its_own_are_part_of_the_arm(arm: list[str]) -> None:
     base = ["task=causal_lm", "data=grammar_lm", "data.num_train=300", "model=decoder_only", "model/position=learned"]
     assert composed_difference(base, arm) == []
+
+
+@pytest.mark.parametrize("side", ["", "encoder.", "decoder."])
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.field)
+def test_what_a_pattern_names_is_part_of_the_arm_on_either_side(pattern: LayerPattern, side: str) -> None:
+    base = ["task=seq2seq", "data=reverse", "data.form=pairs", "model=encoder_decoder", "model.num_layers=2"]
+    names = [name for name in choice_names(f"model/{pattern.slot}") if name in ("linear_attention", "relu", "swiglu")]
+    assert (
+        composed_difference([*base, "model/position=none"], [f"model.{side}{pattern.field}=[{','.join(names)}]"]) == []
+    )
 
 
 @pytest.mark.slow
@@ -268,3 +280,22 @@ def test_the_registration_beside_the_runs_says_what_makes_their_arms(tmp_path: P
 def test_experts_balanced_over_parts_of_a_batch_are_told_from_others() -> None:
     changed = {"config.model.feedforward.balance": "micro_batch", "config.trainer.accumulate": 4}
     assert named(changed) == ["model.feedforward.balance", "trainer.accumulate"]
+
+
+def test_a_module_of_the_users_is_a_condition_where_both_arms_name_it() -> None:
+    both = runs()
+    for arm, digest in (("a", "4e3a"), ("b", "91c0")):
+        for own in both[arm]:
+            put(own, "environment.modules", {"mine": {"sha256": digest, "commit": None}})
+    (unlike,) = unlike_conditions(both, [("b", "a")], {"a": [], "b": ["model/mixer=mine"]})
+    assert [condition.name for condition in unlike.conditions] == ["environment.modules.mine.sha256"]
+    alone = {"environment.modules": {"mine": {"sha256": "91c0", "commit": None}}}
+    assert named(alone, {"a": [], "b": ["model/mixer=mine"]}) == []
+
+
+def test_a_module_that_was_edited_between_the_runs_of_its_arm_is_a_condition() -> None:
+    edited = runs()
+    for digest, own in zip(("4e3a", "91c0", "91c0"), edited["b"], strict=False):
+        put(own, "environment.modules", {"mine": {"sha256": digest, "commit": None}})
+    (unlike,) = unlike_conditions(edited, [("b", "a")], {"a": [], "b": ["model/mixer=mine"]})
+    assert [condition.name for condition in unlike.conditions] == ["environment.modules.mine.sha256"]

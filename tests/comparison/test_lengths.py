@@ -14,7 +14,7 @@ from headtohead.comparison.report.sections.lengths import section
 from headtohead.comparison.tables.results_table import lengths_table
 from headtohead.records.record import RunRecord
 
-REASON = "Learned knows 64 places, and rows of 128 tokens need more"
+REASON = "Learned knows 64 positions, and rows of 128 tokens need more"
 
 
 def run(arm: str, seed: int, *losses: float, cannot: dict[str, str] | None = None) -> RunRecord:
@@ -80,6 +80,9 @@ def test_the_report_draws_a_curve_for_each_arm_as_far_as_it_goes() -> None:
     (figure,) = [part for part in made.parts if isinstance(part, ReportFigure)]
     lines = {trace["name"]: trace for trace in figure.forms[()]["data"] if trace.get("showlegend", True)}
     assert lines["alibi"]["x"] == [1, 2, 4] and lines["learned"]["x"] == [1]
+    areas = [trace for trace in figure.forms[()]["data"] if "fill" in trace]
+    assert areas and list(figure.forms[()]["data"])[: len(areas)] == areas, "no area lies over a line"
+    assert all(area["line"]["width"] == 1 for area in areas), "a rim tells areas apart that lie over each other"
     (table,) = [part for part in made.parts if isinstance(part, ReportTable)]
     assert table.rows[1][1:] == [Stacked("2.200", "1.952 to 2.448"), "cannot", "cannot", f"2x: {REASON}"]
 

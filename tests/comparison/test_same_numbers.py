@@ -10,7 +10,7 @@ from headtohead.comparison.comparison import comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.comparison.same_numbers import sentences_on_same_numbers
 from headtohead.records.record import RunRecord
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 LOSSES = (2.25, 2.5, 2.75)
 
@@ -31,7 +31,7 @@ CASES = {
     "more seeds": (runs("b", (*LOSSES, 3.0)), True),
     "another last digit": (runs("b", (2.25, 2.5, 2.7500000000000004)), False),
     "other seeds": ([RunRecord(id="b", name="b", seed=9, status="finished", metrics={"test": {"loss": 2.25}})], False),
-    "losses of another program": (runs("b", stage=GIVEN), False),
+    "losses of another program": (runs("b", stage=UNNAMED_STAGE), False),
     "no loss": ([RunRecord(id="b", name="b", seed=0, status="finished", metrics={"test": {"accuracy": 0.5}})], False),
 }
 

@@ -8,7 +8,7 @@ from transformers.models.gpt_oss import modeling_gpt_oss
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.clamped_experts import ClampedExperts
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixture_of_experts import Routing
 from parity.parity import exactly
 
@@ -54,7 +54,7 @@ def test_declared_costs_are_counted_costs() -> None:
     layer, x = made(), torch.randn(1, 11, D, requires_grad=True)
     with counting() as forward, saved_bytes(layer) as saved:
         y = layer(x, Context())
-    declared = layer.costs(CostQuery(11))
+    declared = layer.costs(CostContext(11))
     assert declared.forward_flops == forward.products
     assert abs(declared.activation_bytes / saved() - 1) < 0.05
     with counting() as backward:

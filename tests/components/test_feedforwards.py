@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from contracts.choices import factory, names
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, in_few_shapes, inner_width
 from small_models import redraw
 
@@ -99,7 +99,7 @@ def test_declared_costs_are_counted_costs_dropout_included(name: str, gated: boo
     x = torch.randn(1, 7, 8, requires_grad=True)
     with counting() as counts, saved_bytes(layer) as saved:
         y = layer(x, Context())
-    declared = layer.costs(CostQuery(7))
+    declared = layer.costs(CostContext(7))
     assert (declared.forward_flops, declared.activation_bytes) == (counts.products, saved())
     with counting() as backward:
         y.sum().backward()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from contracts.choices import factory
 from headtohead.architectures.operation_counter import counting
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.sequence_ops.fft_convolution import convolved, transform_flops
 
 
@@ -63,7 +63,7 @@ def test_a_transform_counts_five_halves_n_log_n_each_way() -> None:
 
 def test_hyena_costs_a_token_of_a_sequence_sixteen_times_as_long_a_tenth_more_at_most() -> None:
     mixer = factory("mixer", "hyena")(64, num_heads=1, causal=True)
-    short = CostQuery(512)
+    short = CostContext(512)
     long = replace(short, length=8192)
     per_token = [mixer.costs(query).forward_flops / query.length for query in (short, long)]
     assert per_token[0] < per_token[1] < 1.1 * per_token[0]

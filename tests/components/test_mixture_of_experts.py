@@ -12,7 +12,7 @@ import headtohead as h2h
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.clamped_experts import ClampedExperts
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 from headtohead.components.shared_experts import BiasedRouting, GatedSharedExpert, SharedExperts
 
@@ -123,7 +123,7 @@ def test_declared_costs_are_counted_costs(gated: bool) -> None:
     x = torch.randn(1, 11, 16, requires_grad=True)
     with counting() as forward, saved_bytes(layer) as saved:
         y = layer(x, Context())
-    declared = layer.costs(CostQuery(11))
+    declared = layer.costs(CostContext(11))
     assert declared.forward_flops == forward.products
     assert abs(declared.activation_bytes / saved() - 1) < 0.05
     with counting() as backward:
@@ -148,7 +148,7 @@ def test_the_task_teaches_every_router_that_a_run_may_have(experts_per_token: in
     ):
         layer(torch.randn(2, 16, 8), Context()).square().sum().backward()
         assert layer.router.weight.grad is not None
-        taught = bool((layer.router.weight.grad.abs().sum(1) > 1e-6).all())
+        taught = bool((layer.router.weight.grad.abs().sum(1) > 1e-2).all())  # rounding gives 4e-6, the task 0.3
         own = {"experts_per_token": experts_per_token, "renormalise": str(renormalise).lower()}
         words = [f"model/feedforward={name}", *(f"model.feedforward.{key}={value}" for key, value in own.items())]
         if taught:

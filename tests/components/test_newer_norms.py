@@ -18,7 +18,7 @@ from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
 from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.initialisations import gpt2, t5, xavier
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.norms import DynamicErf, DynamicTanh, LayerNorm
@@ -141,7 +141,7 @@ def test_norms_declare_what_they_cost(kind: type[Norm], causal: bool) -> None:
         y = norm(x, Context(causal=causal))
     with counting() as backward:
         y.sum().backward()
-    declared = norm.costs(CostQuery(7, causal=causal))
+    declared = norm.costs(CostContext(7, causal=causal))
     assert declared.activation_bytes == pytest.approx(saved(), rel=0.02)
     assert declared.parameters == sum(p.numel() for p in norm.parameters())
     assert (declared.forward_flops, declared.training_flops) == (forward.products, forward.products + backward.products)

@@ -10,7 +10,7 @@ from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import recompute
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm, RmsNorm, RmsScale
 
 
@@ -102,7 +102,7 @@ def test_norms_declare_their_parameters_and_what_autograd_saves(norm: Norm) -> N
     x = rows(1, 7, 8).float().requires_grad_()
     with saved_bytes(norm) as saved:
         y = norm(x, Context())
-    declared = norm.costs(CostQuery(7))
+    declared = norm.costs(CostContext(7))
     assert declared.activation_bytes == saved(), y.shape
     assert declared.parameters == sum(p.numel() for p in norm.parameters())
     assert declared.forward_flops == 0

@@ -9,7 +9,7 @@ from transformers.models.deepseek_v3 import modeling_deepseek_v3
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.shared_experts import BiasedRouting, SharedExperts
 from headtohead.errors import UsageError
 from parity.parity import exactly
@@ -139,7 +139,7 @@ def test_declared_costs_are_counted_costs(options: dict[str, int]) -> None:
     layer, x = made(**options), torch.randn(1, 11, D, requires_grad=True)
     with counting() as forward, saved_bytes(layer) as saved:
         y = layer(x, Context())
-    declared = layer.costs(CostQuery(11))
+    declared = layer.costs(CostContext(11))
     assert declared.forward_flops == forward.products
     assert abs(declared.activation_bytes / saved() - 1) < 0.05
     with counting() as backward:

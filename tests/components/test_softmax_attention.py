@@ -7,7 +7,7 @@ import torch
 
 from from_fields import from_fields
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention
@@ -160,11 +160,11 @@ def test_heads_that_do_not_divide_are_refused(kind: type, options: dict, sentenc
 )  # fmt: skip
 def test_declared_flops_are_those_of_the_textbook(causal: bool, num_kv_heads: int, expected: int) -> None:
     mixer = SoftmaxAttention(16, num_heads=4, causal=causal, heads=AttentionHeads(num_kv_heads=num_kv_heads))
-    costs = mixer.costs(CostQuery(10))
+    costs = mixer.costs(CostContext(10))
     assert costs.forward_flops == expected and costs.training_flops == 3 * expected
     assert costs.state_elements == 2 * 10 * num_kv_heads * 4
 
 
 def test_cross_attention_reads_its_memory_once_for_all_steps() -> None:
     cross = SoftmaxCrossAttention(16, num_heads=4)
-    assert cross.costs(CostQuery(10, 7)).forward_flops == 4 * 10 * 16**2 + 4 * 7 * 16**2 + 4 * 10 * 7 * 16
+    assert cross.costs(CostContext(10, 7)).forward_flops == 4 * 10 * 16**2 + 4 * 7 * 16**2 + 4 * 10 * 7 * 16

@@ -11,7 +11,7 @@ from torch import Tensor
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.bigbird import BigBird, adjacent
 from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer
@@ -129,7 +129,7 @@ def test_what_windows_keep_and_compute_grows_as_the_row_does(kind: type[SparseAt
         saved.append(count())
         del y
     assert saved[2] - saved[1] == pytest.approx(2 * (saved[1] - saved[0]), rel=0.02)
-    flops = [mixer.costs(CostQuery(length)).forward_flops for length in (256, 512, 1024)]
+    flops = [mixer.costs(CostContext(length)).forward_flops for length in (256, 512, 1024)]
     assert flops[2] - flops[1] == pytest.approx(2 * (flops[1] - flops[0]), rel=1e-9)
 
 
@@ -143,13 +143,13 @@ def test_blocks_count_the_pairs_that_are_looked_at_and_no_result_that_is_thrown_
         mixer = kind(32, num_heads=2, causal=causal, window=window)
         with counting() as counts:
             mixer(torch.randn(1, length, 32), Context())
-        assert counts.products == mixer.costs(CostQuery(length)).forward_flops
+        assert counts.products == mixer.costs(CostContext(length)).forward_flops
 
 
 def test_a_causal_window_costs_what_the_formula_says() -> None:
     n, d, w = 100, 8, 16
     mixer = SlidingWindow(d, num_heads=2, causal=True, window=w)
-    assert mixer.costs(CostQuery(n)).forward_flops == 8 * n * d * d + 4 * d * (w * n - w * (w - 1) // 2)
+    assert mixer.costs(CostContext(n)).forward_flops == 8 * n * d * d + 4 * d * (w * n - w * (w - 1) // 2)
 
 
 def test_a_stride_near_the_root_of_the_length_attends_to_far_fewer_than_all_keys() -> None:

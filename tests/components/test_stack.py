@@ -18,7 +18,7 @@ from from_fields import from_fields
 from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
@@ -27,6 +27,7 @@ from headtohead.components.sequence_ops import score_masks
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.errors import UsageError
+from held_bytes import held_bytes
 
 RECOMPUTING = [
     Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention"),
@@ -114,16 +115,14 @@ def test_declared_activations_follow_the_checkpointing_policy(
     for module in made.modules():
         if isinstance(module, SoftmaxAttention | SoftmaxCrossAttention):
             module.dropout = 0.0  # its CPU kernel has none, and falls back to explicit scores
-    x, memory = (torch.randn(1, n, 16, requires_grad=True) for n in (9, 5))
-    with saved_bytes(made) as saved:
-        y = made(x, Context(memory=memory if cross else None))
-    assert made.costs(CostQuery(9, 5 if cross else 0)).activation_bytes == saved(), y.shape
+    memory, positions = 5 if cross else 0, 8 * 9  # the table saves positions, which are not among what is held here
+    assert made.costs(CostContext(9, memory)).activation_bytes == held_bytes(made, 9, memory) + positions
 
 
 def test_full_checkpointing_saves_a_tenth() -> None:
     plain, checkpointed = stack(), stack()
     checkpointed.checkpointing = Checkpointing("full")
-    saved = [made.costs(CostQuery(32)).activation_bytes for made in (plain, checkpointed)]
+    saved = [made.costs(CostContext(32)).activation_bytes for made in (plain, checkpointed)]
     assert saved[1] < saved[0] / 10
 
 
@@ -209,8 +208,8 @@ def test_layers_may_have_different_mixers() -> None:
 
 def test_costs_are_the_sum_of_their_rows_and_every_part_has_one() -> None:
     made = stack(cross=True, position="shaw", embedding_norm=True)
-    rows = list(made.cost_rows(CostQuery(6, 4)))
-    assert sum(costs.forward_flops for *_, costs in rows) == made.costs(CostQuery(6, 4)).forward_flops
+    rows = list(made.cost_rows(CostContext(6, 4)))
+    assert sum(costs.forward_flops for *_, costs in rows) == made.costs(CostContext(6, 4)).forward_flops
     assert {kind for _, kind, _ in rows} >= {"position", "norm", "mixer", "cross", "feedforward", "wiring"}
     assert sum(costs.parameters for *_, costs in rows) == sum(p.numel() for p in made.parameters())
 
@@ -219,7 +218,7 @@ def test_costs_and_construction_work_on_the_meta_device() -> None:
     with torch.device("meta"):
         made = stack(position="alibi")
     y = made(torch.randn(1, 5, 16, device="meta"), Context())
-    assert y.is_meta and made.costs(CostQuery(5)).parameters == stack().costs(CostQuery(5)).parameters
+    assert y.is_meta and made.costs(CostContext(5)).parameters == stack().costs(CostContext(5)).parameters
 
 
 @pytest.mark.slow
@@ -342,7 +341,7 @@ def test_declared_activations_hold_the_rotation_of_each_base(local_base: float |
     made = windowed(local_base=local_base, embedding_norm=True, first_norm=False, pattern=pattern)
     with saved_bytes(made) as saved:
         y = made(torch.randn(1, 9, 16, requires_grad=True), Context())
-    assert made.costs(CostQuery(9)).activation_bytes == saved(), y.shape
+    assert made.costs(CostContext(9)).activation_bytes == saved(), y.shape
 
 
 def test_the_first_layers_have_the_early_feedforward() -> None:
@@ -350,7 +349,7 @@ def test_the_first_layers_have_the_early_feedforward() -> None:
     made = stack(feedforward="moe_shared", early_feedforward=early, num_early_layers=3)
     kinds = [type(block.feedforward).__name__ for block in made.layers]
     assert kinds == ["DenseFeedForward"] * 3 + ["SharedExperts"]
-    query = CostQuery(7)
+    query = CostContext(7)
     alone = stack(feedforward="swiglu", num_layers=3).costs(query), stack(feedforward="moe_shared").costs(query)
     assert alone[0].parameters < made.costs(query).parameters < alone[1].parameters
     assert made.costs(query).parameters == sum(parameter.numel() for parameter in made.parameters())
@@ -368,6 +367,48 @@ def test_early_layers_without_a_feedforward_or_beyond_the_last_are_refused(early
         stack(**early)
 
 
+def in_turn(*names: str, **options: Any) -> Stack:
+    known = {name: factory("feedforward", name) for name in names}
+    return stack(feedforward_pattern=list(names), feedforwards=known, **options)
+
+
+def test_feedforwards_follow_their_pattern_and_are_counted() -> None:
+    made, query = in_turn("swiglu", "moe_shared"), CostContext(7)
+    kinds = [type(block.feedforward).__name__ for block in made.layers]
+    assert kinds == ["DenseFeedForward", "SharedExperts"] * 2
+    assert made.costs(query).parameters == sum(parameter.numel() for parameter in made.parameters())
+    alike = [stack(feedforward=name).costs(query) for name in ("swiglu", "moe_shared")]
+    assert 2 * made.costs(query).forward_flops == sum(costs.forward_flops for costs in alike)
+    assert 2 * made.costs(query).active_parameters == sum(costs.active_parameters for costs in alike)
+
+
+def test_a_layer_without_a_feedforward_has_one_sublayer() -> None:
+    made = in_turn("none", "gelu")
+    assert [len(block.wiring.norms) for block in made.layers] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (
+            {"feedforward_pattern": ["gelu"]},
+            r"has none: add it by \+model/feedforward@model\.feedforwards\.gelu=CHOICE",
+        ),
+        (
+            {"feedforward_pattern": ["gelu"] * 5, "feedforwards": {"gelu": factory("feedforward", "gelu")}},
+            r"model\.feedforward_pattern holds 5 layers and model\.num_layers=4",
+        ),
+        (
+            {"feedforward_pattern": ["gelu"], "num_early_layers": 1},
+            r"begin the pattern with it, or set model\.num_early",
+        ),
+    ],
+)
+def test_patterns_of_feedforwards_that_cannot_be_are_refused(pattern: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        stack(**pattern)
+
+
 def test_loops_pass_the_same_layers_as_copies_of_them_would() -> None:
     looped, deep = stack(num_layers=2, loops=3).eval(), stack(num_layers=6).eval()
     own = looped.state_dict()
@@ -377,8 +418,8 @@ def test_loops_pass_the_same_layers_as_copies_of_them_would() -> None:
     deep.load_state_dict({name: own[name] for name in own if not name.startswith("blocks.")}, strict=False)
     x = torch.randn(2, 5, 16)
     torch.testing.assert_close(looped(x, Context()), deep(x, Context()))
-    torch.testing.assert_close(looped.costs(CostQuery(5)).forward_flops, deep.costs(CostQuery(5)).forward_flops)
-    assert looped.costs(CostQuery(5)).parameters < deep.costs(CostQuery(5)).parameters / 2
+    torch.testing.assert_close(looped.costs(CostContext(5)).forward_flops, deep.costs(CostContext(5)).forward_flops)
+    assert looped.costs(CostContext(5)).parameters < deep.costs(CostContext(5)).parameters / 2
 
 
 @pytest.mark.parametrize("part", [{"norm": "batch_norm"}, {"feedforward": "moe"}])

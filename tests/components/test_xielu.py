@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.xielu import Xielu, XieluFeedForward
 from headtohead.errors import UsageError
 from small_models import redraw
@@ -49,7 +49,7 @@ def test_declared_costs_are_counted_costs(dropout: float) -> None:
     layer, x = XieluFeedForward(8, dropout=dropout, multiple=30.0), torch.randn(1, 7, 8, requires_grad=True)
     with counting() as counts, saved_bytes(layer) as saved:
         y = layer(x, Context())
-    declared = layer.costs(CostQuery(7))
+    declared = layer.costs(CostContext(7))
     assert declared.forward_flops == counts.products
     assert declared.activation_bytes == pytest.approx(saved(), abs=64)  # numbers of a slope or two
     assert declared.parameters == sum(p.numel() for p in layer.parameters())

@@ -11,7 +11,7 @@ REFUSED = {
     ("model=recurrent", "model.bidirectional=true"): ["task=causal_lm", "model.bidirectional=false", "task=masked_lm"],
     ("model=recurrent", "task=masked_lm"): ["task=masked_lm", "model.bidirectional=true", "task=causal_lm"],
     ("model=external",): ["model.module is null", "model.module._target_="],
-    ("model=recurrent", "model/position=rotary"): ["rotates queries and keys", "model/mixer=lstm computes nothing"],
+    ("model=recurrent", "model/position=rotary"): ["rotates queries and keys", "model/mixer=lstm computes no scores"],
     ("model=encoder_only", "task=masked_lm", "model/mixer=linformer", "model/position=rotary"): [
         "model/mixer=linformer compares its queries with mixtures of all keys"
     ],
@@ -22,6 +22,21 @@ REFUSED = {
         "model.mixers.softmax_attention.rotated=false in every layer of model that could rotate"
     ],
     ("model=recurrent", "model.drop_path=0.1"): ["model/residual=none has no stream", "model/residual=pre"],
+    ("model.drop_path=0.1", "model.num_layers=1", "model.loops=4"): ["grows from 0", "one layer", "give more layers"],
+    (
+        "model=encoder_decoder",
+        "task=seq2seq",
+        "data=number_words",
+        "model.drop_path=0.1",
+        "model.num_layers=1",
+    ): [
+        "grows from 0",
+        "model.drop_path=0",
+    ],
+    ("model.first_norm=false", "model.embedding_norm=true", "model.loops=2"): [
+        "model.loops=2 brings it back",
+        "loops=1",
+    ],
     ("model=cnn",): ["task=causal_lm cannot be done by model=cnn", "task=image_classification"],
     ("model=text_cnn", "task=classification", "data=sentence_grammar", "checkpointing=full"): [
         "model=text_cnn has no such blocks",

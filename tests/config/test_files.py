@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -78,6 +79,15 @@ def test_every_choice_composes_into_a_run_whose_keys_are_known(choice: Choice) -
         assert may_name(group, target) and find_target(target) is not None, f"{group}: {target}"
 
 
+@pytest.mark.parametrize("choice", ALL, ids=lambda choice: f"{choice.group}={choice.name}")
+def test_no_choice_points_into_another_whose_alternatives_lack_that_key(choice: Choice) -> None:
+    nodes = {group.replace("/", ".") for group in groups()} - {"model", "data", "task"}
+    values = [line.partition("#")[0] for line in choice.path.read_text().splitlines()]
+    for name in re.findall(r"\$\{([\w.]+)\}", "\n".join(values)):
+        into = {node for node in nodes if name.startswith(f"{node}.")} - {choice.group.replace("/", ".")}
+        assert not into, f"${{{name}}} is not there with every choice of {into}"
+
+
 @pytest.mark.parametrize("choice", [c for c in ALL if c.group == "experiment"], ids=lambda choice: choice.name)
 def test_every_experiment_can_be_run(choice: Choice) -> None:
     compatibility.check(composed(choice))
@@ -131,7 +141,7 @@ def finished_classes(group: str, contract: type) -> Iterator[str]:
 
 
 def test_every_group_has_a_slot() -> None:
-    of_some_layers = {"model/mixers", "model/early_feedforward"}
+    of_some_layers = {"model/mixers", "model/feedforwards", "model/early_feedforward"}
     assert set(SLOTS) == {choice.group for choice in LEAVES} | set(ROOT_NODES) | of_some_layers
 
 

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from headtohead.config.schema.value_kinds import (
+    BoolKind,
     Either,
-    FlagKind,
     Kind,
     ListOf,
     MappingOf,
@@ -29,7 +29,7 @@ from headtohead.config.schema.value_kinds import (
         (WholeNumber(), 1e3, 1000),
         (NumberKind(), 1, 1.0),
         (NumberKind(), 1e-5, 1e-5),
-        (FlagKind(), False, False),
+        (BoolKind(), False, False),
         (TextKind(), "a", "a"),
         (TextKind(), 7, "7"),
         (NullKind(), None, None),
@@ -58,8 +58,8 @@ def test_value_is_read_in_its_own_type(kind: Kind, value: object, read: object) 
         (NumberKind(), "abc"),
         (NumberKind(), True),
         (NumberKind(), math.nan),
-        (FlagKind(), 1),
-        (FlagKind(), "true"),
+        (BoolKind(), 1),
+        (BoolKind(), "true"),
         (TextKind(), 1.5),
         (TextKind(), True),
         (OneOf((1, 2)), True),

@@ -43,6 +43,7 @@ FAULTS = {
         "{path}.mixer.num_kv_heads=1",
     ],
     "biased heads": [ATTENTION, "trainer=tensor_parallel", "model.num_heads=4", "model/position{at}=alibi"],
+    "lone layer": ["model/mixer{at}=value_residual", "{path}.num_layers=1"],
     "drop path": ["model/residual{at}=none", "model.drop_path=0.1"],
 }
 MATCHED = "model/mixer{at}=softmax_attention", "{path}.mixer.qk_norm=true", "parametrisation=mup"

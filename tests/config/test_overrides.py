@@ -76,7 +76,7 @@ def test_what_no_file_can_answer_is_refused(provided: str, sentence: list[str]) 
 
 
 def test_a_study_is_no_part_of_one_run() -> None:
-    with pytest.raises(ConfigurationError, match="many runs, and no part of one: h2h study norms_small"):
+    with pytest.raises(ConfigurationError, match="many runs, and no part of one: `h2h study norms_small`"):
         prepare(["study=norms_small"])
 
 

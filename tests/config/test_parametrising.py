@@ -27,6 +27,7 @@ REFUSED = {
     "model/mixer=linear_attention model/position=none": ["cannot scale model/mixer=linear_attention", "no rule"],
     "model/mixer=low_rank": ["cannot scale model/mixer=low_rank", "of a rank that does not grow"],
     "model/feedforward=moe": ["cannot scale model/feedforward=moe", "router", "model/feedforward=gelu"],
+    "model/feedforward=canon": ["cannot scale model/feedforward=canon", "convolution", "model/feedforward=gelu"],
     "model/feedforward=xielu": ["cannot scale model/feedforward=xielu", "slopes", "model/feedforward=gelu"],
     "model/position=t5_bias": ["cannot scale model/position=t5_bias"],
     "model/position=shaw": ["cannot scale model/position=shaw"],

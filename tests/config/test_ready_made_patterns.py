@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import headtohead as h2h
-from headtohead.config.compose.choices import choices, ready_mixers
+from headtohead.config.compose.choices import choices
+from headtohead.config.compose.layer_patterns import ready_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.revised_run import revised
 
@@ -20,8 +21,9 @@ SMALL = (
 
 
 def test_a_choice_says_which_mixers_it_brings() -> None:
-    assert ready_mixers("modernbert") == {"softmax_attention", "sliding_window"}
-    assert ready_mixers("decoder_only") == ready_mixers("no_such_model") == frozenset()
+    mixers = ("softmax_attention", "sliding_window")
+    assert ready_parts("modernbert") == {f"model/mixer@model.mixers.{name}" for name in mixers}
+    assert ready_parts("decoder_only") == ready_parts("no_such_model") == frozenset()
 
 
 def test_its_mixers_may_be_ordered_otherwise_and_joined_by_others() -> None:

@@ -105,6 +105,15 @@ GRAMMAR = {
     "optimizer.lr=${nothing}": ["nothing"],
 }
 COMBINATIONS = {
+    "model.pattern=[a,b] +model/mixer@model.mixers.a=value_residual +model/mixer@model.mixers.b=value_residual "
+    "model.mixers.b.num_kv_heads=1": [
+        "model.mixers.a.num_kv_heads=null and model.mixers.b.num_kv_heads=1 make values of two shapes",
+        "give both the same",
+    ],
+    "model/mixer=value_residual model.num_layers=1": [
+        "with those of an earlier layer of its kind, and with model.num_layers=1 there is one",
+        "give model.num_layers=2, or choose another mixer",
+    ],
     "task=masked_lm": ["model=decoder_only sees only what stands before", "model=encoder_only", "task=causal_lm"],
     "model=vision_transformer": ["task=causal_lm cannot be done by model=vision_transformer", "image_classification"],
     "data=digits": ["task=causal_lm reads data of kind language", "data=digits is images", "data=grammar_lm"],
@@ -156,7 +165,7 @@ COMBINATIONS = {
     "task=tagging": ["task=tagging reads data of kind tagged_text", "data=grammar_lm is language", "tagging_grammar"],
     "task=span_qa data=qa_grammar model=encoder_decoder": [
         "task=span_qa cannot be done by model=encoder_decoder",
-        "choose model=encoder_only or model=modernbert or model=decoder_only",
+        "choose model=encoder_only or model=decoder_only, or task=",
     ],
     "task=span_qa data=sentence_grammar": [
         "reads data of kind questions",

@@ -15,7 +15,7 @@ from headtohead.config.run_id import run_id
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
 
-GIVEN = [
+OVERRIDES = [
     "model/mixer=sliding_window",
     "model.mixer.window=4",
     "model.d_model=48",
@@ -24,11 +24,12 @@ GIVEN = [
     "trainer.max_steps=30",
     "tracking=none",
 ]
+SIDES = ["model=encoder_decoder", "task=seq2seq", "data=reverse", "data.form=pairs"]
 
 
 def recorded_run(folder: Path, *overrides: str) -> Path:
     """Write a run's record as training does: what was left to the data is filled in."""
-    config = compose_checked("train", [*GIVEN, *overrides])
+    config = compose_checked("train", [*OVERRIDES, *overrides])
     config["model"] |= {"vocab_size": 512, "max_length": 64}
     run = RunFolder.create(folder, name="first")
     run.write_config(yaml.safe_dump(config))
@@ -144,3 +145,43 @@ def test_an_early_feedforward_stays_and_its_fields_may_change(tmp_path: Path) ->
     assert again == {**before, "early_feedforward": {**before["early_feedforward"], "multiple": 2.0}}
     other = rerun(run, ["+model/feedforward@model.early_feedforward=relu"])["model"]
     assert other["early_feedforward"]["activation"] == "relu" and other["num_early_layers"] == 1
+
+
+def test_feedforwards_in_turn_stay_and_their_fields_may_change(tmp_path: Path) -> None:
+    run = recorded_run(tmp_path, "model.feedforward_pattern=[swiglu,moe]")
+    before, again = config_of(run)["model"], rerun(run, ["model.feedforwards.moe.num_experts=3"])["model"]
+    experts = {**before["feedforwards"]["moe"], "num_experts": 3}
+    assert again == {**before, "feedforwards": {**before["feedforwards"], "moe": experts}}
+    other = rerun(run, ["model.feedforward_pattern=[moe,relu]"])["model"]
+    assert (
+        other["feedforwards"]["relu"]["activation"] == "relu"
+        and other["feedforwards"]["moe"] == before["feedforwards"]["moe"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "typed"),
+    [
+        (["model.feedforward_pattern=[swiglu,moe]"], "model/feedforward=gelu"),
+        (["model.feedforward_pattern=[swiglu,moe]"], "model.feedforward.multiple=2"),
+        (["model.pattern=[softmax_attention]"], "model/mixer=longformer"),
+        (["model.pattern=[softmax_attention]"], "+model/mixer@model.mixers.mine=linear_attention"),
+        ([*SIDES, "model.encoder.num_layers=1", "model.decoder.num_layers=1"], "model.num_layers=2"),
+    ],
+)  # fmt: skip
+def test_what_no_layer_of_the_run_has_is_refused_as_it_is_without_a_run(
+    tmp_path: Path, before: list[str], typed: str
+) -> None:
+    run = recorded_run(tmp_path, *before)
+    with pytest.raises(ConfigurationError, match="has no effect") as composed:
+        compose_checked("train", [*OVERRIDES, *before, typed])
+    with pytest.raises(ConfigurationError) as again:
+        rerun(run, [typed])
+    assert str(again.value) == str(composed.value)
+
+
+def test_a_pattern_takes_the_place_of_what_is_typed_before_it(run: Path) -> None:
+    typed = ["model/mixer=linear_attention", "model.pattern=[softmax_attention]"]
+    assert rerun(run, typed)["model"]["pattern"] == ["softmax_attention"]
+    with pytest.raises(ConfigurationError, match="model/mixer=linear_attention has no effect"):
+        rerun(run, typed[::-1])

@@ -10,8 +10,8 @@ import pytest
 
 from headtohead.config.schema import key_checks, source_code
 from headtohead.config.schema.value_kinds import (
+    BoolKind,
     Either,
-    FlagKind,
     ListOf,
     NullKind,
     NumberKind,
@@ -129,7 +129,7 @@ def test_only_arguments_without_a_default_are_required(package: str) -> None:
 def test_function_signatures_are_read_too(package: str) -> None:
     result = kinds(f"{package}.derived.function")
     assert result["rates"] == ListOf(NumberKind())
-    assert result["on"] == FlagKind()
+    assert result["on"] == BoolKind()
     assert result["shade"] == Either((OneOf(("light", "dark")), NullKind()))
 
 

@@ -20,6 +20,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "task.mean_span_length": (SPANS, "task.mean_span_length=9", ("task.mixture=ul2",)),
     "trainer.min_delta": ((), "trainer.min_delta=0.1", ()),
     "optimizer.nesterov": (("optimizer=sgd",), "optimizer.nesterov=true", ("optimizer.momentum=0",)),
+    "checkpointing.every": ((), "checkpointing.every=3", ("checkpointing=full",)),
     "model.early_feedforward": ((), "+model/feedforward@model.early_feedforward=swiglu", ()),
 }
 """The overrides around a field, the one that sets it, and those that leave it without effect."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from contracts.choices import agree, can_look, factory, kind_of, names
 from contracts.test_mixer_laws import MIXERS, label
 from contracts.test_stack_laws import FOR_IMAGES, in_layers
 from headtohead.architectures.architecture import InputSize
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention import fused_attention
 from headtohead.components.mixers.recurrent.torch_recurrence import workspace_bytes
 from headtohead.components.positions.relative import T5Bias
@@ -104,18 +105,18 @@ def test_onednn_has_the_workspace_that_is_declared(width: int) -> None:
             workspaces.append(tensor.untyped_storage().nbytes())
         return tensor
 
-    lengths, lstm = (1, 7, 50), nn.LSTM(width, width, batch_first=True)
+    sizes, lstm = list(product((1, 7, 50), (1, 3, 16))), nn.LSTM(width, width, batch_first=True)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        for length in lengths:
-            lstm(torch.randn(1, length, width, requires_grad=True))
-    assert workspaces == [workspace_bytes(length, width) for length in lengths]
+        for length, rows in sizes:
+            lstm(torch.randn(rows, length, width, requires_grad=True))
+    assert workspaces == [workspace_bytes(length, width, rows) for length, rows in sizes]
 
 
 def test_a_bias_that_learns_keeps_the_weights_of_every_layer_on_a_cpu_and_one_bias_on_a_gpu() -> None:
     length, heads = 11, 4
     pairs, per_layer = length * length, []
     for device in ("cpu", "cuda"):
-        query = CostQuery(length, device=device)
+        query = CostContext(length, device=device)
         layers = (factory("mixer", "softmax_attention"), factory("position", "t5_bias"))
         one, three = (alone(layers[0], causal=True, position=layers[1]) for _ in range(2))
         three = layered(three, 3 * [layers[0]])
@@ -124,7 +125,7 @@ def test_a_bias_that_learns_keeps_the_weights_of_every_layer_on_a_cpu_and_one_bi
     assert on_cpu - on_gpu == 4 * heads * pairs - 4 * heads * length  # weights, but no sums of exponentials
     frozen = T5Bias(16, num_heads=heads, max_length=None, causal=True)
     frozen.requires_grad_(False)
-    query = replace(CostQuery(length), biased_heads=heads, encoding=frozen)
+    query = replace(CostContext(length), biased_heads=heads, encoding=frozen)
     assert not query.explicit_attention and frozen.costs(query).activation_bytes == 4 * heads * pairs
 
 

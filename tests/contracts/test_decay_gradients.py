@@ -23,11 +23,13 @@ READS_BEFORE_DECAY = {"rwkv6"}
 FORGETS_NOTHING = {
     *(
         "bigbird",
+        "fourier",
         "linformer",
         "longformer",
         "low_rank",
         "mlp_mixer",
         "moba",
+        "nystrom",
         "sliding_window",
         "softmax_attention",
         "strided",
@@ -39,6 +41,7 @@ FORGETS_NOTHING = {
         "latent_attention",
         "sink_attention",
         "sink_window",
+        "value_residual",
     ),
     "stick_breaking",
     *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),

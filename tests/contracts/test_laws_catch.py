@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.components.component import Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention
@@ -175,7 +175,7 @@ class Undeclared(SoftmaxAttention):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         return super().forward(x, context) + self.extra(torch.sigmoid(x))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         real = super().costs(query)
         hidden = sum(p.numel() for p in self.extra.parameters())
         return replace(real, parameters=real.parameters - hidden, state_elements=real.state_elements + 1)

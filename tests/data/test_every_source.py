@@ -18,6 +18,7 @@ from from_fields import fields_taken, from_fields
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.cache.cached_source import code_digest
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource
+from headtohead.finished_runs.evaluation.evaluation_request import WITHOUT_ROWS
 
 PACKED = {"grammar_lm", "hub_corpus", "text"}
 """Their rows are not samples: documents are compared in their own tests."""
@@ -71,6 +72,16 @@ def test_ids_targets_and_lengths_stay_within_the_spec(name: str, tmp_path: Path)
             assert set(batch.targets.unique().tolist()) - {IGNORED} == set(range(spec.num_classes))
         if batch.images is not None:
             assert batch.images.shape[1:] == spec.image_shape and batch.images.dtype == torch.float32
+
+
+@every_source
+def test_fields_that_an_evaluation_takes_to_change_no_row_change_none(name: str, tmp_path: Path) -> None:
+    plain, other = small_source(name, tmp_path), small_source(name, tmp_path)
+    for field in sorted(set(WITHOUT_ROWS) & vars(other).keys()):
+        before = vars(other)[field]
+        setattr(other, field, not before if isinstance(before, bool) else before + 1)
+    assert plain.batch_size != other.batch_size and plain.spec().data_hash == other.spec().data_hash
+    assert fingerprints(plain, "train") == fingerprints(other, "train")
 
 
 @every_source

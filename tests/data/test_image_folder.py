@@ -100,6 +100,18 @@ def test_unreadable_image_is_named(tmp_path: Path, content: bytes) -> None:
     assert message.startswith(f"{path} is not a whole image") and message.endswith("replace it, or remove it.")
 
 
+@pytest.mark.parametrize("broken", [2, 5, 8])
+def test_all_unreadable_images_are_counted_and_the_first_named(tmp_path: Path, broken: int) -> None:
+    animals(tmp_path / "train")
+    paths = [animals(tmp_path / "test") / "dog" / "3.png", *sorted((tmp_path / "train" / "cat").iterdir())]
+    for path in paths[:broken]:
+        path.write_bytes(b"no image")
+    message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
+    assert message.startswith(f"{broken} of 80 images cannot be read, ") and "\n" not in message
+    assert sum(str(path) in message for path in paths[:broken]) == min(broken, 5)
+    assert (" and 3 more: replace them" in message) == (broken == 8)
+
+
 def test_image_cut_short_is_named(tmp_path: Path) -> None:
     path = animals(tmp_path) / "cat" / "3.png"
     Image.fromarray(np.random.default_rng(0).integers(255, size=(50, 50, 3), dtype=np.uint8)).save(path)

@@ -12,7 +12,8 @@ import pytest
 from doctor_runs import DECODER
 from headtohead.cli import main
 from headtohead.config.errors import ConfigurationError
-from headtohead.diagnostics.activation_sizes import CoordinatePlan, measure_activations
+from headtohead.diagnostics.activation_sizes import measure_activations
+from headtohead.diagnostics.coordinate_plan import CoordinatePlan
 from headtohead.diagnostics.coordinate_results import (
     ActivationSize,
     CoordinateResults,
@@ -107,11 +108,11 @@ def test_a_plan_that_shows_nothing_is_refused(plan: dict, words: str) -> None:
 
 def test_heads_become_more_where_that_is_asked_for() -> None:
     provided = [*RUN, "model.num_heads=4", MUP, "parametrisation.base_head_width=16"]
-    configs = CoordinatePlan(provided, (64, 128), heads="more").configs()
+    configs = CoordinatePlan(provided, (64, 128), heads="more").configs
     assert [config["model"]["num_heads"] for config in configs.values()] == [4, 8]
     assert {config["parametrisation"]["base_width"] for config in configs.values()} == {64}
     with pytest.raises(ConfigurationError, match="which does not divide width 100"):
-        CoordinatePlan(provided, (64, 100), heads="more").configs()
+        CoordinatePlan(provided, (64, 100), heads="more").configs  # noqa: B018  it is composed when it is read
 
 
 def test_the_command_says_by_its_exit_code_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from PIL import Image
 from headtohead.cli import main
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.origins.from_weights import build_data
+from headtohead.data.sources.line_files import are_tagged
 from headtohead.diagnostics.data_description import describe
 from headtohead.errors import UsageError
 
@@ -43,8 +44,9 @@ def pairs(folder: Path) -> Path:
     return folder
 
 
-def tags(file: Path) -> Path:
-    file.write_text("\n\n".join(f"Anna{number} B-person\nsleeps O" for number in range(30)) + "\n")
+def tags(file: Path, between: str = " ", kinds: tuple[str, str] = ("B-person", "O")) -> Path:
+    sentences = (f"Anna{number}{between}{kinds[0]}\nsleeps{between}{kinds[1]}" for number in range(30))
+    file.write_text("\n\n".join(sentences) + "\n")
     return file
 
 
@@ -67,6 +69,10 @@ CASES = {
     "images": (lambda below: images(below / "images"), "image_folder", "image_classification"),
     "pairs": (lambda below: pairs(below / "pairs"), "parallel_text", "seq2seq"),
     "tags": (lambda below: tags(below / "a.conll"), "conll", "tagging"),
+    "tags in a text": (lambda below: tags(below / "tags.txt"), "conll", "tagging"),
+    "tags between tabs": (lambda below: tags(below / "tags.tsv", "\t"), "conll", "tagging"),
+    "tags without an ending": (lambda below: tags(below / "tags"), "conll", "tagging"),
+    "parts of speech": (lambda below: tags(below / "words.txt", kinds=("NOUN", "VERB")), "conll", "tagging"),
     "text": (lambda below: text(below / "a.txt"), "text", "causal_lm"),
 }
 
@@ -84,6 +90,18 @@ def test_what_a_file_holds_is_said_and_read_by_the_command_that_is_shown(
     total = sum(len(source.split(split)) for split in ("train", "validation", "test"))  # type: ignore[arg-type]
     assert task == "causal_lm" or total == sum(described.num_rows.values())
     assert task not in ("classification", "image_classification") or described.chance == 0.5
+
+
+def test_files_of_ten_columns_are_refused_with_the_command_that_writes_words_and_tags(tmp_path: Path) -> None:
+    file = tmp_path / "a.conllu"
+    file.write_text("# text = Dogs bark\n1\tDogs\tdog\tNOUN" + "\t_" * 6 + "\n2\tbark\tbark\tVERB" + "\t_" * 6 + "\n\n")
+    with pytest.raises(UsageError, match=r"of ten columns .*cut -f2,4"):
+        describe(file)
+
+
+@pytest.mark.parametrize("text", ["good day\ngood night\n\nbye bye\n", "a b\n\nc d e\n", "one\n\ntwo\n", "x O\ny O\n"])
+def test_a_text_in_short_lines_is_no_tagged_text(text: str) -> None:
+    assert not are_tagged(text)
 
 
 LABELS = {
@@ -297,6 +315,16 @@ def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
     images(tmp_path / "above" / "unpacked")
     (remark,) = describe(tmp_path / "above").remarks
     assert f"{tmp_path / 'above' / 'unpacked'} holds the folders cat, dog" in remark
+
+
+def test_images_that_a_run_would_refuse_are_named(tmp_path: Path) -> None:
+    folder = images(tmp_path)
+    assert not describe(folder).remarks
+    broken = sorted(folder.rglob("*.png"))[:2]
+    for file in broken:
+        file.write_bytes(b"no image")
+    (remark,) = describe(folder).remarks
+    assert remark.startswith("a run refuses this: 2 of ") and all(str(file) in remark for file in broken)
 
 
 def test_very_long_texts_are_cut_by_the_command_that_is_shown(tmp_path: Path) -> None:

@@ -154,6 +154,7 @@ def test_rows_of_benchmarks_are_updated_by_their_work_and_become_a_page(tmp_path
     assert "| generate | ≥ 1.50 | **2.00** (1.90 to 2.10) | yes |" in page
     assert "| start | ≤ 4.2 s | **5.1 s** (5 s to 5.2 s) | no |" in page
     assert "- **start**: imports" in page
+    assert [module.figure(memory, "MB") for memory in (999.4, 999.6, 1234.5)] == ["999 MB", "1,000 MB", "1,234 MB"]
 
 
 def test_the_command_measures_a_group_and_refuses_what_is_none(

@@ -76,7 +76,7 @@ OF_THE_USER = {
     "execution/claims/postgres_claims.py": "a row of the group's own database",
     "files/lease_files.py": "the text of a lease, which leases.py reads",
     "finished_runs/embedding/vector_index.py": "a cache of vectors; tests/finished_runs/embedding damages it",
-    "training/parallel/devices.py": "a file of the package",
+    "training/parallel/device_sheets.py": "a file of the package",
 }
 """Files that the user's own account alone writes, or that say nothing by themselves."""
 ARM = {

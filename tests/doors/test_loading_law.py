@@ -35,7 +35,7 @@ ALLOWED = {
         "cli/__init__.py",  # the module of a command
         "cli/completion.py",  # the same
         "components/fast_kernels.py",  # projects listed there
-        "diagnostics/laws/class_check.py",  # the class that `h2h check` is given on the command line
+        "diagnostics/named_class.py",  # the class that `h2h check` is given on the command line
         "lazy_packages.py",  # the modules listed there
         "metrics/__init__.py",  # the files of its own folder
         "wandb_client/workspace_pages.py",  # W&B's package

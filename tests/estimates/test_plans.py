@@ -18,17 +18,18 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
 from headtohead.estimates import replayed_lengths
-from headtohead.estimates.device_speed import speed_of, speeds
+from headtohead.estimates.device_speed import speed_of
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.fake_tensors import PlannedWorkspace
 from headtohead.estimates.layouts import Layout, fields_of, layout_of, layouts
-from headtohead.estimates.plan import Plan, cheapest_plan, parsed_devices, plan
+from headtohead.estimates.named_devices import parsed_devices, speeds
+from headtohead.estimates.plan import Plan, cheapest_plan, plan
 from headtohead.estimates.run_planner import RunPlanner
 from headtohead.estimates.step_times import TimedModel
 from headtohead.estimates.work_meter import LEFT, SAVED, TensorMeter, WorkMeter, living_tensors
 from headtohead.tasks import chunked_cross_entropy
 from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum
-from headtohead.training.parallel.devices import device_sheets
+from headtohead.training.parallel.device_sheets import device_sheets
 from outside_memory import with_outside_memory
 
 SMALL = [
@@ -50,6 +51,10 @@ CASES = {
     "masked": ["model=encoder_only", "task=masked_lm"],
     "several tokens": ["task=multi_token_prediction"],
     "spans": ["model=encoder_decoder", "task=span_corruption", "data.packing=stream"],
+    "first values beside a memory": [
+        *("model=encoder_decoder", "task=span_corruption", "data.packing=stream", "model/mixer=value_residual"),
+        "checkpointing=attention",
+    ],
     "pairs of texts": ["model=encoder_only", "task=contrastive_pairs", "data=reverse", *FIXED],
     "two rotary bases": ["model=modernbert", "task=masked_lm"],
     "short rows": ["data.context_length=8", "data.batch_size=64", "model.d_model=128", "checkpointing=full"],
@@ -173,8 +178,8 @@ def replayed_operations(monkeypatch: pytest.MonkeyPatch, on: str, *overrides: st
     count, started = WorkMeter.called, WorkMeter.__init__
     operations: dict[int, int] = {}
 
-    def starting(meter: WorkMeter, *args: Any) -> None:
-        started(meter, *args)
+    def starting(meter: WorkMeter, *args: Any, **options: Any) -> None:
+        started(meter, *args, **options)
         passes.append(meter)
 
     def called(meter: WorkMeter, *args: Any) -> Any:

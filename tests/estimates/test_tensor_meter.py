@@ -52,8 +52,8 @@ def test_a_step_of_any_mixer_counts_as_it_does_by_counting_all(mixer: str) -> No
     overrides = [f"model/mixer={mixer}", "model/position=none", *(["checkpointing=full"] if len(mixer) % 2 else [])]
     try:
         config: dict[str, Any] = compose_checked("train", [*BASE, *overrides])
-    except ConfigurationError as error:
-        pytest.skip(str(error))
+    except ConfigurationError:  # it cannot be causal
+        config = compose_checked("train", [*BASE, *overrides, "model=encoder_only", "task=masked_lm"])
     before = living_tensors()
     trained = TimedModel(config)
     with CountedAgain(living_tensors(), ignored=before) as meter:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from execution.counted_files import CountedFiles
 from execution.launchers.patient_commands import all_ended
 from headtohead.execution.gpus import GpuPool, GpuShare
 from headtohead.execution.launchers.launcher import Command, LocalProcesses
 from headtohead.execution.launchers.ray_tasks import RayTasks
 from headtohead.execution.launchers.submitit_jobs import SubmititLocal
-from headtohead.files.leases import Leases
+from headtohead.files import leases
 
 
 def run(devices: int = 1, accelerator: str = "auto") -> dict[str, Any]:
@@ -21,7 +23,7 @@ def run(devices: int = 1, accelerator: str = "auto") -> dict[str, Any]:
 
 @pytest.fixture
 def workers(tmp_path: Path) -> list[GpuPool]:
-    return [GpuPool(Leases(tmp_path), 7, ["0", "1", "2", "3"]) for _ in range(5)]
+    return [GpuPool(tmp_path, 7, ["0", "1", "2", "3"]) for _ in range(5)]
 
 
 def named(share: GpuShare | None) -> str | None:
@@ -49,16 +51,45 @@ def test_a_wide_run_has_all_and_others_wait(workers: list[GpuPool]) -> None:
 
 def test_waiting_for_gpus_writes_nothing(workers: list[GpuPool], tmp_path: Path) -> None:
     workers[0].take(run(4))
-    before = sorted(tmp_path.iterdir())
+    before = sorted(tmp_path.rglob("*"))
     assert all(worker.take(run(2)) is None for worker in workers[1:])
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_launchers_on_one_machine_are_apart_and_one_gpu_is_nobodys_to_divide(tmp_path: Path) -> None:
-    first, second = (GpuPool(Leases(tmp_path), launcher, ["0", "1"]) for launcher in (7, 8))
+    first, second = (GpuPool(tmp_path, launcher, ["0", "1"]) for launcher in (7, 8))
     assert named(first.take(run(2))) == named(second.take(run(2))) == "0,1"
-    assert named(GpuPool(Leases(tmp_path), 9, ["0"]).take(run())) == "all"
-    assert named(GpuPool(Leases(tmp_path), 9, []).take(run(2))) == "all"
+    assert named(GpuPool(tmp_path, 9, ["0"]).take(run())) == "all"
+    assert named(GpuPool(tmp_path, 9, []).take(run(2))) == "all"
+
+
+def test_machines_whose_launchers_have_the_same_number_are_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers give the same numbers to the processes they start."""
+    here = GpuPool(tmp_path, 7, ["0", "1"])
+    assert named(here.take(run(2))) == "0,1"
+    elsewhere = replace(leases.system.this_process(), machine="elsewhere")
+    monkeypatch.setattr(leases.system, "this_process", lambda: elsewhere, raising=False)
+    assert named(GpuPool(tmp_path, 7, ["0", "1"]).take(run(2))) == "0,1"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_gpus_cost_no_more_the_more_runs_have_had_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    files = CountedFiles(tmp_path / "leases" / "gpus")
+    monkeypatch.setattr(leases, "system", files)
+    pools = [GpuPool(tmp_path, 7, ["0", "1", "2", "3"]) for _ in range(workers)]
+    costs = []
+    for _ in range(3):
+        files.read_names = files.opened = files.looked = 0
+        for turn in range(100):
+            share = pools[turn % workers].take(run(2))
+            assert share is not None
+            share.release()
+        costs.append((files.read_names, files.opened, files.looked))
+    assert costs[1] == costs[2] and costs[2][0] == 0, "each hundred costs what the last did, and reads no names again"
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,13 +12,15 @@ import pytest
 from headtohead.cli import main
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import override_combinations
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.rules.data_paths import missing_data
 from headtohead.config.run_id import run_id
 from headtohead.errors import UsageError
-from headtohead.execution.multirun import Multirun, planned_jobs
+from headtohead.execution.multirun import Multirun, planned_jobs, without_impossible_layers, without_missing_data
 from headtohead.files.process_liveness import Owner
 from headtohead.records.record import RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder, find_runs
-from studies.small_studies import TINY
+from studies.small_studies import TINY, write_run
 
 
 def plan(*overrides: str) -> Multirun:
@@ -54,6 +56,38 @@ def test_combinations_that_cannot_be_are_told_and_take_no_other_along() -> None:
     assert len(multirun.jobs) == 3
     assert list(multirun.refused) == ["model/mixer=lstm model/position=rotary"]
     assert "use model/position=none" in multirun.refused["model/mixer=lstm model/position=rotary"]
+
+
+def test_data_that_are_not_there_take_no_other_run_along_and_none_that_has_finished(here: Path) -> None:
+    Path("there.txt").write_text("some words\n" * 50)
+    multirun = plan("data=text", "data.path=there.txt,gone.txt,lost.txt")
+    finished = next(job for job in multirun.jobs if "data.path=gone.txt" in job.overrides)
+    write_run(multirun.run_folder(finished), "finished")
+    checked = without_missing_data(multirun)
+    assert [job.overrides[1] for job in checked.jobs] == ["data.path=there.txt", "data.path=gone.txt"]
+    assert list(checked.refused) == ["data.path=lost.txt"] and "does not exist" in checked.refused["data.path=lost.txt"]
+    with pytest.raises(ConfigurationError, match=r"lost\.txt does not exist"):
+        without_missing_data(plan("data=text", "data.path=lost.txt"))
+
+
+@pytest.mark.parametrize("check", [without_missing_data, without_impossible_layers])
+def test_runs_that_have_ended_are_not_checked_again(
+    check: Callable[[Multirun], Multirun], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+    monkeypatch.setattr("headtohead.execution.multirun.missing_data", lambda config: checked.append(config["seed"]))
+    monkeypatch.setattr("headtohead.config.layer_check.layers_error", lambda config: checked.append(config["seed"]))
+    planned = plan("seed=0,1,2")
+    write_run(planned.run_folder(planned.jobs[1]), "finished")
+    write_run(planned.run_folder(planned.jobs[2]), "failed")
+    assert len(check(planned).jobs) == 3 and checked == [0]
+
+
+def test_what_a_class_of_users_makes_of_a_path_it_knows_alone() -> None:
+    part = {"path": "s3://bucket/rows", "folder": "bucket"}
+    config = compose_checked("train") | {"data": {"_target_": "headtohead.data.sources.text_files.TextFiles", **part}}
+    assert "does not exist" in str(missing_data(config))
+    assert missing_data({**config, "data": {"_target_": "mine.Rows", **part}}) is None
 
 
 @pytest.mark.parametrize(

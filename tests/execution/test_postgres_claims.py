@@ -18,6 +18,7 @@ from headtohead.execution.claims.folder_claims import FolderClaims
 from headtohead.execution.claims.postgres_claims import PostgresClaims, check_address
 from headtohead.files.leases import Leases
 from headtohead.studies.planning.study_plan import StudyPlan
+from simulated_cluster.clock import Clock
 from simulated_cluster.cluster import Process
 from simulated_cluster.study import MakeClaims
 from waiting import PATIENCE
@@ -26,31 +27,53 @@ pytestmark = pytest.mark.process
 FORK = multiprocessing.get_context("fork")
 
 
+class SimulatedDatabase:
+    """The one connection of all simulated workers, whose statements see the time of their cluster. Each is a
+    transaction: between two statements of one operation no other worker comes."""
+
+    def __init__(self, connection: Any, clock: Clock) -> None:
+        self._connection, self._clock = connection, clock
+
+    def execute(self, statement: str, values: dict[str, object] | None = None) -> Any:
+        statement = statement.replace("clock_timestamp()", "to_timestamp(%(now)s)")
+        return self._connection.execute(statement, None if values is None else {**values, "now": self._clock.now})
+
+
+class MeasuredDatabase:
+    """Connections to a server, with the number of names that were sent and of rows that came back."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.sent = self.received = 0
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        with postgres_claims.connected(self._address) as self._connection:
+            yield self
+
+    def execute(self, statement: str, values: dict[str, object] | None = None) -> Any:
+        self.sent += sum(len(value) for value in (values or {}).values() if isinstance(value, list))
+        result = self._connection.execute(statement, values)
+        self.received += max(0, result.rowcount)
+        return result
+
+
 @contextmanager
 def simulated_claims(address: str) -> Iterator[MakeClaims]:
-    """Yield what makes claims on a server whose clock is that of a simulated cluster: a function of a schema that
-    comes before PostgreSQL's own."""
+    """Yield what makes claims on a real server, at the time of a simulated cluster."""
     import psycopg
 
-    connection = psycopg.connect(address, autocommit=True)
-    connection.execute("CREATE SCHEMA IF NOT EXISTS simulated")
-    connection.execute(
-        "CREATE OR REPLACE FUNCTION simulated.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
-        "$$ SELECT to_timestamp(current_setting('simulated.now')::float8) $$"
-    )
-    connection.execute("SET search_path = simulated, pg_catalog, public")
-
     def make(process: Process, plan: StudyPlan) -> PostgresClaims:
+        database = SimulatedDatabase(connection, process.cluster.clock)
+
         @contextmanager
         def connected() -> Iterator[Any]:
             process.files.pass_by()
-            connection.execute("SELECT set_config('simulated.now', %s, false)", (str(process.cluster.clock.now),))
-            with connection.transaction():
-                yield connection
+            yield database
 
         return PostgresClaims(address, str(plan.folder), connect=connected)
 
-    with connection:
+    with psycopg.connect(address, autocommit=True) as connection:
         yield make
 
 
@@ -77,6 +100,27 @@ def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
     monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", PATIENCE)
     claimed.claim.release()
     assert second.take("a") is None, "who has lost a claim gives nothing back"
+
+
+def test_a_worker_sends_and_receives_no_more_the_more_runs_another_has_offered(tmp_path: Path, postgres: str) -> None:
+    sizes = []
+    for number in (2000, 4000):
+        runs, plan = [f"run{index:04}" for index in range(number)], f"{tmp_path}-{number}"
+        PostgresClaims(postgres, plan).offer(runs)
+        measured = MeasuredDatabase(postgres)
+        claims = PostgresClaims(postgres, plan, connect=measured.connected)
+        claims.offer(runs)
+        assert claims.look() == set()
+        for name in runs[:3]:
+            claimed = claims.take_next(runs, is_idle=False)
+            assert claimed is not None and claimed.run == name
+            claimed.claim.release()
+            again = claims.take(name)
+            assert again is not None
+            again.release(is_done=True)
+            runs.remove(name)
+        sizes.append((measured.sent, measured.received))
+    assert sizes[0] == sizes[1]
 
 
 def test_a_worker_of_another_share_is_not_given_our_runs(tmp_path: Path, postgres: str) -> None:

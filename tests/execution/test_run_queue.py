@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from execution.counted_files import CountedFiles
+from headtohead.execution.claims.choice import choose_claims, claims_of
 from headtohead.execution.claims.folder_claims import FolderClaims
 from headtohead.execution.claims.run_claims import ClaimedRun
+from headtohead.execution.monitor import clear_failed
 from headtohead.execution.run_queue import RunQueue
 from headtohead.files import leases
-from headtohead.files.lease_files import LeaseFiles
 from headtohead.files.leases import Leases
 from headtohead.records.run_folder import RunFolder
-from studies.small_studies import plan_without_models
-
-
-class CountedFiles(LeaseFiles):
-    """Files of leases in memory, with the number of names that were read of one folder and of files opened there."""
-
-    def __init__(self, folder: Path) -> None:
-        self._counted = folder
-        self._files: defaultdict[Path, dict[str, str]] = defaultdict(dict)
-        self.read_names = self.opened = 0
-
-    def names(self, folder: Path) -> list[str]:
-        self.read_names += len(self._files[folder]) * (folder == self._counted)
-        return list(self._files[folder])
-
-    def exists(self, path: Path) -> bool:
-        return path.name in self._files[path.parent]
-
-    def create(self, path: Path, text: str) -> bool:
-        self.opened += path.parent == self._counted
-        is_new = not self.exists(path)
-        self._files[path.parent].setdefault(path.name, text)
-        return is_new
-
-    def read(self, path: Path) -> tuple[str, int]:
-        self.opened += path.parent == self._counted
-        if not self.exists(path):
-            raise FileNotFoundError(path)
-        return self._files[path.parent][path.name], 0
-
-    def write(self, path: Path, text: str) -> None:
-        self._files[path.parent][path.name] = text
+from headtohead.studies.planning.study_plan import StudyPlan
+from studies.small_studies import plan_without_models, write_run
 
 
 class CountedRuns(Collection[str]):
@@ -160,3 +131,82 @@ def test_a_run_whose_folder_was_removed_is_offered_again(tmp_path: Path) -> None
     assert [list(runs) for runs in again.by_devices()] == [[removed.id]]
     job = again.take(next(again.by_devices()))
     assert job is not None and job.run == removed
+
+
+def queue_of(plan: StudyPlan, done: set[Path]) -> RunQueue:
+    """Return a queue for which these folders are done."""
+    return RunQueue(plan, plan.runs, claims_of(plan.folder), is_done=done.__contains__)
+
+
+def plan_with_a_removed_run(folder: Path, claims_address: str | None) -> tuple[StudyPlan, set[Path]]:
+    """Return a plan whose claims say that all runs are done, while the folder of the second is gone, and what is done
+    by its records."""
+    plan = plan_without_models(folder, seeds=1)
+    choose_claims(plan.folder, claims_address)
+    done = {plan.run_folder(run) for run in plan.runs}
+    first = queue_of(plan, done)
+    while first.has_work:
+        assert all(first.take(runs) is None for runs in first.by_devices()), "records say that all are done"
+    plan.run_folder(plan.runs[0]).mkdir(parents=True)
+    done.remove(plan.run_folder(plan.runs[1]))
+    return plan, done
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_removed_run_that_another_command_offers_again_is_waited_for(
+    tmp_path: Path, claims_address: str | None, is_finished: bool
+) -> None:
+    plan, done = plan_with_a_removed_run(tmp_path, claims_address)
+    removed = plan.runs[1]
+    other = claims_of(plan.folder)
+    claim = other.take(removed.id)
+    assert claim is not None
+    second = queue_of(plan, done)
+    for _ in range(3):
+        assert [list(runs) for runs in second.by_devices()] == [[removed.id]], "no record says that it is done"
+        assert all(second.take(runs, is_idle=True) is None for runs in second.by_devices()), "another has it"
+    other.forget(removed.id)
+    if is_finished:
+        done.add(plan.run_folder(removed))
+    claim.release(is_done=is_finished)
+    jobs = [second.take(runs, is_idle=True) for _ in range(3) for runs in second.by_devices()]
+    assert [job.run for job in jobs if job] == ([] if is_finished else [removed])
+    assert second.has_work != is_finished
+
+
+@pytest.mark.process
+def test_a_removed_run_whose_worker_died_before_it_offered_it_is_offered_by_the_next(
+    tmp_path: Path, claims_address: str | None
+) -> None:
+    plan, done = plan_with_a_removed_run(tmp_path, claims_address)
+    removed = plan.runs[1]
+    claim = claims_of(plan.folder).take(removed.id)
+    second = queue_of(plan, done)
+    assert claim is not None
+    claim.release()  # as if its process were gone, which has not said yet that the run is not done
+    jobs = [second.take(runs, is_idle=True) for _ in range(3) for runs in second.by_devices()]
+    assert [job.run for job in jobs if job] == [removed]
+
+
+@pytest.mark.parametrize("number", [10, 300])
+def test_failed_runs_are_offered_again_by_one_look_at_the_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Offering runs again opens files by the number of those that failed, and lists names once."""
+    plan = plan_without_models(tmp_path, seeds=number)
+    for run in plan.runs[: (failed := 10)]:
+        write_run(plan.run_folder(run), "failed")
+    files = CountedFiles(plan.folder / "leases")
+    monkeypatch.setattr(leases, "system", files)
+    before = FolderClaims(Leases(plan.folder / "leases"))
+    for run in plan.runs:
+        claim = before.take(run.id)
+        assert claim is not None
+        claim.release(is_done=True)
+    files.read_names = files.opened = 0
+    clear_failed(plan, plan.runs)
+    assert not any(plan.run_folder(run).exists() for run in plan.runs[:failed])
+    assert files.opened <= 4 * failed and files.read_names <= 2 * len(plan.runs)
+    done = FolderClaims(Leases(plan.folder / "leases")).look()
+    assert done == {run.id for run in plan.runs[failed:]}, "the others are not offered"

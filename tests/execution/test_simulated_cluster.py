@@ -19,9 +19,10 @@ from headtohead.files.leases import Lease
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_report import report_of
+from simulated_cluster.clock import Clock
 from simulated_cluster.cluster import CALM, HeldLeases, Trouble
 from simulated_cluster.network_files import NetworkFiles
-from simulated_cluster.study import Outcome, SimulatedStudy
+from simulated_cluster.study import Outcome, SimulatedStudy, undisturbed, verdict_of
 from studies.small_studies import TINY, plan_without_models, small_study
 from waiting import PATIENCE
 
@@ -41,12 +42,6 @@ def simulate(plan: StudyPlan, seed: int, trouble: Trouble = HARSH, **options: An
     return SimulatedStudy(lambda: plan, seed=seed, trouble=trouble, **options).run()
 
 
-def verdict(plan: StudyPlan) -> Any:
-    """Return all that is reported of a study but for where its files are."""
-    data = report_of(plan).to_dict()
-    return [data[name] for name in ("verdicts", "arms", "complete", "remarks")]
-
-
 def check_once_each(plan: StudyPlan, outcome: Outcome) -> None:
     assert outcome.ended == Counter(run.id for run in plan.runs), "each run ends once, and none is lost"
     assert not outcome.overlaps, "no process writes after another took over"
@@ -57,10 +52,10 @@ def test_every_run_ends_once_whatever_happens_and_the_verdict_is_that_of_a_calm_
     tmp_path: Path, seed: int
 ) -> None:
     plans = [plan_without_models(tmp_path / name, seeds=20) for name in ("calm", "harsh")]
-    simulate(plans[0], seed, CALM)
+    check_once_each(plans[0], undisturbed(plans[0]))
     outcome = simulate(plans[1], seed)
     check_once_each(plans[1], outcome)
-    assert verdict(plans[0]) == verdict(plans[1]) and report_of(plans[1]).complete
+    assert verdict_of(plans[0]) == verdict_of(plans[1]) and report_of(plans[1]).complete
     assert sum(outcome.counts.values()) > 5 and len(outcome.claims) > len(plans[1].runs), "much happened"
 
 
@@ -73,7 +68,7 @@ def test_a_tuned_study_is_planned_on_while_workers_die(tmp_path: Path) -> None:
         outcome = simulated.run()
         check_once_each(simulated.plan, outcome)
         assert len(outcome.ended) == 2 * (3 + 4)
-        verdicts.append(verdict(simulated.plan))
+        verdicts.append(verdict_of(simulated.plan))
     assert verdicts[0] == verdicts[1]
 
 
@@ -136,3 +131,19 @@ def test_the_simulation_finds_claims_that_are_not_safe(
         outcome = simulate(plan, seed, trouble, looks=0, workers=12)
         broken += len(outcome.overlaps) + (outcome.ended != Counter(run.id for run in plan.runs))
     assert bool(broken) == (fault != "none")
+
+
+def test_whoever_waits_goes_on_at_their_moment_however_long_others_wait() -> None:
+    clock, moments = Clock(), []
+
+    def wait(number: int) -> None:
+        if number:
+            clock.at(clock.now + 0.5, lambda: wait(number - 1))
+        clock.pause(1.0 + number)
+        moments.append((number, clock.now))
+
+    wait_at = 3.0
+    clock.at(wait_at, lambda: wait(1000))
+    clock.run(until=5000.0)
+    assert dict(moments) == {number: wait_at + 0.5 * (1000 - number) + 1.0 + number for number in range(1001)}
+    assert [moment for _, moment in moments] == sorted(moment for _, moment in moments)

@@ -59,6 +59,8 @@ TRAINER_VALUES: dict[str, tuple[Any, ...]] = {
     "keep_checkpoints": ("all", "best", "none"),
 }
 KIND_OF_FORM = {"language": "language", "slots": "language", "pairs": "pairs_of_text", "labelled": "labelled_text"}
+_OFTEN = 0.9
+"""The probability that all layers have one feed-forward."""
 _USUAL = 0.6
 """The probability that a group keeps its default, so that most drawn commands are ones that somebody would type."""
 
@@ -74,6 +76,10 @@ def drawn_command(rng: random.Random) -> tuple[str, ...]:
     for name in MODEL_GROUPS:
         if name in node and rng.random() > (_USUAL if name != "mixer" else 0.3):
             chosen.append(f"model/{name}={rng.choice(choice_names(f'model/{name}'))}")
+    if "pattern" in node and "feedforward" in node and rng.random() > _OFTEN:
+        pair = ",".join(rng.choice(choice_names("model/feedforward")) for _ in range(2))
+        chosen = [one for one in chosen if not one.startswith("model/feedforward=")]
+        chosen.append(f"model.feedforward_pattern=[{pair}]")
     if family.name == "encoder_decoder" and rng.random() > _USUAL:
         slot, side = rng.choice(SIDE_GROUPS), rng.choice(("encoder", "decoder"))
         chosen.append(f"model/{slot}@model.{side}.{slot}={rng.choice(choice_names(f'model/{slot}'))}")

@@ -15,7 +15,7 @@ import pytest
 import headtohead
 from headtohead import metrics as package
 from headtohead.config.compose.choices import choices
-from headtohead.config.schema.metric_names import metric_names
+from headtohead.config.schema.metric_names import metric_directions, metric_names
 from headtohead.finished_runs.embedding.rankings import MEASURES
 from headtohead.metrics import Metric, guessed, metric_named, metrics, own_metric, unit_of
 from headtohead.metrics.language_modelling import LOSS
@@ -63,6 +63,7 @@ def test_the_source_text_of_every_task_tells_its_metrics() -> None:
     for choice, task in zip(choices("task"), tasks(), strict=True):
         named = {metric.name for metric in task.metrics if metric.direction is not None}
         assert set(metric_names(choice.target)) == named, choice.name
+        assert metric_directions(choice.target) == {metric.name: metric.direction for metric in task.metrics}
 
 
 @pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)

@@ -25,7 +25,7 @@ _PADDING = """
 Padding may be anywhere in a row: in every family the outputs at a row's real tokens are those that the reference has
 for these tokens alone (`tests/parity/test_padding_law.py`). Positions count from a row's first real token, as in
 `generate`. If `transformers` gets only the mask, GPT-2, BERT, BigBird and BART count positions from the start of the
-row (give them `position_ids`), gaps in the mask count as hidden tokens, and RWKV reads padding as text.
+row (give them `position_ids`), gaps in the mask count as hidden tokens, and RWKV and FNet read padding as text.
 """
 
 _SILENT = """Changing one of these fields alone changes no output in any family that has them (some are overridden by

@@ -19,7 +19,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
 from headtohead.config.build import make_model
 from headtohead.pretrained.model_family import ModelFamily
-from headtohead.pretrained.weight_mapping import OneAbove, WeightMapping
+from headtohead.pretrained.weight_mapping import UnitOffsetGain, WeightMapping
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
 TASKS: Mapping[HeadName, Sequence[str]] = {
@@ -216,7 +216,7 @@ def _compared(
 
 def _gradients(piece: WeightMapping, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Gradients move as weights do, but for what is added to them."""
-    if isinstance(piece, OneAbove):
+    if isinstance(piece, UnitOffsetGain):
         return {piece.our_name: theirs[piece.their_name]}
     return piece.take({name: theirs[name] for name in piece.theirs})
 

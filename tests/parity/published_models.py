@@ -37,6 +37,8 @@ class PublishedModel:
     """Kinds of rows: tokens, pairs (of source and target), or images."""
     masks: bool = True
     """Whether the reference takes a mask."""
+    pads: bool = True
+    """Whether the rows compared are padded: some references without a mask read padding as text."""
     old: Mapping[str, Any] = field(default_factory=dict)
     """Fields of older files, or those that other versions of the reference write, with a value."""
     first_is_global: bool = False
@@ -96,6 +98,15 @@ MODELS: dict[str, PublishedModel] = {
              "num_key_value_heads": 1, "num_mtp_layers": 2, "rope_scaling": _SHARPENED},
         constants=("model.layers.1.mlp.gate.e_score_correction_bias",),
     ),
+    "kimi_linear": PublishedModel(
+        "KimiLinear", {**_LLAMA, "num_key_value_heads": 3, "layer_types": ["linear_attention", "full_attention"],
+                       "linear_head_dim": 6, "linear_num_heads": 4, "moe_intermediate_size": 12, "kv_lora_rank": 10,
+                       "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5, "num_local_experts": 4,
+                       "num_experts_per_tok": 2},
+        old={"first_k_dense_replace": 2, "linear_attn_config": {"head_dim": 6, "num_heads": 4}, "is_causal": False,
+             "mla_use_nope": False, "moe_layer_freq": 2, "moe_router_activation_func": "softmax"},
+        constants=("model.layers.1.mlp.gate.e_score_correction_bias",),
+    ),
     "gemma3_text": PublishedModel(
         "Gemma3", {**_GROUPED, "head_dim": 8, "query_pre_attn_scalar": 12, "sliding_window": 5,
                    "layer_types": ["sliding_attention", "full_attention"]},
@@ -116,6 +127,16 @@ MODELS: dict[str, PublishedModel] = {
         "Lfm2", {**_GROUPED, "layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
         old={**_ROTARY, "full_attn_idxs": [0], "tie_embedding": False, "block_ff_dim": 24, "layer_types": None,
              "head_dim": 12},
+    ),
+    "bamba": PublishedModel(
+        "Bamba", {**_GROUPED, "num_attention_heads": 2, "attn_layer_indices": [1], "mamba_n_heads": 6,
+                  "mamba_n_groups": 2, "mamba_d_state": 5, "mamba_chunk_size": 4},
+        old={**_ROTARY, "partial_rotary_factor": 0.3, "head_dim": 8, "mamba_d_head": 8},
+    ),
+    "jamba": PublishedModel(
+        "Jamba", {**_GROUPED, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 5, "mamba_dt_rank": 3,
+                  "num_experts": 3, "expert_layer_period": 2, "expert_layer_offset": 1},
+        old={"head_dim": 12, "num_local_experts": 4, "is_causal": False},
     ),
     "gpt_neox": PublishedModel(
         "GPTNeoX", _LLAMA, old={**_ROTARY, "rotary_pct": 0.5, "rotary_emb_base": 500, "partial_rotary_factor": 0.5}
@@ -146,6 +167,11 @@ MODELS: dict[str, PublishedModel] = {
              "norm_rel_ebd": "none", "position_buckets": 0, "is_causal": True},
     ),
     "albert": PublishedModel("Albert", {**_LLAMA, "embedding_size": 10}, **_MASKED, **_ENCODER),
+    "fnet": PublishedModel(
+        "FNet", {name: size for name, size in _LLAMA.items() if name != "num_attention_heads"}, **_MASKED,
+        masks=False, pads=False, idle=("fnet.pooler.dense.weight", "fnet.pooler.dense.bias"),
+        old={"num_attention_heads": 5, "position_embedding_type": "relative_key"},
+    ),
     "modernbert": PublishedModel(
         "ModernBert", {**_LLAMA, "local_attention": 6}, **_MASKED,
         old={"global_attn_every_n_layers": 1, "global_rope_theta": 500.0, "local_rope_theta": 7.0, "layer_types": None,
@@ -162,6 +188,13 @@ MODELS: dict[str, PublishedModel] = {
         "T5", {**_COMMON, "d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 3,
                "decoder_start_token_id": 0}, **_PAIRS,
         old={"dense_act_fn": "gelu", "is_gated_act": True, "scale_decoder_outputs": False},
+    ),
+    "switch_transformers": PublishedModel(
+        "SwitchTransformers", {**_COMMON, "d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 3,
+                               "num_decoder_layers": 2, "num_experts": 3, "expert_capacity": 80,
+                               "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 2,
+                               "decoder_start_token_id": 0}, **_PAIRS,
+        old={"router_ignore_padding_tokens": True, "add_router_probs": True},
     ),
     "bart": PublishedModel(
         "Bart", {**_COMMON, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
@@ -231,7 +264,7 @@ def rows(model: PublishedModel) -> Iterator[tuple[Inputs, Inputs, Tensor]]:
         yield {"pixel_values": images}, {"images": images}, torch.ones(2, dtype=torch.bool)
         return
     for length in model.lengths:  # without a cache the reference of RWKV gives two tokens for one
-        theirs, ours = _tokens(length, generator, model.masks)
+        theirs, ours = _tokens(length, generator, model.masks, model.pads)
         if model.first_is_global:
             theirs["global_attention_mask"] = (torch.arange(length) == 0).long().expand(2, length)
         scored = ours["valid"]
@@ -243,10 +276,12 @@ def rows(model: PublishedModel) -> Iterator[tuple[Inputs, Inputs, Tensor]]:
         yield theirs, ours, scored
 
 
-def _tokens(length: int, generator: torch.Generator, masks: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _tokens(
+    length: int, generator: torch.Generator, masks: bool, pads: bool = True
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Two rows, the second padded on the right by a third of its length."""
     tokens = torch.randint(5, VOCABULARY, (2, length), generator=generator)
     valid = torch.ones(2, length, dtype=torch.bool)
-    valid[1, length - length // 3 :] = False
+    valid[1, length - length // 3 :] = not pads
     theirs = {"input_ids": tokens, **({"attention_mask": valid.long()} if masks else {})}
     return theirs, {"tokens": tokens, "valid": valid}

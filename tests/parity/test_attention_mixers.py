@@ -15,12 +15,14 @@ from transformers.models.diffllama import modeling_diffllama
 from transformers.models.gpt_oss import modeling_gpt_oss
 from transformers.models.kimi_linear import modeling_kimi_linear
 from transformers.models.lfm2 import modeling_lfm2
+from transformers.models.nystromformer import modeling_nystromformer
 from transformers.models.qwen3_next import modeling_qwen3_next
 
 from headtohead.components.component import Context, Mixer
 from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
 from headtohead.components.mixers.attention.gated_attention import GatedAttention
 from headtohead.components.mixers.attention.latent_attention import LatentAttention, LatentWidths
+from headtohead.components.mixers.attention.nystrom import Nystrom
 from headtohead.components.mixers.attention.sink_attention import SinkAttention
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
@@ -117,6 +119,12 @@ def gated_short_conv(params: Parameters) -> Weights:
     }
 
 
+def nystrom(params: Parameters) -> Weights:
+    names = {"query": "self.query", "key": "self.key", "value": "self.value", "output": "output"}
+    maps = {f"{a}.{kind}": params[f"{b}.{kind}"] for a, b in names.items() for kind in ("weight", "bias")}
+    return {**maps, "conv.weight": params["self.conv.weight"]}
+
+
 SIZES = {
     "hidden_size": D_MODEL,
     "num_attention_heads": NUM_HEADS,
@@ -141,6 +149,8 @@ class MixerCase:
     pairing: str = "half"
     reads_tokens_alone: bool = False
     """Whether the reference takes neither angles nor a mask, and returns its outputs alone."""
+    shape: tuple[int, int] = (2, LENGTH)
+    """Rows and tokens: one row where the reference lets rows change each other's outputs."""
 
 
 def deepseek(*, interleaved: bool) -> nn.Module:
@@ -180,6 +190,26 @@ def kimi() -> nn.Module:
 
 def lfm2() -> nn.Module:
     return modeling_lfm2.Lfm2ShortConv(modeling_lfm2.Lfm2Config(hidden_size=D_MODEL, conv_bias=True), 0)
+
+
+class NystromWithOutput(nn.Module):
+    """The attention of Nyströmformer, which knows rows of one length that its landmarks divide, and the map behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = modeling_nystromformer.NystromformerConfig(
+            hidden_size=D_MODEL,
+            num_attention_heads=NUM_HEADS,
+            segment_means_seq_len=12,
+            num_landmarks=4,
+            conv_kernel_size=5,
+        )
+        self.self = modeling_nystromformer.NystromformerSelfAttention(config)
+        self.output = nn.Linear(D_MODEL, D_MODEL)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.output(self.self(x)[0])
+        return y
 
 
 WIDTHS = LatentWidths(latent_width=7, query_latent_width=9, content_width=8, value_width=5)
@@ -227,6 +257,13 @@ CASES = {
         gated_short_conv,
         reads_tokens_alone=True,
     ),
+    "nystromformer": MixerCase(
+        NystromWithOutput,
+        lambda: Nystrom(D_MODEL, num_heads=NUM_HEADS, causal=False, landmarks=4, conv=5),
+        nystrom,
+        reads_tokens_alone=True,
+        shape=(1, 12),
+    ),
     "deepseek_v3, interleaved": MixerCase(partial(deepseek, interleaved=True), LATENT, latent, pairing="interleaved"),
 }
 
@@ -256,9 +293,9 @@ def differences(case: MixerCase, dtype: torch.dtype) -> Errors:
             for name, parameter in mixer.named_parameters():
                 parameter.copy_(weights[name] + (case.added or {}).get(name, 0.0))
         generator = torch.Generator().manual_seed(1)
-        x, toward = (torch.randn(2, LENGTH, D_MODEL, generator=generator, dtype=torch.float64) for _ in range(2))
+        x, toward = (torch.randn(*case.shape, D_MODEL, generator=generator, dtype=torch.float64) for _ in range(2))
         ours, theirs = (x.to(dtype).requires_grad_() for _ in range(2))
-        positions = torch.arange(LENGTH)[None]
+        positions = torch.arange(case.shape[1])[None]
         encoding = encoding_of(case)
         rotation = encoding.rotation(positions, dtype)
         y = mixer(ours, Context(causal=True, positions=positions, encoding=encoding, rotation=rotation))

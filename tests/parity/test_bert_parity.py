@@ -37,6 +37,12 @@ from transformers import (
     ElectraForQuestionAnswering,
     ElectraForSequenceClassification,
     ElectraForTokenClassification,
+    FNetConfig,
+    FNetForMaskedLM,
+    FNetForPreTraining,
+    FNetForQuestionAnswering,
+    FNetForSequenceClassification,
+    FNetForTokenClassification,
     RobertaConfig,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
@@ -50,8 +56,10 @@ from headtohead.pretrained.albert import AlbertFamily
 from headtohead.pretrained.bert_descendants import DistilBertFamily, ElectraFamily
 from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
 from headtohead.pretrained.deberta import DebertaFamily
+from headtohead.pretrained.fnet import FNetFamily
 from headtohead.pretrained.model_family import ModelFamily
 from parity.parity import Case, check
+from parity.published_models import MODELS
 from parity.token_rows import LENGTH, VOCABULARY, pair_rows
 
 SIZES: dict[str, Any] = {
@@ -200,6 +208,36 @@ def test_albert_equals_its_reference_with_every_head(head: HeadName) -> None:
     sizes = SIZES | _labels(head) | {"num_hidden_layers": 3, "embedding_size": 10}
     config = AlbertConfig(**sizes, max_position_embeddings=LENGTH + 2)
     check(f"ALBERT, {HEADS[head][0]}", _with_head(pairs(AlbertFamily(), ALBERT[head], config, head)))
+
+
+FNET: dict[HeadName, type[nn.Module]] = {
+    "masked_language_model": FNetForMaskedLM,
+    "classifier": FNetForSequenceClassification,
+    "tagger": FNetForTokenClassification,
+    "span": FNetForQuestionAnswering,
+}
+
+
+def fnet(reference: type[nn.Module], head: HeadName) -> Case:
+    """The reference takes no mask: no row is padded."""
+    no_part = ("num_attention_heads", "attn_implementation")
+    sizes = {name: size for name, size in (SIZES | _labels(head)).items() if name not in no_part}
+    case = pairs(FNetFamily(), reference, FNetConfig(**sizes, max_position_embeddings=LENGTH + 2), head)
+    theirs = {name: tensor for name, tensor in case.theirs.items() if name != "attention_mask"}
+    real = torch.ones_like(case.ours["valid"])
+    scored = None if case.scored is None else real
+    idle = () if head in ("classifier", "masked_language_model_and_pair") else MODELS["fnet"].idle
+    return replace(case, theirs=theirs, ours={**case.ours, "valid": real}, scored=scored, idle=idle)
+
+
+@pytest.mark.parametrize("head", FNET)
+def test_fnet_equals_its_reference_with_every_head(head: HeadName) -> None:
+    check(f"FNet, {HEADS[head][0]}", _with_head(fnet(FNET[head], head)))
+
+
+def test_fnet_restores_tokens_and_judges_pairs_as_its_reference_does() -> None:
+    case = fnet(FNetForPreTraining, "masked_language_model_and_pair")
+    check("FNet, masked LM and pairs", replace(case, scored=None, logits_of=both_logits, requested=our_logits))
 
 
 def _labels(head: HeadName) -> dict[str, int]:

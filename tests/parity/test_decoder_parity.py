@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import (
+    BambaConfig,
+    BambaForCausalLM,
     BloomConfig,
     BloomForCausalLM,
     Cohere2Config,
@@ -28,6 +30,10 @@ from transformers import (
     GPTNeoXForCausalLM,
     GptOssConfig,
     GptOssForCausalLM,
+    JambaConfig,
+    JambaForCausalLM,
+    KimiLinearConfig,
+    KimiLinearForCausalLM,
     Lfm2Config,
     Lfm2ForCausalLM,
     LlamaConfig,
@@ -60,9 +66,17 @@ from headtohead.pretrained.gpt_oss import GptOssFamily
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, Olmo2Family
+from headtohead.pretrained.mamba_hybrids import BambaFamily
 from headtohead.pretrained.model_family import ModelFamily
 from headtohead.pretrained.mpt import MptFamily
-from parity.experts_in_memory import DeepseekInMemory, MixtralInMemory, Qwen3MoeInMemory, Qwen3NextInMemory
+from parity.experts_in_memory import (
+    DeepseekInMemory,
+    JambaInMemory,
+    KimiLinearInMemory,
+    MixtralInMemory,
+    Qwen3MoeInMemory,
+    Qwen3NextInMemory,
+)
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
@@ -189,14 +203,14 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)
 
 
-@pytest.mark.parametrize("layers", [[], [0, 1]])
+@pytest.mark.parametrize("layers", [[], [0, 1], [0]])
 def test_qwen3_with_experts_equals_its_reference(layers: list[int]) -> None:
     config = Qwen3MoeConfig(
         **SMALL, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, mlp_only_layers=layers,
         experts_implementation="eager",
     )  # fmt: skip
-    name = "Qwen3, no layer with its experts" if layers else "Qwen3, with experts"
-    compare(name, Qwen3MoeInMemory(), Qwen3MoeForCausalLM, config)
+    names = {0: "Qwen3, with experts", 1: "Qwen3, experts in the second layer", 2: "Qwen3, no layer with its experts"}
+    compare(names[len(layers)], Qwen3MoeInMemory(), Qwen3MoeForCausalLM, config)
 
 
 @pytest.mark.parametrize("renormalised", [True, False])
@@ -255,6 +269,17 @@ def test_deepseek_v3_equals_its_reference(name: str) -> None:
     compare(name, DeepseekInMemory(), DeepseekV3ForCausalLM, config, constants=biases)
 
 
+def test_kimi_linear_equals_its_reference() -> None:
+    fields = {name: value for name, value in LATENT.items() if name != "n_routed_experts"}
+    layers = ["linear_attention", "linear_attention", "full_attention"]
+    config = KimiLinearConfig(
+        **{**fields, "q_lora_rank": None}, num_local_experts=8, layer_types=layers, linear_head_dim=6,
+        linear_num_heads=3,
+    )  # fmt: skip
+    biases = tuple(f"model.layers.{layer}.mlp.gate.e_score_correction_bias" for layer in (1, 2))
+    compare("Kimi Linear", KimiLinearInMemory(), KimiLinearForCausalLM, config, constants=biases)
+
+
 def test_gemma3_equals_its_reference() -> None:
     kinds = ["sliding_attention", "full_attention"]
     config = Gemma3TextConfig(**SMALL, head_dim=10, query_pre_attn_scalar=9, sliding_window=4, layer_types=kinds)
@@ -279,3 +304,20 @@ def test_cohere2_equals_its_reference() -> None:
 def test_lfm2_equals_its_reference() -> None:
     config = Lfm2Config(**SMALL, layer_types=["conv", "full_attention"], block_multiple_of=8)
     compare("LFM2", Lfm2Family(), Lfm2ForCausalLM, config)
+
+
+def test_bamba_equals_its_reference() -> None:
+    sizes = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_chunk_size": 4}
+    config = BambaConfig(**SMALL, **sizes, attn_layer_indices=[0])
+    compare("Bamba", BambaFamily(), BambaForCausalLM, config)
+
+
+@pytest.mark.parametrize("period", [1, 2])
+def test_jamba_equals_its_reference(period: int) -> None:
+    config = JambaConfig(
+        **SMALL, attn_layer_period=2, attn_layer_offset=0, mamba_d_state=6, num_experts=4, expert_layer_period=period,
+        expert_layer_offset=period - 1, experts_implementation="eager",
+    )  # fmt: skip
+    compare(
+        "Jamba" if period == 1 else "Jamba, experts in every second layer", JambaInMemory(), JambaForCausalLM, config
+    )

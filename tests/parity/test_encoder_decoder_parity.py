@@ -1,4 +1,4 @@
-"""T5 in both versions and BART against `transformers`."""
+"""T5 in both versions, switch transformers and BART against `transformers`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from transformers import (
     BartForConditionalGeneration,
     MBartConfig,
     MBartForConditionalGeneration,
+    SwitchTransformersConfig,
+    SwitchTransformersForConditionalGeneration,
     T5Config,
     T5ForConditionalGeneration,
 )
 
 from headtohead.pretrained.bart import BartFamily, MbartFamily
+from headtohead.pretrained.switch_transformers import SwitchTransformersFamily
 from headtohead.pretrained.t5 import T5Family
 from parity.parity import Case, check
 from parity.token_rows import LENGTH, VOCABULARY, token_rows
@@ -60,6 +63,20 @@ def test_t5_writes_what_its_reference_writes(version: str) -> None:
     reference = T5ForConditionalGeneration if first else untied
     case = Case(T5Family(), reference, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK)
     check(f"T5 v{version}", case, remark="tied, logits scaled" if first else "gated, untied, heads of another width")
+
+
+@pytest.mark.parametrize(("encoder", "decoder"), [(1, 1), (2, 3)])
+def test_switch_transformers_write_what_their_reference_writes(encoder: int, decoder: int) -> None:
+    config = SwitchTransformersConfig(
+        d_model=24, d_kv=8, d_ff=38, num_layers=2, num_decoder_layers=3, num_heads=3, num_experts=2,
+        num_sparse_encoder_layers=encoder, num_sparse_decoder_layers=decoder, relative_attention_num_buckets=8,
+        relative_attention_max_distance=9, **SPECIAL,
+    )  # fmt: skip
+    theirs, ours = both_sides()
+    family, reference = SwitchTransformersFamily(), SwitchTransformersForConditionalGeneration
+    case = Case(family, reference, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK)
+    name = "Switch transformer" if encoder == 1 else "Switch transformer, experts in all layers"
+    check(name, case, remark="rows shorter than the reference's capacity of an expert")
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -27,6 +27,8 @@ from transformers import (
     ElectraForMaskedLM,
     ElectraForPreTraining,
     ElectraForSequenceClassification,
+    FNetForMaskedLM,
+    FNetForSequenceClassification,
     LongformerForSequenceClassification,
     MBartForConditionalGeneration,
     ModernBertForMaskedLM,
@@ -51,6 +53,7 @@ from headtohead.pretrained.checkpoint_writer import write_checkpoint
 from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.deberta import DebertaFamily
 from headtohead.pretrained.families import family_of
+from headtohead.pretrained.fnet import FNetFamily
 from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.sparse_encoders import BigBirdFamily, LongformerFamily
@@ -67,6 +70,7 @@ POST = ("model/residual=post", "model.embedding_norm=true", "model.norm.eps=1e-1
 BERT = ("model=encoder_only", *WIDE, *POST, "model.pooler=tanh", "model.num_classes=3")
 ONE_KIND = (*BERT, "model.num_segments=0", "model.pooler=relu")
 SHARED = (*BERT, "model.loops=3", "model.embedding_width=10")
+FNET = ("model=fnet", *WIDE, "model.norm.eps=1e-12", "model.num_classes=3")
 GELU = (*BERT, "model.pooler=gelu")
 DEBERTA = (
     *GELU, "model/mixer=disentangled_attention", "model/position=none",
@@ -138,6 +142,8 @@ MODELS = {
     "ELECTRA, classification": Exported(ElectraFamily(), "classifier", ElectraForSequenceClassification, GELU),
     "ALBERT, masked LM": Exported(AlbertFamily(), "masked_language_model", AlbertForMaskedLM, SHARED),
     "ALBERT, classification": Exported(AlbertFamily(), "classifier", AlbertForSequenceClassification, SHARED),
+    "FNet, masked LM": Exported(FNetFamily(), "masked_language_model", FNetForMaskedLM, FNET),
+    "FNet, classification": Exported(FNetFamily(), "classifier", FNetForSequenceClassification, FNET),
     "RoFormer, masked LM": Exported(
         RoFormerFamily(),
         "masked_language_model",
@@ -201,7 +207,7 @@ MODELS = {
 }
 
 
-COMPUTED = {"big_bird": "bert.pooler.", "roformer": "roformer.encoder.embed_positions."}
+COMPUTED = {"big_bird": "bert.pooler.", "fnet": "fnet.pooler.", "roformer": "roformer.encoder.embed_positions."}
 """The names of what references hold and no file of ours: a pooler beside every head, a table given by its size."""
 
 
@@ -216,6 +222,9 @@ def inputs(exported: Exported) -> tuple[Mapping[str, Tensor], Mapping[str, Tenso
         return {"pixel_values": images}, {"images": images}
     theirs, ours = pair_rows()
     if exported.head != "language_model":
+        if exported.family.model_type == "fnet":  # its reference takes no mask: no row is padded
+            theirs, ours = {**theirs}, {**ours, "valid": torch.ones_like(ours["valid"])}
+            del theirs["attention_mask"]
         one_kind = "model.num_segments=0" in exported.overrides
         return {name: tensor for name, tensor in theirs.items() if not (one_kind and name == "token_type_ids")}, ours
     source = {name: tensor for name, tensor in theirs.items() if name != "token_type_ids"}
@@ -273,6 +282,11 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
         ("BERT, masked LM", "model/residual=pre", "model.residual=Pre .* form of bert, which supports only Post"),
         ("BERT, masked LM", "model.tie_weights=false", "model.tie_weights=False .* supports only True"),
         ("BERT, masked LM", "model/mixer=linear_attention", "model.mixer=LinearAttention .* SoftmaxAttention"),
+        (
+            "FNet, masked LM",
+            "model.embedding_width=8",
+            "model.embedding_width=8 .* form of fnet, which supports only 24",
+        ),
         ("RoBERTa, masked LM", "model.head_activation=relu", "model.head_activation=relu .* form of roberta"),
         ("DeBERTa-v2, masked LM", "model.mixer.shared=false", "model.mixer.shared=False .* supports only True"),
         ("Longformer, classification", "model.mixer.num_global=2", "model.mixer.num_global=2 .* supports only 1"),

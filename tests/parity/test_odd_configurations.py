@@ -85,6 +85,21 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                         "num_experts_per_tok": 3, "first_k_dense_replace": 2, "norm_topk_prob": False,
                         "routed_scaling_factor": 0.7, "rope_interleave": False, "tie_word_embeddings": True,
                         "rms_norm_eps": 1e-2, "hidden_act": "gelu", "experts_implementation": "eager"}),
+    "Kimi Linear, odd heads and widths, query latents, groups of experts, layers as published, eps": (
+        "kimi_linear", {**LAYERS, **FIVE_HEADS, "num_key_value_heads": 5, "moe_intermediate_size": 11,
+                        "kv_lora_rank": 9, "q_lora_rank": 7, "qk_rope_head_dim": 3, "qk_nope_head_dim": 5,
+                        "v_head_dim": 8, "num_local_experts": 6, "n_shared_experts": 2, "n_group": 3, "topk_group": 2,
+                        "num_experts_per_tok": 3, "norm_topk_prob": False, "routed_scaling_factor": 0.7,
+                        "rms_norm_eps": 1e-2, "experts_implementation": "eager", "mlp_layer_types": None,
+                        "first_k_dense_replace": 2, "linear_attn_config": {
+                            "full_attn_layers": [1], "kda_layers": [2, 3], "head_dim": 7, "num_heads": 3,
+                            "short_conv_kernel_size": 3}}),
+    "Kimi Linear, attention in no layer, experts in the last alone": (
+        "kimi_linear", {**LAYERS, **FIVE_HEADS, "num_key_value_heads": 5, "linear_head_dim": 9, "linear_num_heads": 2,
+                        "layer_types": ["linear_attention"] * 3, "use_cache": False,
+                        "mlp_layer_types": ["dense", "dense", "sparse"], "moe_intermediate_size": 11,
+                        "num_local_experts": 3, "num_experts_per_tok": 3, "linear_conv_kernel_dim": 2,
+                        "experts_implementation": "eager"}),
     "Gemma 3, biases of attention, untied, windows of 3 tokens, eps": (
         "gemma3_text", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "head_dim": 14,
                         "rms_norm_eps": 1e-2, "attention_bias": True, "tie_word_embeddings": False,
@@ -105,6 +120,30 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "lfm2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1, "norm_eps": 1e-2,
                  "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False,
                  "tie_word_embeddings": False, "full_attn_idxs": [1]}),
+    "Bamba, odd heads and widths, three groups, all biases but that of convolutions, tied, eps": (
+        "bamba", {**LAYERS, "hidden_size": 21, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 12,
+                  "rms_norm_eps": 1e-2, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True,
+                  "attn_layer_indices": [0, 2], "mamba_n_heads": 3, "mamba_n_groups": 3, "mamba_d_state": 5,
+                  "mamba_d_conv": 3, "mamba_expand": 2, "mamba_chunk_size": 3, "mamba_conv_bias": False,
+                  "mamba_proj_bias": True}),
+    "Bamba, no layer with attention, three times as wide": (
+        "bamba", {**LAYERS, "hidden_size": 12, "num_attention_heads": 3, "num_key_value_heads": 3,
+                  "mamba_n_heads": 9, "mamba_d_state": 7, "mamba_expand": 3, "use_cache": False}),
+    "Jamba, no experts, odd heads and widths, biases of projections, none of convolutions, tied, eps": (
+        "jamba", {**LAYERS, **APART, "head_dim": 9, "rms_norm_eps": 1e-2, "tie_word_embeddings": True,
+                  "num_experts": 1, "attn_layer_period": 3, "attn_layer_offset": 1, "mamba_d_state": 5,
+                  "mamba_d_conv": 3, "mamba_expand": 3, "mamba_dt_rank": 4, "mamba_conv_bias": False,
+                  "mamba_proj_bias": True}),
+    "Jamba, three experts of three, no layer with attention": (
+        "jamba", {**LAYERS, "hidden_size": 20, "num_attention_heads": 5, "num_key_value_heads": 5, "num_experts": 3,
+                  "num_experts_per_tok": 3, "expert_layer_period": 1, "expert_layer_offset": 0,
+                  "attn_layer_period": 7, "attn_layer_offset": 5, "mamba_d_state": 3, "use_cache": False,
+                  "experts_implementation": "eager"}),
+    "Jamba, experts in the second of three layers, no bias of convolutions, tied": (
+        "jamba", {**LAYERS, **APART, "head_dim": 5, "tie_word_embeddings": True, "num_experts": 5,
+                  "num_experts_per_tok": 3, "expert_layer_period": 3, "expert_layer_offset": 1, "attn_layer_period": 2,
+                  "attn_layer_offset": 0, "mamba_d_state": 4, "mamba_conv_bias": False,
+                  "experts_implementation": "eager"}),
     "GPT-NeoX, odd width, without biases of attention, eps": (
         "gpt_neox", {**LAYERS, "hidden_size": 33, "num_attention_heads": 3, "attention_bias": False,
                      "layer_norm_eps": 1e-2, "hidden_act": "relu",
@@ -147,6 +186,11 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
                    "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
     "ALBERT, three layers passed once, embeddings as wide as layers": (
         "albert", {**LAYERS, **FIVE_HEADS, "embedding_size": 35, "num_hidden_layers": 1, "inner_group_num": 3}),
+    "FNet, three segment types, odd widths, eps, ReLU": (
+        "fnet", {**LAYERS, "hidden_size": 35, "type_vocab_size": 3, "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
+    "FNet, one layer, one segment type, an odd number of places": (
+        "fnet", {**LAYERS, "num_hidden_layers": 1, "hidden_size": 21, "type_vocab_size": 1,
+                 "max_position_embeddings": LENGTH + 2}),
     "ModernBERT, odd heads and widths, windows of 3 tokens, eps": (
         "modernbert", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "local_attention": 2, "norm_eps": 1e-2,
                        "hidden_activation": "relu", "attention_bias": True}),
@@ -158,6 +202,17 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "t5", {**COMMON, "d_model": 21, "d_kv": 10, "d_ff": 17, "num_layers": 1, "num_decoder_layers": 3,
                "num_heads": 3, "feed_forward_proj": "gated-silu", "tie_word_embeddings": False,
                "layer_norm_epsilon": 1e-2, "relative_attention_num_buckets": 6,
+               "relative_attention_max_distance": 5, "decoder_start_token_id": 0}),
+    "Switch transformer, one layer and four, experts in every second one of the decoder, eps": (
+        "switch_transformers", {**COMMON, "d_model": 21, "d_kv": 10, "d_ff": 17, "num_layers": 1,
+               "num_decoder_layers": 4, "num_heads": 3, "num_experts": 2, "num_sparse_encoder_layers": 2,
+               "num_sparse_decoder_layers": 2, "dense_act_fn": "silu",
+               "layer_norm_epsilon": 1e-2, "relative_attention_num_buckets": 6,
+               "relative_attention_max_distance": 5, "decoder_start_token_id": 0}),
+    "Switch transformer, three layers and two, experts in the second one where none are asked for": (
+        "switch_transformers", {**COMMON, "d_model": 15, "d_kv": 7, "d_ff": 19, "num_layers": 3,
+               "num_decoder_layers": 2, "num_heads": 5, "num_experts": 1, "num_sparse_encoder_layers": 0,
+               "num_sparse_decoder_layers": 2, "relative_attention_num_buckets": 6,
                "relative_attention_max_distance": 5, "decoder_start_token_id": 0}),
     "BART, one layer and three, odd heads and widths": (
         "bart", {**COMMON, "d_model": 35, "encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 5,
@@ -194,7 +249,7 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
 """The odd configurations by a name for the table: the family and the fields of the reference's configuration."""
 CONSTANTS = {
     **dict.fromkeys(("bart", "mbart"), ("final_logits_bias",)),
-    "deepseek_v3": ("model.layers.2.mlp.gate.e_score_correction_bias",),
+    **dict.fromkeys(("deepseek_v3", "kimi_linear"), ("model.layers.2.mlp.gate.e_score_correction_bias",)),
 }
 """Buffers that files of these hold, by family."""
 
@@ -218,6 +273,8 @@ def rows(
         theirs["global_attention_mask"] = (torch.arange(LENGTH) == 0).long().expand(2, LENGTH)
     if not model.masks:
         del theirs["attention_mask"]
+    if not model.pads:
+        ours["valid"] = torch.ones_like(ours["valid"])
     return theirs, ours, ours["valid"]
 
 

@@ -17,7 +17,7 @@ from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
 from headtohead.training.initial_weights import start_from
 from pretrained.published_folders import write_text, write_tokenizer
 
-_SAID: dict[str, Any] = {
+_SHARED_FIELDS: dict[str, Any] = {
     "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "attention_bias": False,
     "attention_dropout": 0.0, "aux_loss_alpha": 0.001, "ep_size": 1, "hidden_act": "silu", "initializer_range": 0.02,
     "moe_layer_freq": 1, "norm_topk_prob": True, "num_nextn_predict_layers": 1, "pretraining_tp": 1,
@@ -27,7 +27,7 @@ _SAID: dict[str, Any] = {
 }  # fmt: skip
 PUBLISHED: dict[str, dict[str, Any]] = {
     "DeepSeek-V3": {
-        **_SAID, "first_k_dense_replace": 3, "hidden_size": 7168, "intermediate_size": 18432,
+        **_SHARED_FIELDS, "first_k_dense_replace": 3, "hidden_size": 7168, "intermediate_size": 18432,
         "max_position_embeddings": 163840, "moe_intermediate_size": 2048, "n_group": 8, "n_routed_experts": 256,
         "n_shared_experts": 1, "num_attention_heads": 128, "num_experts_per_tok": 8, "num_key_value_heads": 128,
         "q_lora_rank": 1536, "rms_norm_eps": 1e-06, "rope_theta": 10000, "routed_scaling_factor": 2.5,
@@ -37,7 +37,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         },
     },
     "Moonlight-16B-A3B": {
-        **_SAID, "first_k_dense_replace": 1, "hidden_size": 2048, "intermediate_size": 11264,
+        **_SHARED_FIELDS, "first_k_dense_replace": 1, "hidden_size": 2048, "intermediate_size": 11264,
         "max_position_embeddings": 8192, "moe_intermediate_size": 1408, "n_group": 1, "n_routed_experts": 64,
         "n_shared_experts": 2, "num_attention_heads": 16, "num_experts_per_tok": 6, "num_key_value_heads": 16,
         "q_lora_rank": None, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 50000.0,

@@ -25,13 +25,14 @@ from headtohead.config.build import fitted, make_model
 from headtohead.config.origins.to_published import write_hub
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
-from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.families import FAMILIES, differences
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
 from headtohead.pretrained.llama_descendants import subtracted
 from headtohead.pretrained.model_family import InexpressibleError
+from headtohead.pretrained.switch_transformers import SwitchTransformersFamily
 from pretrained.published_folders import TEXT, write_text
 
-SIZE = ["model.d_model=32", "model.num_layers=2", "model.num_heads=4", "model.vocab_size=41", "model.max_length=16"]
+SIZE = ["model.d_model=32", "model.num_layers=2", "model.num_heads=4", "model.vocab_size=41", "model.max_length=128"]
 LLAMA = ["model/norm=rms_norm", "model/feedforward=swiglu", "model.mixer.bias=false"]
 PARALLEL = ["model/residual=parallel", "model.tie_weights=false"]
 FORMS = {
@@ -78,6 +79,14 @@ FORMS = {
         "model.feedforward.groups_per_token=2", "model.feedforward.scale=2.5", "model.num_early_layers=1",
         "+model/feedforward@model.early_feedforward=swiglu", "model.early_feedforward.bias=false",
     ],
+    "kimi_linear": [
+        "model/norm=rms_norm", "model/position=none", "model.pattern=[kimi_delta,latent_attention]",
+        "model.mixers.kimi_delta.num_value_heads=3", "model.mixers.kimi_delta.key_width=5",
+        "model.mixers.kimi_delta.value_width=5", "model.mixers.kimi_delta.norm_eps=${model.norm.eps}",
+        "model/feedforward=moe_shared", "model.feedforward.num_experts=6", "model.num_early_layers=1",
+        "+model/feedforward@model.early_feedforward=swiglu", "model.early_feedforward.bias=false",
+        "model.tie_weights=false",
+    ],
     "gemma3_text": [
         "model/norm=rms_norm", "model/residual=sandwich", "model/feedforward=geglu", "model.feedforward.bias=false",
         "model/position=rotary_two_bases", "model.pattern=[sliding_window,softmax_attention]",
@@ -100,6 +109,18 @@ FORMS = {
     ],
     "lfm2": [*LLAMA[:2], "model.pattern=[gated_short_conv,softmax_attention]", "model.feedforward.bias=false",
              "model.mixers.softmax_attention.bias=false", "model.mixers.softmax_attention.qk_norm=true"],
+    "bamba": [*LLAMA[:2], "model.pattern=[mamba2,mamba2,softmax_attention]", "model.num_layers=3",
+              "model.feedforward.bias=false", "model.position.fraction=0.5",
+              "model.mixers.softmax_attention.bias=false", "model.mixers.mamba2.num_groups=2",
+              "model.mixers.mamba2.state=6",
+              "model.mixers.mamba2.eps=${model.norm.eps}"],
+    "jamba": [
+        "model/norm=rms_norm", "model/position=none", "model.pattern=[mamba,softmax_attention]",
+        "model.mixers.softmax_attention.bias=false", "model.mixers.mamba.norm_eps=${model.norm.eps}",
+        "model/feedforward=moe", "model.feedforward.gated=true", "model.feedforward.bias=false",
+        "model.feedforward.num_experts=3", "model.feedforward.activation=silu", "model.feedforward.renormalise=false",
+        "model.tie_weights=false",
+    ],
     "gpt_neox": [*PARALLEL, "model.residual.shared_norm=false", "model.position.fraction=0.5"],
     "gptj": [*PARALLEL, "model.position.pairing=interleaved", "model.mixer.bias=false", "model.head_bias=true"],
     "bloom": ["model/position=alibi", "model/feedforward=gelu_tanh", "model.embedding_norm=true"],
@@ -110,7 +131,7 @@ FORMS = {
 BOTH = ("sliding_window", "softmax_attention")
 ATTENTION_ALONE = ["model.pattern=[gated_attention]"]
 
-WITHOUT_ROTARY = {"gpt2", "bloom", "mpt", "gptj"}
+WITHOUT_ROTARY = {"gpt2", "bloom", "mpt", "gptj", "kimi_linear", "jamba"}
 """The forms whose config.json has no base: no rotary positions, or those of GPT-J, with 10,000."""
 OLDER_BASES = {
     "full_attention": ("rope_theta", "global_rope_theta", "rotary_emb_base"),
@@ -130,7 +151,7 @@ def drawn(config: dict[str, Any]) -> Architecture:
 @pytest.mark.parametrize("form", FORMS)
 def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *FORMS[form]])
-    _read_back(form, drawn(config), config, tmp_path)
+    read_back(form, drawn(config), config, tmp_path)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -153,15 +174,28 @@ def test_rotary_positions_are_written_as_older_transformers_read_them_too(form: 
     assert written.get("rope_scaling", {"rope_type": "default"}) == scaling or len(kinds) > 1
 
 
-def _read_back(form: str, model: Architecture, config: dict[str, Any], tmp_path: Path) -> None:
+def read_back(form: str, model: Architecture, config: dict[str, Any], tmp_path: Path) -> None:
     """Raises where the model is not written in this form, or has other logits there."""
     assert write_hub(model, config, tmp_path) == form
     there = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
-    tokens = torch.randint(0, 41, (2, 9), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(0, 41, (2, 120), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(model(tokens), there(tokens).logits, rtol=0, atol=5e-5)
     again = open_checkpoint(f"hf:{tmp_path}")
-    assert len(again.weights()) > 10
+    assert len(again.weights()) > 10 and differences(again, "language_model") == []
+
+
+@pytest.mark.parametrize(("form", "mixer"), [("bamba", "mamba2"), ("jamba", "mamba"), ("kimi_linear", "kimi_delta")])
+def test_a_hybrid_without_attention_is_read_back_and_continues_a_text(form: str, mixer: str, tmp_path: Path) -> None:
+    kinds = ("pattern", "position", "softmax_attention", "latent_attention")
+    fields = [field for field in FORMS[form] if not any(kind in field for kind in kinds)]
+    config = h2h.compose("train", [*SIZE, *fields, "model/position=none", f"model.pattern=[{mixer}]"])
+    model = drawn(config)
+    read_back(form, model, config, tmp_path)
+    there, tokens = AutoModelForCausalLM.from_pretrained(tmp_path).eval(), torch.tensor([[3, 1, 4]])
+    longer = there.generate(tokens, max_new_tokens=4, do_sample=False, pad_token_id=0, eos_token_id=None)
+    for length in range(3, 7):
+        assert longer[0, length] == model(longer[:, :length])[0, -1].argmax()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +240,7 @@ def test_what_deepseek_v3_has_no_field_for_is_refused_with_ours(change: str, sen
 
 def test_weights_of_experts_that_do_not_sum_to_1_are_written_as_qwen3_next(tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *FORMS["qwen3_next"], "model.feedforward.renormalise=false"])
-    _read_back("qwen3_next", drawn(config), config, tmp_path)
+    read_back("qwen3_next", drawn(config), config, tmp_path)
 
 
 @pytest.mark.parametrize("changes", [["model/feedforward=swiglu", "model.feedforward.bias=false"], ATTENTION_ALONE])
@@ -214,7 +248,7 @@ def test_qwen3_next_is_read_back_without_experts_and_without_delta_rules(changes
     left_out = "gated_delta" if changes is ATTENTION_ALONE else "model.feedforward"
     fields = [field for field in FORMS["qwen3_next"] if left_out not in field]
     config = h2h.compose("train", [*SIZE, *fields, *changes])
-    _read_back("qwen3_next", drawn(config), config, tmp_path)
+    read_back("qwen3_next", drawn(config), config, tmp_path)
 
 
 T5 = [
@@ -228,18 +262,84 @@ def test_an_encoder_decoder_whose_sides_share_a_table_is_read_back_with_equal_lo
     tied: bool, tmp_path: Path
 ) -> None:
     flag = str(tied).lower()
-    sizes = ["model=encoder_decoder", "task=seq2seq", "data=number_words", *SIZE[3:], "model.max_target_length=12"]
+    sizes = ["model=encoder_decoder", "task=seq2seq", "data=number_words", *SIZE[3:], "model.max_target_length=128"]
     config = h2h.compose("train", [*sizes, *T5, f"model.tie_weights={flag}", f"model.scale_logits={flag}"])
     model = drawn(config)
     assert write_hub(model, config, tmp_path) == "t5"
     there = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
-    source, target = torch.randint(0, 41, (2, 2, 9), generator=torch.Generator().manual_seed(0))
+    source, target = torch.randint(0, 41, (2, 2, 120), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         ours, theirs = model(source, decoder_tokens=target), there(source, decoder_input_ids=target).logits
     torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-5)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ["model.num_layers=4"],
+        ["model.encoder.num_layers=1", "model.encoder.feedforward_pattern=[moe]", "model.decoder.num_layers=3",
+         "model.decoder.feedforward_pattern=[relu]"],
+    ],
+    ids=["in turn", "of each side"],
+)  # fmt: skip
+def test_a_switch_transformer_is_read_back_with_equal_logits(pattern: list[str], tmp_path: Path) -> None:
+    sizes = ["model=switch_transformers", "task=seq2seq", "data=number_words", *SIZE, "model.max_target_length=128"]
+    config = h2h.compose("train", [*sizes, *pattern])
+    model = drawn(config)
+    assert write_hub(model, config, tmp_path) == "switch_transformers"
+    assert differences(open_checkpoint(f"hf:{tmp_path}"), "language_model") == []
+    there = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    source, target = torch.randint(0, 41, (2, 2, 120), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ours, theirs = model(source, decoder_tokens=target), there(source, decoder_input_ids=target).logits
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["model.feedforward_pattern=[moe,relu]"], r"in the layers \[0, 2\] of the encoder, .* from the second layer"),
+        (["model.feedforwards.moe.multiple=2"], "feed-forwards and experts are 64 and 128 wide"),
+        (["model.feedforwards.moe.experts_per_token=2"], r"moe\.experts_per_token=2 .* supports only null or 1"),
+        (["model.feedforwards.relu.gated=true"], r"feedforwards\.relu\.gated=True .* supports only False"),
+        (["model.tie_weights=false"], r"tie_weights=False .* supports only True"),
+        (["model.scale_logits=false"], r"scale_logits=False .* supports only True"),
+    ],
+)
+def test_what_switch_transformers_have_no_field_for_is_refused_with_ours(changes: list[str], message: str) -> None:
+    sizes = ["model=switch_transformers", "task=seq2seq", "data=number_words", *SIZE, "model.max_target_length=128"]
+    config = h2h.compose("train", [*sizes, "model.num_layers=4", *changes])
+    with pytest.raises(InexpressibleError, match=message):
+        SwitchTransformersFamily().hub_config(config["model"])
+
+
 FEW = "data.num_train=500"
+
+
+def test_an_encoder_that_no_form_can_say_is_compared_with_encoders(tmp_path: Path) -> None:
+    config, _ = fitted(h2h.compose("train", ["model=encoder_only", "task=masked_lm", "model/mixer=nystrom", FEW]))
+    with pytest.raises(InexpressibleError, match=r"represent this model \(bert: (?!.*DecoderOnly)"):
+        write_hub(make_model(config), config, tmp_path / "out")
+
+
+READY_MADE = {
+    "bamba": [],
+    "fnet": ["task=masked_lm"],
+    "jamba": [],
+    "kimi_linear": [],
+    "modernbert": ["task=masked_lm"],
+    "switch_transformers": ["task=seq2seq", "data=number_words"],
+}
+
+
+@pytest.mark.parametrize("name", READY_MADE)
+def test_a_ready_made_model_of_a_published_form_is_written_as_it_ships(name: str, tmp_path: Path) -> None:
+    config, _ = fitted(
+        h2h.compose("train", [f"model={name}", "model/size=tiny", "model.num_layers=4", *READY_MADE[name], FEW])
+    )
+    assert write_hub(make_model(config), config, tmp_path) == name
+
+
 BASELINES = {
     "recurrent": [FEW],
     "text_cnn": ["task=classification", "data=sentence_grammar", FEW],

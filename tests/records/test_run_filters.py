@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from headtohead.cli import main
 from headtohead.errors import UsageError
 from headtohead.records.record import RunRecord, RunTiming
 from headtohead.records.run_folder import RunFolder
-from headtohead.records.run_query import run_filter
+from headtohead.records.run_query import named_value, run_filter
 from headtohead.records.run_summary import RunSummary, summary_of
 
 
@@ -26,7 +28,7 @@ def summary(key: str, name: str, width: int, latest: Mapping[str, float | None] 
 
 
 RUNS = [
-    summary("a", "alpha", 64, status="running"),
+    summary("a", "alpha", 64, status="running", tags=["paper", "first draft"]),
     summary("b", "beta", 64, seed=1, metrics={"test": {"loss": 1.5}}),
     summary("c", "gamma", 32, {"train/loss": 2.5}, notes="two words"),
 ]
@@ -53,10 +55,31 @@ RUNS = [
         "nothing!=1": "abc",
         "d_model=64.0": "ab",
         "d_model<text": "",
+        "tags=paper": "a",
+        "tags~draft": "a",
+        "tags!=paper": "bc",
+        "paper": "a",
+        "selected_by=loss": "abc",
     }.items(),
 )
 def test_a_filter_lets_through_what_it_says(text: str, matching: str) -> None:
     assert "".join(run.id for run in RUNS if run_filter(text)(run)) == matching
+
+
+def test_every_field_of_a_run_is_a_column_and_part_of_a_filter() -> None:
+    """A column shows and a filter finds whatever JSON says of a run."""
+    texts = dict.fromkeys(
+        ("id", "name", "arm", "group", "study", "job_type", "notes", "reason", "started", "stage"), "x"
+    )
+    texts |= dict.fromkeys(("metric", "direction", "selected_by", "path"), "x")
+    numbers = dict.fromkeys(("seed", "trial", "share", "value", "baseline", "max_steps"), 7)
+    whole: dict[str, Any] = {**texts, **numbers, "tags": ["x"], "status": "finished"}
+    of_mappings = {"costs": "parameters", "progress": "step", "results": "test/loss"}
+    assert {*whole, *of_mappings, "sections", "latest"} == {field.name for field in fields(RunSummary)}
+    run = replace(RUNS[0], **whole, costs={"parameters": 7}, progress={"step": 7}, results={"test/loss": 7.0})
+    for name in [*whole, *of_mappings.values()]:
+        assert named_value(run, name) == whole.get(name, 7)
+        assert run_filter(f"{name}={'x' if name == 'tags' else whole.get(name, 7)}")(run)
 
 
 @pytest.fixture
@@ -115,3 +138,27 @@ def test_the_command_lists_runs_as_table_json_and_csv(folder: Path, capsys: pyte
     assert capsys.readouterr().out.splitlines() == ["name,d_model", "run0,32", "run1,64", "run2,128", "torn,"]
     assert main(["list", "runs", str(folder), "--where", "nothing=1"]) == 0
     assert "no run matches" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (["--columns", "nmae,seed"], "--columns nmae is not a field of these runs: did you mean name?"),
+        (["--columns", "d_modl"], "did you mean d_model"),
+        (["--sort", "losss"], "--sort losss is not a field of these runs: did you mean loss"),
+        (["--sort=-xyzzy"], "choose among arm, name, seed"),
+    ],
+)
+def test_a_field_that_no_run_has_is_refused_with_those_that_are_near(
+    options: list[str], advice: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "runs", str(folder), *options]) == 2
+    assert advice in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(UsageError, match=r"columns=\['nmae'\] is not a field"):
+        runs(folder).to_frame(["nmae"])
+
+
+@pytest.mark.parametrize("name", ["test/accuracy", "joules", "notes", "result", "d_model", "model.d_model"])
+def test_a_field_that_runs_may_have_is_shown_empty(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "runs", str(folder), "--columns", name]) == 0
+    assert capsys.readouterr().out.startswith(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import Thread, get_ident
 from typing import Any
@@ -167,12 +167,14 @@ class Cluster:
         self.random = random.Random(seed)
         self.trouble = trouble
         self.clock = Clock()
+        self.clock.while_waiting = lambda: self._sees(*outside)
         self.server = Server(self.clock, seed + 1, slow_share=trouble.slow_share)
         self.current: Process | None = None
         self.processes: list[Process] = []
         self.counts = dict.fromkeys(("killed", "preempted", "asleep", "node_lost", "duplicated"), 0)
         self._running: list[Process] = []
         self._numbers = 0
+        outside = (None, leases.system, leases._HELD, leases._beating)
 
     def machine(self, name: str) -> Machine:
         draw, trouble = self.random.uniform, self.trouble
@@ -202,12 +204,20 @@ class Cluster:
         self._running = [process for process in self._running if process.is_alive]
         return self._running
 
-    @contextmanager
-    def as_process(self, process: Process) -> Iterator[None]:
+    def as_process(self, process: Process) -> AbstractContextManager[None]:
         """Make the package see the disk, the clock and the leases of a process."""
+        return self._sees(process, process.files, process.held, _BEATING)
+
+    @contextmanager
+    def _sees(
+        self,
+        process: Process | None,
+        files: leases.LeaseFiles,
+        held: dict[leases.HeldLease, None],
+        beating: list[Thread],
+    ) -> Iterator[None]:
         before = self.current, leases.system, leases._HELD, leases._beating
-        self.current, leases.system, leases._HELD = process, process.files, process.held
-        leases._beating = _BEATING
+        self.current, leases.system, leases._HELD, leases._beating = process, files, held, beating
         try:
             yield
         finally:

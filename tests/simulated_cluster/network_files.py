@@ -106,6 +106,7 @@ class NetworkFiles(LeaseFiles):
 
     def __init__(self, server: Server, machine: Machine, number: int) -> None:
         self.server, self.machine, self.number = server, machine, number
+        self.slow_share = server.slow_share
         self.is_killed = self.is_locked = False
         self.operations: Counter[str] = Counter()
         self._identity = machine.identity
@@ -203,7 +204,7 @@ class NetworkFiles(LeaseFiles):
         self.pass_by()
 
     def _maybe_slow(self) -> None:
-        if self.server.random.random() < self.server.slow_share:
+        if self.server.random.random() < self.slow_share:
             self.server.clock.pause(self.server.random.uniform(0.1, 25.0))
             if self.is_killed:
                 raise ProcessKilled

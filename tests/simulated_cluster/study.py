@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headtohead.execution.claims.folder_claims import FolderClaims
 from headtohead.execution.claims.run_claims import RunClaims
@@ -22,7 +23,8 @@ from headtohead.records.record import Comparability, Progress, RunRecord
 from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.strict_json import RecordError
 from headtohead.studies.planning.study_plan import StudyPlan
-from simulated_cluster.cluster import Cluster, Process, Program, Trouble
+from headtohead.studies.results.study_report import report_of
+from simulated_cluster.cluster import CALM, Cluster, Process, Program, Trouble
 
 MEAN_SECONDS = 600.0
 """The mean time that a run takes."""
@@ -221,6 +223,7 @@ class SimulatedStudy:
         """Measure a conductor that is started now: its first look reads everything, and so does the index."""
         process = self.cluster.process(self.cluster.machine("login"))
         plan, runs = self._again()
+        process.files.slow_share = 0.0  # while it waited, others would allocate
         with self.cluster.as_process(process):
             tracemalloc.start()
             monitor = Monitor(plan, runs)
@@ -230,6 +233,7 @@ class SimulatedStudy:
             seconds = time.process_time() - begun
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
+            process.files.slow_share = self.cluster.server.slow_share
             if (plan.folder / "runs").is_dir():
                 with RunIndex(None) as index:
                     indexed = {
@@ -250,6 +254,17 @@ class SimulatedStudy:
             for process in cluster_workers(self.cluster)
         ]
         self.outcome.most_opened = max(opened, default=0.0)
+
+
+def undisturbed(plan: StudyPlan) -> Outcome:
+    """Let one worker do a study to which nothing happens, in runs of a second."""
+    return SimulatedStudy(lambda: plan, workers=1, seed=1, trouble=CALM, looks=0, mean_seconds=1.0).run()
+
+
+def verdict_of(plan: StudyPlan) -> list[Any]:
+    """Return all that is reported of a study but for where its files are."""
+    data = report_of(plan).to_dict()
+    return [data[name] for name in ("verdicts", "arms", "complete", "remarks")]
 
 
 def _finished(statuses: Sequence[RunStatus]) -> set[str]:

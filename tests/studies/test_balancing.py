@@ -12,7 +12,7 @@ import pytest
 
 from headtohead.config.compose.choices import choice_names
 from headtohead.config.errors import ConfigurationError
-from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.step_timing import StepTiming
 from headtohead.records.record import Progress
 from headtohead.studies.matching import solver
 from headtohead.studies.matching.budgets import EqualParameters, EqualTime, EqualTokens
@@ -100,7 +100,7 @@ def test_an_option_that_a_budget_does_not_have_is_refused(tmp_path: Path) -> Non
 
 def test_times_are_not_measured_by_shards_apart(tmp_path: Path) -> None:
     planner = StudyPlanner(small_study(base=[*TINY, f"output_dir={tmp_path}"], arms=WIDE, budget="equal_time"))
-    with pytest.raises(ConfigurationError, match="shards would measure it apart: call h2h study small --plan first"):
+    with pytest.raises(ConfigurationError, match="shards would measure it apart: call `h2h study small --plan` first"):
         refuse_unmatched(planner.study, planner.written, planner.folder)
 
 

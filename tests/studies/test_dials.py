@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import pytest
 
 from headtohead.components.feedforwards import inner_width
 from headtohead.config.compose.composition import compose_checked
-from headtohead.studies.matching.size_axes import CannotResizeError, axis_of, with_setting
+from headtohead.studies.matching.budgets import SizeAxisName
+from headtohead.studies.matching.size_axes import CannotResizeError, axis_of, overrides_of, with_setting
 
 SIDES = ["model=encoder_decoder", "task=seq2seq", "data=number_words", "model.num_layers=2"]
 
@@ -43,6 +45,40 @@ def test_an_early_feedforward_changes_in_proportion() -> None:
     setting = axis_of("feedforward", config).at(0)
     assert setting.keys() == {"model.feedforward.multiple", "model.early_feedforward.multiple"}
     assert setting["model.early_feedforward.multiple"] == 4 * setting["model.feedforward.multiple"]
+
+
+def test_feedforwards_in_turn_change_in_proportion_and_layers_in_whole_rounds_of_both_patterns() -> None:
+    in_turn = ["model.feedforward_pattern=[gelu,moe]", "model.feedforwards.moe.multiple=2"]
+    setting = axis_of("feedforward", config_of(*in_turn)).at(31)
+    assert setting == {"model.feedforwards.gelu.multiple": 4.0, "model.feedforwards.moe.multiple": 2.0}
+    both = config_of(*in_turn, "model.pattern=[mamba,mamba,lstm]", "model/position=none", "model.num_layers=12")
+    assert [axis_of("depth", both).at(index)["model.num_layers"] for index in (0, 1)] == [6, 12]
+    side = config_of(*SIDES, "model.decoder.feedforward_pattern=[relu,moe]")
+    assert set(axis_of("feedforward", side).at(0)) == {
+        "model.feedforward.multiple", "model.feedforwards.relu.multiple", "model.feedforwards.moe.multiple",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [*SIDES, "model.encoder.feedforward_pattern=[relu,moe]", "model.decoder.feedforward_pattern=[moe,swiglu]"],
+        [*SIDES, "model.encoder.feedforward_pattern=[relu]", "model/feedforward@model.decoder.feedforward=gelu"],
+        [*SIDES, "model.encoder.num_layers=3", "model.decoder.num_layers=5", "model.decoder.pattern=[lstm,gru]"],
+        ["model.num_layers=2", "model.num_early_layers=2", "+model/feedforward@model.early_feedforward=gelu"],
+        ["model.num_layers=5", "model.feedforward_pattern=[relu,moe,gelu]", "model/position=learned"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("move", ["feedforward", "depth"])
+def test_the_smallest_setting_is_one_that_may_be_typed(move: SizeAxisName, overrides: list[str]) -> None:
+    setting = axis_of(move, config_of(*overrides)).at(0)
+    changed = config_of(*overrides, *overrides_of(setting))
+    assert {path: value_at(changed, path) for path in setting} == pytest.approx(setting)
+
+
+def value_at(config: Any, path: str) -> Any:
+    return reduce(lambda node, name: node[name], path.split("."), config)
 
 
 def test_layers_are_no_fewer_than_early_ones() -> None:

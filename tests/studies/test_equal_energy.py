@@ -15,8 +15,8 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.estimates import step_times
 from headtohead.estimates.step_times import measure_step_times
 from headtohead.studies.matching.budgets import EqualEnergy
+from headtohead.studies.matching.match_arms import match
 from headtohead.studies.matching.matching import SavedMatchings
-from headtohead.studies.matching.solver import match
 from headtohead.training import energy_counters
 from headtohead.training.energy_counters import EnergyCounter, NoCounter
 

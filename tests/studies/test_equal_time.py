@@ -14,11 +14,11 @@ from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.estimates import step_times
-from headtohead.estimates.run_cost import StepTiming
 from headtohead.estimates.step_times import TimedModel, _shape_of, measure_step_times
+from headtohead.estimates.step_timing import StepTiming
 from headtohead.studies.matching.budgets import EqualTime
+from headtohead.studies.matching.match_arms import match
 from headtohead.studies.matching.matching import uncertain
-from headtohead.studies.matching.solver import match
 from headtohead.training.checkpoints import LAST, load
 from headtohead.training.run import train
 from headtohead.training.run_components import TrainerSettings

@@ -25,8 +25,9 @@ from headtohead.estimates.run_cost import RunCosts
 from headtohead.studies.matching import size_axes
 from headtohead.studies.matching.arm_shape import ShapeSearch
 from headtohead.studies.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
+from headtohead.studies.matching.match_arms import match
 from headtohead.studies.matching.matching import Matching
-from headtohead.studies.matching.solver import match, show_matching
+from headtohead.studies.matching.solver import show_matching
 from headtohead.training.loop.data_module import TrainingBatches, training_rows
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.run import train

@@ -8,14 +8,16 @@ from pydoc import locate
 import pytest
 import yaml
 
-from headtohead.api.new_studies import write_new_study
+from headtohead.api.new_studies import chance_words, new_study
 from headtohead.cli import main
 from headtohead.config.compose.choices import choice_names, choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.from_weights import build_data
 from headtohead.studies.definition.nearest_study import nearest_studies
-from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study
+from headtohead.studies.definition.new_study import TEMPLATES, NewStudyRequest
+from headtohead.studies.definition.new_study import new_study as make_study
 from headtohead.studies.definition.read_study_file import read_study, study_from
 from headtohead.studies.definition.tuning_field import UNTUNED
 
@@ -34,9 +36,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("task", CONTESTS)
+@pytest.mark.parametrize("task", TEMPLATES)
 def test_every_usual_question_composes(task: str) -> None:
-    usual = CONTESTS[task]
+    usual = TEMPLATES[task]
     for overrides in usual.arms.values():
         compose_checked("train", [f"data={DATA[task]}", f"task={task}", *overrides])
     target = next(choice.target for choice in choices("task") if choice.name == task)
@@ -46,13 +48,34 @@ def test_every_usual_question_composes(task: str) -> None:
                         "metric": usual.metric, "direction": usual.direction})  # fmt: skip
 
 
+_GUESSED = {
+    "causal_lm": "among all", "seq2seq": "among all", "classification": "frequent class", "tagging": "frequent tag",
+    "image_classification": "frequent class",
+}  # fmt: skip
+"""The guess that is named, by the task; of others none is known beforehand."""
+
+
+@pytest.mark.parametrize("task", TEMPLATES)
+def test_a_guess_is_one_of_what_the_task_predicts(task: str) -> None:
+    few = SMALL[:3] if DATA[task] != "digits" else []
+    model = next(iter(TEMPLATES[task].arms.values()))
+    config = compose_checked("train", [f"data={DATA[task]}", f"task={task}", *few, *model])
+    assert _GUESSED.get(task, "is not known before") in chance_words(build_data(config), task)
+
+
+@pytest.mark.parametrize("arms", [None, {"a": ["model=vision_transformer"], "b": ["model=cnn"]}])
+def test_a_question_on_images_is_planned_as_it_is_written(arms: dict[str, list[str]] | None) -> None:
+    written = new_study("mine", None, ["data=digits", "task=image_classification", "trainer=cpu"], arms=arms)
+    assert read_study(str(written.file)).budget is None
+
+
 def test_a_file_is_read_as_its_options_say(tmp_path: Path) -> None:
     """Those of the command decide how the file is looked at, and stand in the study once."""
     rows = [f"café {n};{'pos' if n % 2 else 'neg'}" for n in range(60)]
     Path("josé (1).csv").write_text("\n".join(["text;label", *rows]), encoding="latin-1")
     with pytest.raises(ValueError, match=r"data\.encoding=latin-1"):
-        write_new_study("mine", "josé (1).csv")
-    written = write_new_study("mine", "josé (1).csv", ["data.encoding=latin-1", "trainer=cpu"], seeds=3)
+        new_study("mine", "josé (1).csv")
+    written = new_study("mine", "josé (1).csv", ["data.encoding=latin-1", "trainer=cpu"], seeds=3)
     base = read_study(str(written.file)).base
     assert base.count("data.encoding=latin-1") == 1 and "data.path='josé (1).csv'" in base
 
@@ -72,7 +95,7 @@ def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFix
     small = ["data.context_length=16", "trainer=cpu", "trainer.threads=1"]
     assert main([*provided, *small]) == 0
     shown, text = capsys.readouterr().out, Path("long.yaml").read_text()
-    assert "h2h study long.yaml" in shown and "18 runs, about" in shown
+    assert "h2h study long.yaml" in shown and "18 of 18 runs to do" in shown
     assert text.startswith("# causal_lm on ") and "standard deviations" in text
     study = read_study("long.yaml")
     assert (
@@ -86,12 +109,14 @@ def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFix
 def test_what_the_user_chose_goes_before_what_is_usual_and_what_a_study_ships(start: str | None) -> None:
     """Each override of the file is set once, and to the value that was typed."""
     arms = {"layer": [], "rms": ["model/norm=rms_norm"]}
-    plain = new_study("mine", ContestRequest(start, arms), task="causal_lm", data=DATA_WORDS, rows=1000).fields["base"]
+    plain = make_study("mine", NewStudyRequest(start, arms), task="causal_lm", data=DATA_WORDS, rows=1000).fields[
+        "base"
+    ]
     assert isinstance(plain, list)
     for word in plain:
         typed = [f"{key_of(word)}=typed"] if key_of(word) != "trainer.max_steps" else ["trainer.max_steps=30"]
         data = [*(own for own in DATA_WORDS if key_of(own) != key_of(word)), *typed]
-        made = new_study("mine", ContestRequest(start, arms, typed=typed), task="causal_lm", data=data, rows=1000)
+        made = make_study("mine", NewStudyRequest(start, arms, typed=typed), task="causal_lm", data=data, rows=1000)
         base = made.fields["base"]
         assert isinstance(base, list) and len(set(map(key_of, base))) == len(base) and typed[0] in base
         if key_of(word) == "trainer.max_steps" and start is None:
@@ -100,9 +125,7 @@ def test_what_the_user_chose_goes_before_what_is_usual_and_what_a_study_ships(st
 
 def test_arms_of_ones_own_are_compared_on_named_data() -> None:
     arms = {"layer": [], "rms": ["model/norm=rms_norm"]}
-    written = write_new_study(
-        "norms", None, ["data=sentence_grammar", "task=classification", *SMALL], arms=arms, seeds=4
-    )
+    written = new_study("norms", None, ["data=sentence_grammar", "task=classification", *SMALL], arms=arms, seeds=4)
     content = yaml.safe_load(written.file.read_text())
     assert content["baseline"] == "layer" and content["seeds"] == 4 and content["metric"] == "test/accuracy"
 
@@ -110,15 +133,15 @@ def test_arms_of_ones_own_are_compared_on_named_data() -> None:
 @pytest.mark.parametrize("name", choice_names("study"))
 def test_every_shipped_question_takes_arms_of_ones_own(name: str) -> None:
     """The fields that name the arms of the study are left out, whatever data these were about."""
-    request = ContestRequest(name, {"layer": [], "rms": ["model/norm=rms_norm"]})
-    made = new_study("mine", request, task="causal_lm", data=DATA_WORDS, rows=1000)
+    request = NewStudyRequest(name, {"layer": [], "rms": ["model/norm=rms_norm"]})
+    made = make_study("mine", request, task="causal_lm", data=DATA_WORDS, rows=1000)
     assert list(study_from("mine", dict(made.fields)).arms) == ["layer", "rms"]
 
 
 @pytest.mark.parametrize("name", choice_names("study"))
 def test_every_shipped_question_is_asked_of_other_data_or_is_about_its_own(name: str) -> None:
     try:
-        made = new_study("mine", ContestRequest(name), task="causal_lm", data=DATA_WORDS, rows=1000)
+        made = make_study("mine", NewStudyRequest(name), task="causal_lm", data=DATA_WORDS, rows=1000)
     except ConfigurationError as refused:
         assert "is about its own data" in str(refused)
     else:
@@ -128,7 +151,7 @@ def test_every_shipped_question_is_asked_of_other_data_or_is_about_its_own(name:
 def test_the_file_says_no_more_of_learning_rates_than_is_known() -> None:
     """A shipped study, and overrides, bring rates of their own."""
     for start, words in ((None, ["optimizer.lr=0.1"]), ("demo", [])):
-        made = new_study("mine", ContestRequest(start), task="causal_lm", data=[*DATA_WORDS, *words], rows=1000)
+        made = make_study("mine", NewStudyRequest(start), task="causal_lm", data=[*DATA_WORDS, *words], rows=1000)
         assert made.fields["tuning"] == UNTUNED and "own" not in UNTUNED
 
 
@@ -137,8 +160,8 @@ def test_the_file_says_no_more_of_learning_rates_than_is_known() -> None:
     [((), 4, 4), (("seeds=3",), 3, 3), (("seeds=[5,6,7]",), 3, [5, 6, 7]), (("alpha=0.01",), 4, 4)],
 )
 def test_the_comments_count_the_seeds_that_the_study_has(own: tuple[str, ...], seeds: int, field: object) -> None:
-    request = ContestRequest(seeds=4, own=own)
-    made = new_study("mine", request, task="causal_lm", data=["data=text"], rows=1000)
+    request = NewStudyRequest(seeds=4, own=own)
+    made = make_study("mine", request, task="causal_lm", data=["data=text"], rows=1000)
     assert made.fields["seeds"] == field and made.comments["seeds"].startswith(f"{seeds} seeds")
 
 
@@ -146,7 +169,7 @@ def test_the_comments_count_the_seeds_that_the_study_has(own: tuple[str, ...], s
 def test_a_study_whose_arm_cannot_be_is_refused_and_leaves_no_file(fault: str) -> None:
     words = ["data=sentence_grammar", "task=classification", *SMALL]
     with pytest.raises(ValueError, match=fault.partition("=")[0].rpartition(".")[2]):
-        write_new_study("norms", None, words, arms={"layer": [], "mine": [fault]})
+        new_study("norms", None, words, arms={"layer": [], "mine": [fault]})
     assert not Path("norms.yaml").exists(), "the same command with the fault corrected must not ask for --force"
 
 
@@ -175,7 +198,7 @@ def test_the_command_that_is_shown_next_has_the_folder_of_own_choices(
     ],
 )
 def test_batches_of_long_rows_have_as_many_tokens_as_usual(words: list[str], batch: list[str]) -> None:
-    made = new_study("long", ContestRequest(), task="causal_lm", data=["data=text", *words], rows=1000)
+    made = make_study("long", NewStudyRequest(), task="causal_lm", data=["data=text", *words], rows=1000)
     base = made.fields["base"]
     assert isinstance(base, list)
     assert [word for word in base if word.startswith("data.batch_size")] == batch
@@ -183,9 +206,9 @@ def test_batches_of_long_rows_have_as_many_tokens_as_usual(words: list[str], bat
 
 def test_what_cannot_be_started_is_refused_with_what_to_give() -> None:
     with pytest.raises(ValueError, match="there are no data"):
-        write_new_study("mine")
+        new_study("mine")
     with pytest.raises(ValueError, match="is about its own data"):
-        write_new_study("mine", None, ["data=grammar_lm", *SMALL[:3]], start="scaling_tiny")
+        new_study("mine", None, ["data=grammar_lm", *SMALL[:3]], start="scaling_tiny")
     with pytest.raises(ValueError, match="does not exist: give a study's file"):
         read_study("none.yaml")
 

@@ -1,10 +1,12 @@
-"""A study whose arms take one process, two copies and two shards: equal verdicts, also where processes are killed."""
+"""A study whose arms take one process, and two or four that copy or shard: equal verdicts, also where processes are
+killed."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -27,13 +29,14 @@ ARMS = {
     "copies": ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"],
     "shards": ["trainer=fsdp", "trainer.devices=2", "trainer.accelerator=cpu"],
 }
+OF_FOUR = {name: [arm[0], "trainer.devices=4", arm[2]] for name, arm in ARMS.items() if arm}
 
 
-def study(folder: Path, steps: int) -> WarmCommand:
+def study(folder: Path, steps: int, arms: Mapping[str, list[str]] = ARMS) -> WarmCommand:
     content = {
         **WRITTEN,
         "base": [*TINY, "model.dropout=0", f"trainer.max_steps={steps}", f"output_dir={folder / 'out'}"],
-        "arms": ARMS,
+        "arms": dict(arms),
         "baseline": "one",
         "seeds": 2,
     }
@@ -52,12 +55,13 @@ def losses(folder: Path, arm: str) -> list[float]:
     return [records(folder)[f"{arm}-s{seed}"].metrics["test"]["loss"] for seed in (0, 1)]
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, arms: Mapping[str, list[str]] = ARMS) -> None:
     message = (folder / "said").read_text()
     assert {record.status for record in records(folder).values()} == {"finished"}, message
     counts = {name: record.environment.device["count"] for name, record in records(folder).items()}
-    assert {name.partition("-")[0]: count for name, count in counts.items()} == {"one": 1, "copies": 2, "shards": 2}
-    for arm in ("copies", "shards"):
+    devices = {name: int(arm[1].partition("=")[2]) if arm else 1 for name, arm in arms.items()}
+    assert {name.rpartition("-")[0]: count for name, count in counts.items()} == devices
+    for arm in set(arms) - {"one"}:
         assert losses(folder, arm) == pytest.approx(losses(folder, "one"), rel=1e-5)
     verdicts = json.loads((folder / "out" / "studies" / "spread" / "verdict.json").read_text())["verdicts"]
     assert len({verdict["kind"] for verdict in verdicts}) == 1
@@ -65,8 +69,9 @@ def check(folder: Path) -> None:
 
 
 def test_arms_of_one_process_of_copies_and_of_shards_get_equal_verdicts(tmp_path: Path) -> None:
-    assert study(tmp_path, steps=4).wait(PATIENCE) == 0, (tmp_path / "said").read_text()
-    check(tmp_path)
+    arms = {**ARMS, **{f"four_{name}": arm for name, arm in OF_FOUR.items()}}
+    assert study(tmp_path, 4, arms).wait(PATIENCE) == 0, (tmp_path / "said").read_text()
+    check(tmp_path, arms)
 
 
 def pairs(conductor: WarmCommand) -> list[tuple[psutil.Process, psutil.Process]]:

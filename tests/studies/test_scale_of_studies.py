@@ -13,8 +13,9 @@ from rich.console import Console, RenderableType
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.comparison.report import report as page
-from headtohead.comparison.tables.comparison_formats import comparison_latex, comparison_table
+from headtohead.comparison.tables.comparison_formats import comparison_table
 from headtohead.comparison.tables.comparison_rows import as_data
+from headtohead.comparison.tables.latex_tables import comparison_latex
 from headtohead.metrics.labels import ACCURACY
 from headtohead.records.record import Comparability, Progress, RunRecord
 from headtohead.records.run_folder import RunFolder

@@ -10,7 +10,7 @@ import pytest
 
 from headtohead.config.errors import ConfigurationError
 from headtohead.estimates import step_times
-from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.step_timing import StepTiming
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.training.parallel import devices
 from studies.small_studies import TINY, small_study, write_run

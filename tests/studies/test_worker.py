@@ -13,10 +13,11 @@ import pytest
 
 from headtohead.execution.claims import postgres_claims
 from headtohead.execution.claims.choice import choose_claims, claims_of
+from headtohead.execution.run_attempts import MAX_ATTEMPTS, RunAttempts
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.run_tries import TRIES
 from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import Train, Worker
+from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan
 from studies.small_studies import plan_without_models, write_run
@@ -119,7 +120,7 @@ def test_a_process_that_dies_is_tried_again_and_stops_no_other(claimed_plan: Cal
         trained(run, folder, budget, threads)
 
     assert worked(plan, deadly) == 0
-    assert calls(plan) == ["a0"] * TRIES + ["a1", "b0", "b1"]
+    assert calls(plan) == ["a0"] * MAX_ATTEMPTS + ["a1", "b0", "b1"]
     record = record_of(plan.run_folder(plan.runs[0]))
     assert record is not None and record.status == "failed" and record.reason is not None
     assert "died 2 times at step 0" in record.reason and "signal 9" in record.reason and "--retry" in record.reason
@@ -182,6 +183,30 @@ def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_its_claim_bac
     worker.join(PATIENCE)
     assert worker.exitcode == 1 and status(plan, plan.runs[0]) == "interrupted"
     assert is_free(plan, "a0")
+
+
+def compiling(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    """A run that does not come to the end of what it is at before a scheduler loses patience."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    RunFolder.create_at(folder).write_record(RunRecord(id=folder.name))
+    (folder / "process").write_text(f"{os.getpid()}\n")
+    until(lambda: False, otherwise="it is killed")
+
+
+@pytest.mark.process
+def test_a_run_is_not_to_blame_that_it_was_killed_soon_after_its_worker_was_asked_to_stop(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    file = plan.run_folder(plan.runs[0]) / "process"
+    worker = started(plan, compiling)
+    until(lambda: file.is_file() and file.read_text().endswith("\n"))
+    trying = RunAttempts(file.parent)
+    assert trying._deaths() == [""], "as long as nobody says otherwise it was lost"
+    worker.terminate()
+    until(lambda: not trying._deaths(), otherwise="the worker says that it was asked")
+    worker.kill()
+    os.kill(int(file.read_text()), signal.SIGKILL)
+    worker.join(PATIENCE)
+    assert worked(plan, trained) == 0 and status(plan, plan.runs[0]) == "finished"
 
 
 @pytest.mark.process

@@ -12,7 +12,7 @@ import pytest
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import ended_record
 from headtohead.execution.worker import Worker
-from headtohead.records.early_end import end_early, why_ended_early
+from headtohead.records.early_stopping_marker import end_early, why_ended_early
 from headtohead.records.record import Progress
 from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.sweep import Hyperband

@@ -32,7 +32,7 @@ QUIET = (
     "trainer.validate_every=2", "trainer.accelerator=cpu", "trainer.threads=1", "tracking=none", "probe=none",
 )  # fmt: skip
 
-FOUND = ("task=replaced_token_detection", "data=sentence_grammar", "model.norm.eps=1e-12")
+DETECTION = ("task=replaced_token_detection", "data=sentence_grammar", "model.norm.eps=1e-12")
 
 
 def seen(num_rows: int = 6) -> tuple[ReplacedTokenDetection, EncoderOnly, Batch]:
@@ -166,14 +166,14 @@ def trained(folder: Path, *overrides: str) -> Path:
 
 
 def test_the_model_is_fine_tuned_and_exported_without_its_generator(tmp_path: Path) -> None:
-    first = trained(tmp_path, *FOUND)
+    first = trained(tmp_path, *DETECTION)
     tuned = ("data=sentence_grammar", "task=classification", "model.norm.eps=1e-12", "optimizer.lr=1e-12")
     second = trained(tmp_path, *tuned, f"init_from=run:{first}")
     before, after = (load_best(path)["model"] for path in (first, second))
     body = [name for name in after if not name.startswith("head.")]
     assert body and all(torch.allclose(after[name], before[name], atol=1e-8) for name in body)
     hub = export(open_run(first), "hub").files[0].parent
-    third = trained(tmp_path, *FOUND, f"init_from=hf:{hub}", "optimizer.lr=1e-12")
+    third = trained(tmp_path, *DETECTION, f"init_from=hf:{hub}", "optimizer.lr=1e-12")
     again = load_best(third)["model"]
     taken = [name for name in again if not name.startswith(GENERATOR)]
     assert all(torch.allclose(again[name], before[name], atol=1e-8) for name in taken)

@@ -18,6 +18,8 @@ ROWS, STEPS = 4, 300
 
 OF_A_GENERATOR = {"detection_f1"}
 """Metrics that need a generator's mistakes: of one that knows the rows by heart, too, no token differs."""
+LONGER = {"replaced_token_detection": 1000}
+"""Steps of tasks with two models: after 300 the loss was 0 with AVX-512 and 1.7 with AVX2, after 1000 it is 0.001."""
 
 
 def learned(name: str, *, without: tuple[str, ...] = (), steps: int = STEPS) -> dict[str, float]:
@@ -38,7 +40,7 @@ def learned(name: str, *, without: tuple[str, ...] = (), steps: int = STEPS) -> 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_rows_known_by_heart_score_the_best_of_every_metric(name: str) -> None:
-    results = learned(name)
+    results = learned(name, steps=LONGER.get(name, STEPS))
     metrics = {name: metric for name in results if (metric := own_metric(name)) is not None}
     assert metrics.keys() == results.keys()
     for name, metric in metrics.items():

@@ -22,6 +22,7 @@ TWO_LAYERS = "model.num_layers=2"
 """Two layers, of which some are recomputed and others are not, or which share a loss."""
 NARROW = ["model.d_model=16"]
 FAMILIES: dict[str, list[str]] = {
+    "bamba": ["model=bamba", *LINES, "model.d_model=16", "model.num_heads=2"],
     "bag_of_words": ["model=bag_of_words", *LABELS],
     "cnn": ["model=cnn", *IMAGES],
     "convnext": ["model=convnext", *IMAGES],
@@ -32,6 +33,8 @@ FAMILIES: dict[str, list[str]] = {
         "model=external", "model.module._target_=plain_modules.MaskedMean", "model.module.vocab_size=64",
         "model.module.num_classes=2", *LABELS,
     ],
+    "fnet": ["model=fnet", "task=masked_lm", *LINES, "model.d_model=16"],
+    "jamba": ["model=jamba", *LINES, "model.d_model=16", "model.num_heads=2"],
     "kimi_linear": ["model=kimi_linear", *LINES, "model.d_model=16", "model.num_heads=2"],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
     "modernbert": ["model=modernbert", "task=masked_lm", *LINES, "model.d_model=16", "model.num_heads=2"],
@@ -41,6 +44,7 @@ FAMILIES: dict[str, list[str]] = {
     "recurrent_gemma": ["model=recurrent_gemma", *LINES, "model.d_model=16", "model.num_heads=2"],
     "recurrent_encoder_decoder": ["model=recurrent_encoder_decoder", "task=seq2seq", *PAIRS, *NARROW],
     "resnet": ["model=resnet", *IMAGES],
+    "switch_transformers": ["model=switch_transformers", "task=seq2seq", *PAIRS, "model.num_heads=2", *NARROW],
     "swin": ["model=swin", *IMAGES, "model.window=2"],
     "text_cnn": ["model=text_cnn", *LABELS, *NARROW],
     "vision_transformer": ["model=vision_transformer", *IMAGES, *SMALL],
@@ -73,6 +77,14 @@ TASKS: dict[str, list[str]] = {
 PARTS: dict[str, list[str]] = {
     "experts": ["model/feedforward=moe", *FAMILIES["decoder_only"], TWO_LAYERS],
     "experts, recomputed": ["model/feedforward=moe", "checkpointing=full", *FAMILIES["decoder_only"], TWO_LAYERS],
+    "experts, in every second layer": ["model.feedforward_pattern=[swiglu,moe]", *FAMILIES["decoder_only"], TWO_LAYERS],
+    "values of the first layer": ["model/mixer=value_residual", *FAMILIES["decoder_only"], TWO_LAYERS],
+    "values of the first layer, recomputed": [
+        "model/mixer=value_residual",
+        "checkpointing=full",
+        *FAMILIES["decoder_only"],
+        TWO_LAYERS,
+    ],
     "redrawn": [
         "model/mixer=performer",
         "model/position=none",

@@ -36,6 +36,8 @@ LATER = {
     *(
         "model=qwen3_next",
         "model=kimi_linear",
+        "model=bamba",
+        "model=jamba",
         "model=mlp",
         "model=text_cnn",
         "model=recurrent_encoder_decoder",

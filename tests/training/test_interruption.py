@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from headtohead.records.early_end import end_early
+from headtohead.records.early_stopping_marker import end_early
 from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Loss

@@ -61,21 +61,21 @@ def test_what_has_no_weight_for_every_place_reads_longer_rows(change: str, tmp_p
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        ([*COPY, "model/position=learned"], "Learned knows 16 places, and rows of 32 tokens need more"),
+        ([*COPY, "model/position=learned"], "Learned knows 16 positions, and rows of 32 tokens need more"),
         (
             [
                 "data=dyck", "data.form=labelled", *FEW, "data.length=12", "model=encoder_only", "task=classification",
                 "model/position=none", "model/mixer=linformer",
             ],
-            "Linformer knows 14 places, and rows of 26 tokens need more",
+            "Linformer knows 14 positions, and rows of 26 tokens need more",
         ),
         (
             ["data=dyck", "data.form=labelled", *FEW, "data.length=12", "model=mlp", "task=classification"],
-            "a perceptron has weights for 14 places, and rows of 26 tokens need more",
+            "a perceptron has weights for 14 positions, and rows of 26 tokens need more",
         ),
         (
             [*COPY, "data.form=pairs", "model=encoder_decoder", "task=seq2seq", "model/position=learned"],
-            "Learned knows 8 places, and rows of 16 tokens need more",
+            "Learned knows 8 positions, and rows of 16 tokens need more",
         ),
         (["data=modular_addition", "data.modulus=13"], "its rows are as long as they are"),
     ],

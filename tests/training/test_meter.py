@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from headtohead.training.loop.throughput import ThroughputMeter, WorkDone
-from headtohead.training.parallel.devices import Format, device_sheets, number_format, peak_flops
+from headtohead.training.parallel.device_sheets import Format, device_sheets, peak_flops
+from headtohead.training.parallel.devices import number_format
 
 
 class Clock:

@@ -145,10 +145,10 @@ def test_a_set_without_a_task_brings_that_of_its_kind_and_a_model_for_it(caplog:
     assert (config["choices"]["task"], config["choices"]["model"]) == ("classification", "encoder_only")
     assert "data=sst2 is labelled_text: task=classification model=encoder_only" in caplog.text
     assert h2h.compose("train", ["data=mnli", "model=recurrent"])["choices"]["model"] == "recurrent"
-    for streamed in ("imagenet", "stream_images"):
-        config = h2h.compose("train", [f"data={streamed}"])
+    for streamed in (["data=imagenet"], ["data=stream_images", "data.name=owner/set"]):
+        config = h2h.compose("train", streamed)
         assert (config["choices"]["task"], config["choices"]["model"]) == ("image_classification", "vision_transformer")
-    named = ["data=hub", "data.source_column=de", "data.target_column=en"]
+    named = ["data=hub", "data.name=owner/set", "data.source_column=de", "data.target_column=en"]
     config = h2h.compose("train", named)
     assert (config["choices"]["task"], config["choices"]["model"]) == ("seq2seq", "encoder_decoder")
     assert h2h.compose("train", ["data=sst2", "task=masked_lm", "model=encoder_only"])["choices"]["task"] == "masked_lm"

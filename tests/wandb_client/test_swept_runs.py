@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headtohead.records.early_end import end_early
+from headtohead.records.early_stopping_marker import end_early
 from headtohead.wandb_client.wandb_tracker import start
 from run_folders import PATIENT, log_steps, new_run
 from wandb_server import WandbServer

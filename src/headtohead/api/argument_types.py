@@ -13,7 +13,9 @@ from reprlib import Repr
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from headtohead.config.errors import unknown
 from headtohead.errors import UsageError
+from headtohead.ranges import Range, range_of
 
 _ANYTHING = (Any, object)
 _TEXTS = (str, bytes)
@@ -31,8 +33,8 @@ _MANY: dict[object, str] = {str: "texts", Path: "paths", int: "whole numbers", f
 def checked_arguments(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Return the arguments as Python's own values; raise UsageError for the first one that is not of its type. Those
-    that are too many or missing are left to the call itself."""
+    """Return the arguments as Python's own values; raise UsageError for the first one that has another type, is not
+    a choice, or is out of range. Those that are too many or missing are left to the call itself."""
     try:
         bound = signature(function).bind(*args, **kwargs)
     except TypeError:
@@ -42,6 +44,8 @@ def checked_arguments(
         name: own_values(bound.arguments[name], types[name]) for name in types if name in bound.arguments
     }
     check_types(function.__name__, bound.arguments, types)
+    _check_choices(bound.arguments, types)
+    _check_ranges(bound.arguments, argument_ranges(function))
     return bound.args, bound.kwargs
 
 
@@ -52,7 +56,7 @@ def own_values(value: object, hint: object) -> object:
         return Path(value)
     if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):
         return float(str(value)) if isinstance(value, Real) and not isinstance(value, Integral) else item()
-    if isinstance(value, _AS_THEY_ARE) or not isinstance(value, Iterable) or not _takes_lists(hint):
+    if isinstance(value, _AS_THEY_ARE) or not isinstance(value, Iterable) or not takes_lists(hint):
         return value
     if isinstance(value, Mapping):
         return {key: _inner(item) for key, item in value.items()}
@@ -64,9 +68,9 @@ def _inner(value: object) -> object:
     return own_values(value, Sequence if isinstance(value, Sequence | Mapping) else object)
 
 
-def _takes_lists(hint: object) -> bool:
+def takes_lists(hint: object) -> bool:
     origin = get_origin(hint) or hint
-    return origin in (Sequence, Mapping) or (origin in (Union, UnionType) and any(map(_takes_lists, get_args(hint))))
+    return origin in (Sequence, Mapping) or (origin in (Union, UnionType) and any(map(takes_lists, get_args(hint))))
 
 
 def check_types(owner: str, values: Mapping[str, object], types: Mapping[str, object]) -> None:
@@ -76,11 +80,50 @@ def check_types(owner: str, values: Mapping[str, object], types: Mapping[str, ob
             raise UsageError(_refusal(f"{owner}({name}=...)", values[name], hint))
 
 
+def _check_choices(values: Mapping[str, object], types: Mapping[str, object]) -> None:
+    for name, hint in types.items():
+        value, known = values.get(name), listed_texts(hint)
+        if known and isinstance(value, str) and value not in known:
+            raise UsageError(unknown(f"{_option(name)} {value} is unknown", value, known))
+
+
+def listed_texts(hint: object) -> list[str]:
+    """Return the texts that a type lists; none where it takes other texts too."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    takes_others = any(option in (str, *_ANYTHING) for option in options)
+    return [] if takes_others else [one for each in options if get_origin(each) is Literal for one in get_args(each)]
+
+
+def _check_ranges(values: Mapping[str, object], ranges: Mapping[str, Range]) -> None:
+    for name, limit in ranges.items():
+        value = values.get(name)
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, int | float) and not limit.holds(one):
+                raise UsageError(f"{_option(name)} {one} must be {limit.wants()}")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+@lru_cache(maxsize=256)
+def argument_ranges(function: Callable[..., object]) -> Mapping[str, Range]:
+    """Return the range of each argument whose annotation, or that of its items, has one."""
+    hints = _argument_hints(function, include_extras=True)
+    return {name: limit for name, hint in hints.items() if (limit := range_of(hint)) is not None}
+
+
 @lru_cache(maxsize=256)
 def argument_types(function: Callable[..., object]) -> Mapping[str, object]:
-    """Return the type of each annotated argument; what is returned may be a class that is not imported yet."""
+    """Return the type of each annotated argument, without its range."""
+    return _argument_hints(function, include_extras=False)
+
+
+def _argument_hints(function: Callable[..., object], *, include_extras: bool) -> Mapping[str, object]:
+    """Leave out what is returned, which may be a class that is not imported yet."""
     written = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
-    return get_type_hints(SimpleNamespace(__annotations__=written), globalns=function.__globals__)
+    named = SimpleNamespace(__annotations__=written)
+    return get_type_hints(named, globalns=function.__globals__, include_extras=include_extras)
 
 
 def fits(value: object, hint: object) -> bool:

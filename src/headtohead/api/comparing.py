@@ -9,9 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from headtohead.api.error_translation import python_errors, python_errors_with
+from headtohead.api.logged_curves import curves_frame
 from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import speaks_python
-from headtohead.api.training import curve_frame
 from headtohead.comparison.arm_colours import theme_colours
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
@@ -23,9 +23,11 @@ from headtohead.comparison.report.plotly_figures import plain_figure
 from headtohead.comparison.report.section_parts import CollapsedParts, ReportFigure, SectionPart
 from headtohead.comparison.report.sections import SECTIONS
 from headtohead.comparison.table_columns import NamedColumns
+from headtohead.comparison.tables.latex_tables import comparison_latex, task_latex
 from headtohead.comparison.task_comparison import TaskComparison, compared
 from headtohead.config.errors import unknown
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive, Real
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -139,18 +141,11 @@ class ReportedResults(Result):
             for run in self.results.runs
         )
 
+    @python_errors
     def curve(self, name: str = "validation/loss") -> DataFrame:
-        """Return one logged metric of all runs as a frame: arm, seed, step, epoch, tokens, flops, seconds, value."""
-        from pandas import concat
-
-        frames = []
-        for record in self.results.records:
-            if record.path is not None:
-                frame = curve_frame(record, name)
-                frame.insert(0, "seed", seed_of(record))
-                frame.insert(0, "arm", record.arm)
-                frames.append(frame)
-        return concat(frames, ignore_index=True)
+        """Return one logged metric of all runs that have it: arm, seed, step, epoch, tokens, flops, seconds, value."""
+        here = [record for record in self.results.records if record.path is not None]
+        return curves_frame((({"arm": one.arm, "seed": seed_of(one)}, one) for one in here), name)
 
     def plot(self, section: str = "curves", *options: str) -> Figure:
         """Return a figure of the report for a notebook: `plot()`, `plot("curves", "tokens", "log")`,
@@ -178,6 +173,10 @@ class ComparedRuns(ReportedResults, Comparison):
     def results(self) -> ComparisonResults:
         return results_from(self, title=self.title)
 
+    def to_latex(self) -> str:
+        """Return the table of a paper: arms, means, differences and verdicts, for booktabs."""
+        return comparison_latex(self)
+
 
 class ComparedTasks(ReportedResults, TaskComparison):
     """A comparison of arms on several tasks."""
@@ -193,24 +192,30 @@ class ComparedTasks(ReportedResults, TaskComparison):
     def results(self) -> ComparisonResults:
         return results_from(self, title=self.title)
 
+    def to_latex(self) -> str:
+        """Return the tables of a paper, over all tasks and task by task, for booktabs."""
+        return f"{comparison_latex(self.overall)}\n{task_latex(self.aggregate)}"
+
+
+_NAMED = [one.name for one in fields(NamedColumns) if one.name != "metric"]
+
 
 def _columns(metric: str | None, columns: Mapping[str, str]) -> NamedColumns:
-    known = [one.name for one in fields(NamedColumns) if one.name != "metric"]
-    for name in set(columns) - set(known):
-        raise UsageError(unknown(f"columns has no {name!r}", name, known))
+    for name in set(columns) - set(_NAMED):
+        raise UsageError(unknown(f"columns has no {name!r}", name, _NAMED))
     return NamedColumns(metric=metric, **columns)
 
 
-@speaks_python
+@python_errors_with(**{name: f"columns['{name}']" for name in _NAMED})
 def compare(
     paths: str | Path | Sequence[str | Path],
     *,
     metric: str | None = None,
     against: str | None = None,
     direction: Literal["min", "max"] | None = None,
-    margin: float | None = None,
+    margin: Positive | None = None,
     budget: str | None = None,
-    solved_at: float | None = None,
+    solved_at: Real | None = None,
     allow_unlike: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
 ) -> ComparedRuns | ComparedTasks:

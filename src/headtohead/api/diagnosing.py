@@ -9,11 +9,12 @@ from pathlib import Path
 
 from headtohead.api.configurations import Configured, configuration
 from headtohead.api.defined_here import PREFIX, target_of
+from headtohead.api.error_translation import python_errors, python_errors_with
 from headtohead.api.progress import progress_of_steps
 from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.trust import trusting
 from headtohead.config.unchecked_classes import mark_checked
 from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase
 from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
@@ -24,6 +25,7 @@ from headtohead.diagnostics.doctor import summary as doctor_summary
 from headtohead.diagnostics.laws import Law
 from headtohead.diagnostics.laws.class_check import LawResult, Sizes, cases, check_laws, component, options_of
 from headtohead.diagnostics.laws.remedies import silent_laws
+from headtohead.ranges import Width
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,21 @@ class Diagnoses(Result):
         return [diagnosis.to_dict() for diagnosis in self.diagnoses]
 
 
-@speaks_python
-def doctor(config: Configured = (), *, checks: Sequence[str] = ()) -> Diagnoses:
-    """Find what keeps a model from learning, by sixteen checks or those named; nothing is recorded."""
+@python_errors_with(check="checks")
+def doctor(
+    config: Configured = (),
+    *,
+    checks: Sequence[str] = (),
+    config_dir: str | Path | None = None,
+    from_run: str | Path | None = None,
+    trust: Sequence[str] = (),
+) -> Diagnoses:
+    """Find what keeps a model from learning, by sixteen checks or those named; nothing is recorded.
+
+    `config_dir`, `from_run` and `trust` are as in `compose`: `doctor(from_run=run)` examines a run that did not learn.
+    """
     requested = chosen(checks)
-    with progress_of_steps(len(requested)) as show:
+    with trusting(trust), progress_of_steps(len(requested)) as show:
         done, name = 0, "data"
 
         def begin(check: Check) -> None:
@@ -59,7 +71,8 @@ def doctor(config: Configured = (), *, checks: Sequence[str] = ()) -> Diagnoses:
             done, name = requested.index(check), check.name
             show(done, name)
 
-        patient = Patient(build_parts(configuration(config)), note=lambda text: show(done, f"{name}: {text}"))
+        parts = build_parts(configuration(config, "train", config_dir, from_run))
+        patient = Patient(parts, note=lambda text: show(done, f"{name}: {text}"))
         return Diagnoses(examine(patient, requested, begin=begin))
 
 
@@ -75,15 +88,18 @@ class MeasuredBenchmark(Result, BenchmarkResults):
         return measured
 
 
-@speaks_python
-def bench(config: Configured = (), *, config_dir: str | Path | None = None) -> MeasuredBenchmark:
+@python_errors
+def bench(
+    config: Configured = (), *, config_dir: str | Path | None = None, trust: Sequence[str] = ()
+) -> MeasuredBenchmark:
     """Measure time and peak memory of a step, a forward pass and an evaluation over length and variants.
 
-    `config` is a configuration of root "bench", or overrides: `bench(["bench.lengths=[256,512]"])`.
+    `config` is a configuration of root "bench", or overrides: `bench(["bench.lengths=[256,512]"])`. `config_dir` and
+    `trust` are as in `compose`.
     """
     composed = configuration(config, "bench", config_dir)
     plan = plan_of(composed)
-    with progress_of_steps(plan.rounds * len(list(plan.cases()))) as show:
+    with trusting(trust), progress_of_steps(plan.rounds * len(list(plan.cases()))) as show:
         measured = 0
 
         def report(case: BenchmarkCase) -> None:
@@ -139,15 +155,15 @@ def _first_sentence(law: object) -> str:
     return " ".join((law.__doc__ or "").split("\n\n")[0].split())
 
 
-@speaks_python
+@python_errors_with(twin="reference")
 def check(
     target: str | type,
     options: Mapping[str, object] | Sequence[str] = (),
     *,
     reference: str | type | None = None,
     thorough: bool = False,
-    d_model: int = 16,
-    num_heads: int = 4,
+    d_model: Width = 16,
+    num_heads: Width = 4,
 ) -> CheckedClass:
     """Hold a class of your own against the laws that every component obeys: `check(MyMixer, {"window": 4})`.
 

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headtohead.api.spoken_errors import speaks_python
+from headtohead.api.error_translation import python_errors_with
 from headtohead.config.compose.composition import compose_checked, model_for
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
-from headtohead.data.data_source import DataSource
-from headtohead.diagnostics.data_description import describe
-from headtohead.diagnostics.described_data import reading_options, reads_by
 from headtohead.errors import UsageError
+from headtohead.execution.launchers.worker_commands import workers_for
 from headtohead.files.atomic_write import replace_text
-from headtohead.studies.definition.new_study import CONTESTS, ContestRequest, new_study, power_words
-from headtohead.studies.definition.read_study_file import is_own_field, study_from
+from headtohead.files.user_paths import check_path
+from headtohead.ranges import Count
+from headtohead.studies.definition.new_study import TEMPLATES, NewStudyRequest, power_words
+from headtohead.studies.definition.new_study import new_study as make_study
+from headtohead.studies.definition.read_study_file import is_own_field, read_study, study_from
 from headtohead.studies.definition.study import Study
-from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.study_plan import StudyPlanner
-from headtohead.studies.results.study_tables import duration
+
+if TYPE_CHECKING:
+    from headtohead.data.data_source import DataSource
+
+_WRITTEN = ("language", "pairs_of_text")
+"""Kinds of data of which a model predicts the tokens themselves."""
 
 
 @dataclass(frozen=True)
@@ -28,29 +34,34 @@ class WrittenFile:
     """A study's file, and the lines that open it."""
 
     file: Path
+    """The YAML file, to be edited and run."""
     about: tuple[str, ...]
+    """Sentences about the data, the arms and what the study takes."""
 
 
-@speaks_python
-def write_new_study(
+@python_errors_with(force="replace_file", arm="arms", **{"from": "start"})
+def new_study(
     name: str,
     path: str | Path | None = None,
     overrides: Sequence[str] = (),
     *,
     start: str | None = None,
     arms: Mapping[str, Sequence[str]] | None = None,
-    seeds: int = 5,
+    seeds: Count = 5,
     config_dir: str | Path | None = None,
     replace_file: bool = False,
 ) -> WrittenFile:
     """Look at data, a path or overrides that name some, and write NAME.yaml: a study of them that runs.
 
     Arms are those given, those of the shipped study `start`, or two networks that are usual for the task. The file
-    opens with the task, chance, what so many seeds can show, and the minutes that the study will take here.
+    opens with the task, chance, what so many seeds can show, and the minutes that the study will take here:
+    `h2h.study(h2h.new_study("reviews", "reviews.csv").file)`.
     """
     file = Path(f"{name}.yaml")
     if file.exists() and not replace_file:
         raise ConfigurationError(f"{file} exists: choose another name, or give --force to replace it")
+    if start is not None:
+        read_study(start, (), config_dir)  # a wrong name is refused before the data are looked at
     own = [word for word in overrides if is_own_field(word)]
     typed = [word for word in overrides if word not in own]
     data = _data_overrides(path, typed)
@@ -58,18 +69,18 @@ def write_new_study(
         data = [word for word in data if key_of(word) != "data.max_length"]  # what the weights know decides
     config = compose_checked("train", data, config_dir)
     task = str(config["choices"]["task"])
-    if task not in CONTESTS:
-        raise UsageError(f"there is no usual question for task={task}: choose one of {', '.join(CONTESTS)}")
+    if task not in TEMPLATES:
+        raise UsageError(f"there is no usual question for task={task}: choose one of {', '.join(TEMPLATES)}")
     source = _built(config)
     rows = len(source.split("train"))
-    request = ContestRequest(start, dict(arms or {}), seeds, config_dir, own, typed)
-    made = new_study(name, request, task=task, data=data, rows=rows)
+    request = NewStudyRequest(start, dict(arms or {}), seeds, config_dir, own, typed)
+    made = make_study(name, request, task=task, data=data, rows=rows)
     study = study_from(name, dict(made.fields))
     about = (
         f"{task} on {rows:,} rows for training, {len(source.split('validation')):,} for validation and "
-        f"{len(source.split('test')):,} for the test; {_chance(source, task)}",
+        f"{len(source.split('test')):,} for the test; {chance_words(source, task)}",
         power_words(len(study.seeds)),
-        _minutes(study, config_dir),
+        *_costs(study, config_dir),
     )
     replace_text(file, made.text(about))
     return WrittenFile(file, about)
@@ -86,6 +97,10 @@ def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[s
         if "task" not in by_key or "model" in by_key:
             return list(overrides)
         return [*overrides, f"model={model_for(by_key['task'].partition('=')[2])}"]
+    check_path(named, "" if path is not None else "data.path")
+    from headtohead.diagnostics.data_description import describe  # torch waits until nothing above is refused
+    from headtohead.diagnostics.described_data import reading_options, reads_by
+
     described = describe(named, reading_options([word for word in overrides if reads_by(word)]))
     choice = by_key.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
@@ -102,19 +117,28 @@ def _built(config: Mapping[str, object]) -> DataSource:
     return build_data(config)
 
 
-def _chance(source: DataSource, task: str) -> str:
+_CLASSIFYING = ("classification", "image_classification")
+
+
+def chance_words(source: DataSource, task: str) -> str:
+    """Return what a guess scores that reads nothing, in the terms of what the task predicts."""
     from math import log
 
     spec = source.spec()
-    if spec.class_shares and task != "tagging":
-        return f"the most frequent class is {max(spec.class_shares):.3f} of them, which is chance"
-    if spec.vocab_size:
+    if spec.class_shares and task == "tagging":
+        return f"the most frequent tag is that of {max(spec.class_shares):.3f} of the words"
+    if spec.class_shares and task in _CLASSIFYING:
+        return f"naming the most frequent class every time is right for {max(spec.class_shares):.3f} of them"
+    if spec.vocab_size and spec.kind in _WRITTEN:
         return f"a guess among all {spec.vocab_size:,} tokens has a loss of {log(spec.vocab_size):.2f}"
     return "what a guess scores is not known before the first run"
 
 
-def _minutes(study: Study, config_dir: str | Path | None) -> str:
-    """Time the steps of each arm and return how long the whole takes here, one run after the other."""
-    plan = StudyPlanner(study, config_dir).plan()
-    estimated = estimate(plan)
-    return f"{plan.num_runs} runs, about {duration(estimated.seconds)} on this machine, one after the other"
+def _costs(study: Study, config_dir: str | Path | None) -> tuple[str, ...]:
+    """Time the steps of each arm and return how long the whole takes here, as the plan of the study says it."""
+    from headtohead.studies.planning.cost_estimate import estimate
+    from headtohead.studies.results.study_tables import totals
+
+    one, _ = workers_for((), config_dir=config_dir)
+    plan = StudyPlanner(study, config_dir, threads=one.threads).plan()
+    return tuple(totals(study, estimate(plan, threads=one.threads), one.number))

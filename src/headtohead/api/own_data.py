@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headtohead.api.error_translation import python_errors
 from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.compose.overrides import value_in_override
 from headtohead.data.cache.paths import cache_root
 from headtohead.data.sources.local_files import SPLIT_OF_NAME, content_digest
@@ -229,7 +229,7 @@ class DescribedData(Result, DataDescription):
         return [vars(column) for column in self.columns]
 
 
-@speaks_python
+@python_errors
 def describe_data(
     path: str | Path,
     *,

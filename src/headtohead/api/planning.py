@@ -1,4 +1,4 @@
-"""Plan runs on other devices, and find those that there are, from Python."""
+"""Plan runs on other devices, from Python."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headtohead.api.configurations import Configured, configuration
+from headtohead.api.error_translation import python_errors
 from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import speaks_python
+from headtohead.config.trust import trusting
+from headtohead.estimates.named_devices import parsed_devices
 from headtohead.estimates.plan import Plan
 from headtohead.estimates.plan import plan as plan_run
-from headtohead.records import run_query
-from headtohead.records.run_summary import RunSummary
+from headtohead.ranges import Positive, Tokens
 
 
 class PlannedRun(Result, Plan):
@@ -41,52 +42,25 @@ class PlannedRun(Result, Plan):
         ]
 
 
-@speaks_python
-def plan(config: Configured, on: str, *, price: float | None = None, tokens: float | None = None) -> PlannedRun:
+@python_errors
+def plan(
+    config: Configured = (),
+    on: str = "",
+    *,
+    price: Positive | None = None,
+    tokens: Tokens | None = None,
+    config_dir: str | Path | None = None,
+    from_run: str | Path | None = None,
+    trust: Sequence[str] = (),
+) -> PlannedRun:
     """Return what fits on some devices, how fast, how long and for how much: `plan(config, "h100x8", price=2.5).best`.
 
     `on` names devices as `h2h plan --devices` lists them, or "cpu", whose rates are measured. `price` is of one device
     for an hour; `tokens` replaces the run's own length. `.layouts` has every layout, with its memory, step and reason.
+    `config_dir`, `from_run` and `trust` are as in `compose`: `plan(on="h100", from_run=run)`;
+    `study(..., run=False).plan_on("h100x8")` plans every arm of a study.
     """
-    return upgraded(PlannedRun, plan_run(configuration(config), on, price=price, tokens=tokens))
-
-
-class FoundRuns(list[RunSummary], Result):  # type: ignore[misc]  # compared and hashed as a list
-    """A list of runs that shows itself as a table, a row for each."""
-
-    __repr__ = Result.__repr__
-
-    @property
-    def title(self) -> str:
-        return f"{len(self)} run{'' if len(self) == 1 else 's'}"
-
-    def as_rows(self) -> Sequence[Mapping[str, object]]:
-        return [
-            {
-                "name": run.name,
-                "seed": run.seed,
-                "status": run.status,
-                "metric": f"{run.stage}/{run.metric}" if run.metric else None,
-                "value": run.value,
-                "parameters": run.costs.get("parameters"),
-                "steps": run.progress.get("step"),
-                "study": run.study,
-                "path": run.path,
-            }
-            for run in self
-        ]
-
-
-@speaks_python
-def runs(
-    paths: str | Path | Sequence[str | Path] = "outputs", *, where: str = "", sort: str = "newest", limit: int = 0
-) -> FoundRuns:
-    """Return the runs below folders in short: `runs("outputs", where="d_model=64 status=finished", sort="test/loss")`.
-
-    `where` is what `h2h list runs --where` takes: FIELD=VALUE with = != < <= > >= or ~, or words that a run's name,
-    arm, group, study, status, notes or tags contain; - in front turns one round. `sort` is newest, oldest, name,
-    result, status, or any field, with - in front from the largest down; `limit` keeps the first of them, 0 all.
-    `.results["test/loss"]`, `.config["model.d_model"]` and `.progress["step"]` have the numbers of a run; `load_run`
-    of its `.path` opens it. Records that have not changed since the last call are not read again.
-    """
-    return FoundRuns(run_query.runs(paths, where=where, sort=sort, limit=limit))
+    parsed_devices(on)
+    with trusting(trust):
+        composed = configuration(config, "train", config_dir, from_run)
+        return upgraded(PlannedRun, plan_run(composed, on, price=price, tokens=tokens))

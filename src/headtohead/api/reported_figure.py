@@ -8,9 +8,21 @@ from plotly.graph_objects import Figure
 
 from headtohead.api.drawn_figure import drawn
 
+_LETTERS = 90
+"""The most letters that name what a figure shows."""
+
 
 class ReportedFigure(Figure):  # type: ignore[misc]
     """Plotly's figure; an exported notebook shows a drawing of the same numbers in its place."""
+
+    def __repr__(self) -> str:
+        """Name what is drawn, and how one sees it: Plotly would print every point."""
+        names = [*dict.fromkeys(trace.name for trace in self.data if trace.name)]
+        shown, left = ", ".join(names), 0
+        while len(shown) > _LETTERS and left < len(names) - 1:
+            left += 1
+            shown = f"{', '.join(names[:-left])} and {left} more"
+        return f"a figure of {shown[:_LETTERS]}: .show() opens it, .write_html(FILE) saves it"
 
     def _repr_mimebundle_(self, *arguments: object, **options: object) -> dict[str, object]:
         plain = self.to_plotly_json()

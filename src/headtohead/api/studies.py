@@ -7,35 +7,37 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.api.comparing import ReportedResults, verdict_rows
+from headtohead.api.error_translation import python_errors, python_errors_with
 from headtohead.api.progress import Report, progress_of_runs
-from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import speaks_python
+from headtohead.api.result import Result
 from headtohead.api.study_definition import StudyDefinition
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.report import FILE, write_report
-from headtohead.config.compose.composition import compose_checked
-from headtohead.config.compose.overrides import key_of
-from headtohead.config.mentions import mentions
+from headtohead.config.rules.data_paths import check_data_paths
 from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
-from headtohead.execution.launchers.launcher import EndedCommand
+from headtohead.execution.launchers.launcher import EndedCommand, LocalProcesses, errors_of
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_here, run_to_the_end
-from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.run_spec import RunSpec, run_name_of
+from headtohead.execution.single_run import details_of, is_done
+from headtohead.ranges import Positive, Threads
 from headtohead.studies.definition.read_study_file import read_study
-from headtohead.studies.definition.study import RequestedBudget, Study, without_foundation
-from headtohead.studies.matching.budgets import budget_of
-from headtohead.studies.matching.matching import Matching
-from headtohead.studies.matching.solver import match as match_arms
+from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import refuse_unmatched
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.study_runs import refuse_impossible_layers
 from headtohead.studies.results.report_content import report_data, results_from_study
-from headtohead.studies.results.study_report import StudyReport, report_of, write
+from headtohead.studies.results.study_report import RunLine, StudyReport, report_of, write
+
+if TYPE_CHECKING:
+    from headtohead.api.estimated_study import EstimatedStudy, PlannedStudy
+    from headtohead.studies.planning.cost_estimate import CostEstimate
 
 Tell = Callable[[str], None]
 Question = str | Path | StudyDefinition
@@ -54,27 +56,45 @@ class StudyResults(ReportedResults):
     """Resumes the study, or reports it again."""
     config_dir: str | None = None
     """The folder with choices of the user's own, where the study names some."""
+    shard: tuple[int, int] | None = None
+    """The share that was requested, of how many; None where it is all runs."""
+    errors: Sequence[str] = ()
+    """The last words of workers that ended with an error."""
 
     __repr__ = Result.__repr__
 
     @property
     def title(self) -> str:
-        undone = len(self.study_report.undone)
-        state = "" if self.complete else f" ({undone} of {self.plan.num_runs} runs are not done: {self.command})"
+        state = "" if self.complete else f" ({self._undone()}: {self.command})"
         return f"{self.plan.study.name}: {self.plan.study.question}{state}"
+
+    def _undone(self) -> str:
+        undone = {run.id for run in self.study_report.undone}
+        if self.shard is None:
+            return f"{len(undone)} of {self.plan.num_runs} runs are not done"
+        ours = {run.id for run in shard_of(self.plan, *self.shard)}
+        index, count = self.shard
+        share = f"the {len(ours)} runs of share {index} of {count}"
+        return f"{len(ours & undone)} of {share} are not done" if ours & undone else f"{share} are done, others are not"
 
     @property
     def sentences(self) -> Sequence[str]:
-        return [*self.failures, *(verdict.sentence for verdict in self.verdicts), *self.remarks]
+        return [*self.errors, *self.failures, *(verdict.sentence for verdict in self.verdicts), *self.remarks]
 
     @property
     def failures(self) -> Sequence[str]:
-        """Return for each reason by which runs failed a sentence with the runs."""
-        failed: dict[str, list[str]] = {}
-        for record in self.results.records:
-            if record.status == "failed":
-                failed.setdefault(record.reason or "no reason is known", []).append(record.name)
-        return [f"{', '.join(names)} failed: {reason}" for reason, names in failed.items()]
+        """Return for each reason by which runs failed a sentence with the runs, and where the first of them says more:
+        what it printed, or its folder."""
+        failed: dict[str, list[RunLine]] = {}
+        for run in self.study_report.failures:
+            if run.status == "failed":
+                failed.setdefault(run.reason or "no reason is known", []).append(run)
+        return [self._failure(reason, runs) for reason, runs in failed.items()]
+
+    def _failure(self, reason: str, runs: Sequence[RunLine]) -> str:
+        names = ", ".join(run_name_of(run.arm, run.seed, run.trial, run.share) for run in runs)
+        more = details_of(self.plan.folder, runs[0].id, Path(runs[0].folder))
+        return f"{names} failed: {reason} ({more})"
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return a row for each arm: its mean, interval, costs and verdict."""
@@ -114,6 +134,23 @@ class StudyResults(ReportedResults):
     def results(self) -> ComparisonResults:
         return results_from_study(self.plan, self.study_report, command=self.command, config_dir=self.config_dir)
 
+    @python_errors
+    def estimate(self, *, workers: Threads = 1, threads: Threads | None = None) -> EstimatedStudy:
+        """Return what each arm costs, what is missing of it, and how long so many workers take; without finished runs,
+        after a short calibration. A study that adds seeds until it is decided has a best and a worst case."""
+        from headtohead.api.estimated_study import EstimatedStudy
+        from headtohead.studies.planning.cost_estimate import estimate
+
+        many, _ = workers_for((), workers, threads, self.config_dir)
+        return EstimatedStudy(self.plan, estimate(self.plan, threads=many.threads), workers)
+
+    @python_errors
+    def plan_on(self, on: str, *, price: Positive | None = None) -> PlannedStudy:
+        """Return what the runs of each arm take on devices that `h2h.plan` knows: `plan_on("h100x8", price=2.5)`."""
+        from headtohead.api.estimated_study import planned_study
+
+        return planned_study(self.plan, on, price)
+
     def report(self, file: str | Path | None = None) -> Path:
         """Write the report, a single file that opens in any browser, and return its path."""
         path = self.plan.folder / FILE if file is None else Path(file)
@@ -137,13 +174,32 @@ class StudyRequest:
     tell: Tell | None = None
     in_this_process: bool = False
 
+    def __post_init__(self) -> None:
+        if self.shard is not None and not 1 <= self.shard[0] <= self.shard[1]:
+            raise UsageError(no_share("/".join(map(str, self.shard))))
+
+    @property
+    def shard_words(self) -> tuple[str, ...]:
+        """Return the option that makes a command work on this share."""
+        return ("--shard", "/".join(map(str, self.shard))) if self.shard else ()
+
     @cached_property
     def planner(self) -> StudyPlanner:
         """Return the planner of the study; a shard of it must have the sizes that the whole was matched by."""
         planner = StudyPlanner(self.study, self.workers.config_dir, threads=self.workers.threads, report=self.tell)
-        for sentence in dict.fromkeys(one for config in planner.written.values() for one in mentions(config)):
-            if self.tell is not None:
-                self.tell(sentence)
+        if not planner.has_begun:  # runs that ended need nothing
+            is_here = isinstance(self.workers.launcher, LocalProcesses)  # other machines may have other files
+            for config in planner.written.values() if is_here else ():
+                check_data_paths(config)
+            refuse_impossible_layers(planner.study, planner.written)
+            if is_here:
+                from headtohead.studies.planning.comparable_arms import refuse_incomparable  # it imports torch
+
+                refuse_incomparable(planner.study, planner.written)
+        from headtohead.config.mentions import mention  # it imports torch
+
+        for config in planner.written.values():
+            mention(config)
         if self.shard:
             refuse_unmatched(planner.study, planner.written, planner.folder)
         return planner
@@ -152,6 +208,29 @@ class StudyRequest:
         """Return the plan as far as it is known now, and the runs that are the user's own."""
         plan = self.planner.plan()
         return plan, shard_of(plan, *self.shard) if self.shard else plan.runs
+
+    def check_start(self) -> None:
+        """Raise ConfigurationError where runs are missing that nothing could start from here: before arms are matched
+        to a budget where none is there yet, and before costs are estimated."""
+        if not self.planner.has_begun:
+            self.workers.launcher.check_here()
+            return
+        plan, runs = self.planned()
+        if plan.is_open or not all(is_done(plan.run_folder(run)) for run in runs):
+            self.workers.launcher.check_here()
+
+    def num_runs(self, statuses: Sequence[object] = ()) -> int:
+        """Return how many runs there will be; of a shard, as many as there are."""
+        return len(statuses) if self.shard else self.planned()[0].num_runs
+
+    def refuse_over_disk(self, gigabytes: float, estimated: CostEstimate | None = None) -> None:
+        """Raise ConfigurationError where the study would take more of the disk."""
+        from headtohead.studies.planning.cost_estimate import estimate
+        from headtohead.studies.planning.disk_budget import refuse_over_disk
+
+        plan, _ = self.planned()
+        costs = estimated or estimate(plan, threads=self.workers.threads)
+        refuse_over_disk(plan, costs, self.workers.number, gigabytes)
 
     def conduct(self, report: Report, *, retry: bool = False) -> list[EndedCommand]:
         """Do what is missing; raise KeyboardInterrupt where somebody stops it, and what is done is kept."""
@@ -163,84 +242,101 @@ class StudyRequest:
         monitor = Monitor(plan, runs, again=self.planned)
         missing = sum(not standing.is_done for standing in monitor.update())
         most = None if plan.is_open else missing
-        shard = ("--shard", "/".join(map(str, self.shard))) if self.shard else ()
-        commands = self.workers.commands((*self.arguments, *shard), plan, plan.runs, most=most)
+        commands = self.workers.commands((*self.arguments, *self.shard_words), plan, plan.runs, most=most)
         return run_to_the_end(monitor, self.workers.launcher, commands, report)
 
-    def results(self) -> StudyResults:
-        """Return what the records say now."""
+    def results(self, errors: Sequence[str] = ()) -> StudyResults:
+        """Return what the records say now, and the sentences on workers that ended with an error."""
         plan, _ = self.planned()
         where = ("--config-dir", str(self.workers.config_dir)) if self.workers.config_dir else ()
-        command = shlex.join(("h2h", *self.arguments, *where))
+        command = shlex.join(("h2h", *self.arguments, *self.shard_words, *where))
         config_dir = None if self.workers.config_dir is None else str(self.workers.config_dir)
-        return StudyResults(plan, report_of(plan), command, config_dir)
+        return StudyResults(plan, report_of(plan), command, config_dir, self.shard, errors)
 
 
-@speaks_python
+@python_errors_with(plan="run=False")
 def study(
     question: Question,
     overrides: Sequence[str] = (),
     *,
-    workers: int = 1,
-    threads: int | None = None,
+    workers: Threads = 1,
+    threads: Threads | None = None,
     config_dir: str | Path | None = None,
     retry: bool = False,
+    shard: Sequence[int] | None = None,
+    disk: Positive | None = None,
     trust: Sequence[str] = (),
     progress: bool = True,
+    run: bool = True,
 ) -> StudyResults:
     """Run or resume a study, and return its verdicts: `study("norms_small", ["seeds=5"], workers=2)`.
 
     `question` is a shipped study, a study's file or an `h2h.Study`. Overrides are fields of the study, of every run, or
     of the launcher (`launcher=slurm`). `report.html` and `verdict.json` are beside the runs, below `outputs/studies/`.
-    Ctrl-C stops it, and returns what is known so far; the same call resumes. `retry` restarts what failed.
+    Ctrl-C stops it, and returns what is known so far; the same call resumes. `retry` restarts what failed. `shard`
+    makes a share of the runs, (1, 2) or (2, 2), where machines share no folder; `disk` refuses a study that would take
+    more gigabytes. With `run=False` nothing is run: `.estimate()` says what is missing, and what it costs,
+    `.plan_on("h100x8")` what it takes on other devices.
     """
     with trusting(trust):
-        request = _request(question, overrides, workers, threads, config_dir, trust)
+        request = _request(question, workers_for(overrides, workers, threads, config_dir, trust), shard)
+        if run:
+            request.check_start()
+        if disk is not None:
+            request.refuse_over_disk(disk)
+        if not run:
+            return request.results()
         try:
-            with progress_of_runs(lambda _: request.planned()[0].num_runs, shown=progress) as report:
+            with progress_of_runs(request.num_runs, shown=progress) as report:
                 ended = request.conduct(report, retry=retry)
         except KeyboardInterrupt:
             ended = []
-        for worker in ended:
-            if worker.code:
-                raise UsageError(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
-        results = request.results()
+        results = request.results(errors_of(ended))
         results.write()
         return results
 
 
 def _request(
     question: Question,
-    overrides: Sequence[str],
-    workers: int,
-    threads: int | None,
-    config_dir: str | Path | None,
-    trust: Sequence[str],
+    chosen: tuple[Workers, list[str]],
+    shard: Sequence[int] | None,
 ) -> StudyRequest:
-    many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
+    many, run_overrides = chosen
+    share = None if shard is None else _share(shard)
     if not isinstance(question, StudyDefinition):
-        known = read_study(str(question), run_overrides, config_dir)
-        return StudyRequest(known, many, ("study", str(question), *run_overrides))
-    if question.is_defined_here and workers > 1:
+        known = read_study(str(question), run_overrides, many.config_dir)
+        return StudyRequest(known, many, ("study", str(question), *run_overrides), share)
+    if question.is_defined_here and many.number > 1:
         raise UsageError(
             "workers cannot import what was written in this notebook or script, whose runs are made in this process: "
             "leave workers= out, or write the classes into a file and import them from there"
         )
     if question.config_dir is not None:
-        if config_dir is not None:
+        if many.config_dir is not None:
             raise UsageError(
                 "arms are classes of your own, and config_dir names choices: write the classes' YAML files there too "
                 "(CONTRIBUTING.md has the four steps), and name them by overrides"
             )
-        config_dir = question.config_dir
-        many = replace(many, config_dir=config_dir)
+        many = replace(many, config_dir=question.config_dir)
     file = _saved(question)
     return StudyRequest(
-        read_study(str(file), run_overrides, config_dir),
+        read_study(str(file), run_overrides, many.config_dir),
         many,
         ("study", str(file), *run_overrides),
+        share,
         in_this_process=question.is_defined_here,
     )
+
+
+def _share(shard: Sequence[int]) -> tuple[int, int]:
+    if len(shard) != 2:
+        raise UsageError(no_share("/".join(map(str, shard))))
+    return shard[0], shard[1]
+
+
+def no_share(text: str) -> str:
+    """Return the refusal of a share that there is not."""
+    return f"--shard {text} is refused: give which share of how many, as --shard 1/2 and --shard 2/2"
 
 
 def _saved(question: StudyDefinition) -> Path:
@@ -248,65 +344,3 @@ def _saved(question: StudyDefinition) -> Path:
     file = Path("outputs") / "studies" / question.name / f"{question.name}.yaml"
     question.to_yaml(file)
     return file
-
-
-class MatchedArms(Result, Matching):
-    """The sizes at which arms cost what the baseline costs, a row for each arm."""
-
-    @property
-    def title(self) -> str:
-        return f"{self.budget.figure} of {self.baseline}: {self.target:,.0f}"
-
-    def as_rows(self) -> Sequence[Mapping[str, object]]:
-        return [
-            {
-                "arm": arm.name,
-                "overrides": list(arm.overrides),
-                "achieved": arm.achieved,
-                "residual": arm.residual,
-                "met": arm.met,
-                "reason": arm.reason or None,
-            }
-            for arm in self.arms
-        ]
-
-
-@speaks_python
-def match(
-    arms: Mapping[str, Sequence[str]] | str,
-    overrides: Sequence[str] = (),
-    *,
-    baseline: str | None = None,
-    budget: str | None = None,
-    movable: Mapping[str, Sequence[str]] | None = None,
-    config_dir: str | Path | None = None,
-    tell: Tell | None = None,
-) -> MatchedArms:
-    """Find the sizes, or the steps, at which arms cost what the baseline costs; nothing is trained.
-
-    `arms` are overrides by name, or the name of a study; `budget` is equal_parameters unless given (or equal_flops,
-    equal_tokens, equal_state, equal_time, equal_energy), and `movable` says by arm what may change: width, head_size,
-    depth, feedforward, steps; under "*" for every arm but the baseline. Overrides that begin with `budget.` are the
-    budget's own, all others those of every arm.
-    """
-    known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
-    made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
-    shared = list(overrides) if known is None else list(known.base)
-    own = [word for word in shared if key_of(word).partition(".")[0] == "budget"]
-    written = known.budget if known is not None and budget is None else None
-    requested = written or RequestedBudget(budget or "equal_parameters")
-    config = compose_checked("match", [*requested.overrides, *own], config_dir)
-    first = baseline or (known.baseline if known is not None else next(iter(made)))
-    named = {name: tuple(moves) for name, moves in (movable or {}).items()}
-    of_others = dict.fromkeys([name for name in made if name != first], named.pop("*")) if "*" in named else {}
-    moves = {**(known.movable if known is not None else {}), **of_others, **named}
-    shapes = {name: without_foundation(own) for name, own in made.items()}
-    base = [word for word in shared if word not in own]
-    return upgraded(
-        MatchedArms, match_arms(base, shapes, first, budget_of(config), moves, config_dir=config_dir, report=tell)
-    )
-
-
-def _arms_of(name: str, overrides: Sequence[str], config_dir: str | Path | None) -> Study:
-    known = read_study(name, overrides, config_dir)
-    return known if known.ablation is None else StudyPlanner(known, config_dir).study

@@ -10,12 +10,10 @@ from typing import Any, Literal, get_type_hints
 
 from headtohead.api.argument_types import check_types, own_values
 from headtohead.api.defined_here import is_defined_here, own_choice, own_choices_in, target_of
-from headtohead.api.own_data import overrides_for
-from headtohead.api.spoken_errors import speaks_python
+from headtohead.api.error_translation import python_errors
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.compose.overrides import field_overrides, key_of, leaves, value_in_override
 from headtohead.config.errors import show
-from headtohead.diagnostics.described_data import reads_by
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.safe_read import parse_yaml, read_text
@@ -83,8 +81,7 @@ class StudyDefinition:
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
         filled = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
-        read = () if self.data is None else overrides_for(self.data, [word for word in self.base if reads_by(word)])
-        base = (*read, *self.base)
+        base = (*self._data_overrides(), *self.base)
         arms = {name: list(arm_overrides(arm)) for name, arm in self.arms.items()}
         if is_defined_here([word for arm in arms.values() for word in arm]):
             written = " and ".join(name for name, arm in arms.items() if is_defined_here(arm))
@@ -93,7 +90,15 @@ class StudyDefinition:
         if self.ablation is None:
             derived |= {"arms": arms, "baseline": self.baseline or next(iter(arms), "")}
         plain: dict[str, Any] = _plain({**filled, **derived, **({"base": list(base)} if base else {})})
-        return plain
+        return {name: plain[name] for name in FIELDS if name in plain}
+
+    def _data_overrides(self) -> Sequence[str]:
+        if self.data is None:
+            return ()
+        from headtohead.api.own_data import overrides_for
+        from headtohead.diagnostics.described_data import reads_by
+
+        return overrides_for(self.data, [word for word in self.base if reads_by(word)])
 
     def checked(self) -> CheckedStudy:
         """Return the study as it runs; raise UsageError where its fields are inconsistent."""
@@ -109,7 +114,7 @@ class StudyDefinition:
         """Return the folder with the choices of classes of the user's own; None where no arm has any."""
         return own_choices_in([word for arm in self.fields().get("arms", {}).values() for word in arm])
 
-    @speaks_python
+    @python_errors
     def to_yaml(self, file: str | Path | None = None) -> str:
         """Return the text of the study's file, and write it where a file is named; the study is checked first."""
         import yaml
@@ -122,7 +127,7 @@ class StudyDefinition:
         return text
 
     @classmethod
-    @speaks_python
+    @python_errors
     def from_yaml(cls, file: str | Path) -> StudyDefinition:
         """Read a study's file, or the text of one."""
         is_text = isinstance(file, str) and "\n" in file

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.api.error_translation import python_errors_with
 from headtohead.api.progress import Report, progress_of_runs
 from headtohead.api.result import Result
-from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.trust import trusting
-from headtohead.execution.launchers.launcher import EndedCommand
+from headtohead.execution.launchers.launcher import EndedCommand, errors_of
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_to_the_end
+from headtohead.ranges import Count, Threads
 from headtohead.sweeps.read_sweep_file import read_sweep
 from headtohead.sweeps.sweep import Outcome
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan, SweptRun
-from headtohead.sweeps.sweep_report import ranked, summary, write_page
+from headtohead.sweeps.sweep_report import failed_trials, ranked, summary, write_page
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,18 @@ class SweepResults(Result):
     """The trials of the sweep: what is done, and what remains."""
     command: str
     """Resumes the sweep."""
+    errors: Sequence[str] = ()
+    """The last words of workers that ended with an error."""
     __repr__ = Result.__repr__
 
     @property
     def title(self) -> str:
         return f"{self.plan.sweep.name}: {next(iter(summary(self.plan)))}"
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """Return what went wrong: which trials have no value and why, and workers that ended with an error."""
+        return [*self.errors, *failed_trials(self.plan)]
 
     @property
     def ranked(self) -> list[tuple[SweptRun, Outcome | None]]:
@@ -71,22 +79,24 @@ def conduct(sweeper: Sweeper, workers: Workers, arguments: Sequence[str], report
     return run_to_the_end(monitor, workers.launcher, commands, report)
 
 
-@speaks_python
+@python_errors_with(plan="run=False")
 def sweep(
     file: str | Path,
     overrides: Sequence[str] = (),
     *,
-    run_cap: int | None = None,
-    workers: int = 1,
-    threads: int | None = None,
+    run_cap: Count | None = None,
+    workers: Threads = 1,
+    threads: Threads | None = None,
     config_dir: str | Path | None = None,
     trust: Sequence[str] = (),
     progress: bool = True,
+    run: bool = True,
 ) -> SweepResults:
     """Run or resume the trials of a W&B sweep file here, without account or network: `sweep("sweeps/schedules.yaml")`.
 
     Overrides are for every trial, or of the launcher. Ctrl-C stops it, and returns what is known; the same call
-    resumes. `h2h sweep FILE --wandb` lets W&B's server say what is tried.
+    resumes. With `run=False` nothing is run: the trials are those that would be. `h2h sweep FILE --wandb` lets W&B's
+    server say what is tried.
     """
     with trusting(trust):
         many, run_overrides = workers_for(overrides, workers, threads, config_dir, trust)
@@ -94,11 +104,14 @@ def sweep(
         sweeper = Sweeper(known, config_dir or known.config_dir)
         cap = ("--run-cap", str(run_cap)) if run_cap else ()
         arguments = ("sweep", str(file), *run_overrides, *cap)
+        command = " ".join(("h2h", *arguments))
+        if not run:
+            return SweepResults(sweeper.plan, command)
         try:
             with progress_of_runs(lambda _: sweeper.plan.num_runs, shown=progress) as report:
-                conduct(sweeper, many, arguments, report)
+                ended = conduct(sweeper, many, arguments, report)
         except KeyboardInterrupt:
-            pass
-        results = SweepResults(sweeper.again()[0], " ".join(("h2h", *arguments)))
+            ended = []
+        results = SweepResults(sweeper.again()[0], command, errors_of(ended))
         results.report()
         return results

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.api.configurations import Configured, configuration
+from headtohead.api.error_translation import python_errors, python_errors_with
+from headtohead.api.logged_curves import curve_frame, folder_of, logged
 from headtohead.api.result import Result, upgraded
-from headtohead.api.spoken_errors import speaks_python
 from headtohead.config.build import build_parts
-from headtohead.errors import UsageError
-from headtohead.records.metrics_file import Curve
+from headtohead.config.trust import trusting
+from headtohead.execution.single_run import check_resuming, train_resumable
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
 
@@ -59,48 +60,39 @@ class TrainedRun(Result, RunRecord):
 
     def open(self) -> LoadedRun:
         """Return the run with its model, to generate, embed and look inside."""
-        return load_run(_folder(self))
+        return load_run(folder_of(self))
 
 
-def curve_frame(record: RunRecord, name: str) -> DataFrame:
-    """Return a metric of a run's log as a frame; raise UsageError for one that was not logged."""
-    from pandas import DataFrame
-
-    curves = RunFolder.open(_folder(record)).metrics([name])
-    if name not in curves:
-        raise UsageError(
-            f"{name} was not logged by {record.name or record.id}: choose among {', '.join(logged(record))}"
-        )
-    return DataFrame(vars(curves[name]))
-
-
-def logged(record: RunRecord) -> Mapping[str, Curve]:
-    """Return every curve of a run's log, by name."""
-    return RunFolder.open(_folder(record)).metrics()
-
-
-def _folder(record: RunRecord) -> Path:
-    if record.path is None:
-        raise UsageError(f"run {record.id} has no folder here, so that there is no log and no model to open")
-    return record.path
-
-
-@speaks_python
-def train(config: Configured = (), *, take_over: bool = False) -> TrainedRun:
+@python_errors_with(multirun="h2h.train_many(...)")
+def train(
+    config: Configured = (),
+    *,
+    config_dir: str | Path | None = None,
+    from_run: str | Path | None = None,
+    resumable: bool = False,
+    take_over: bool = False,
+    trust: Sequence[str] = (),
+) -> TrainedRun:
     """Train one model and return the record of the run; `record.path` is its folder.
 
     `config` is a configuration or the overrides that make one, `train(["model/position=alibi"])`. It is the caller's
-    own, and whatever it names is made; `h2h train --from-run` is for one that came with a run. Ctrl-C ends the run with
-    a checkpoint, from which `resume_from=` continues. With `take_over` a resumed run is taken from the process that
-    writes it.
+    own, and whatever it names is made; `train(["seed=1"], from_run=run)` repeats a run with a change, which names what
+    comes with this package or what `trust` names. Ctrl-C ends the run with a checkpoint, from which `resume_from=`
+    continues; with `resumable` the same call does, and returns the record of a run that has ended. With `take_over` a
+    resumed run is taken from the process that writes it. `train_many` makes a run for every combination of values.
     """
     from headtohead.training.run import train as train_parts
 
-    parts = build_parts(configuration(config))
-    return upgraded(TrainedRun, train_parts(replace(parts, identity=replace(parts.identity, take_over=take_over))))
+    with trusting(trust):
+        composed = configuration(config, "train", config_dir, from_run)
+        check_resuming(composed, is_resumable=resumable, is_taken_over=take_over)
+        if resumable:
+            return upgraded(TrainedRun, train_resumable(composed, take_over=take_over))
+        parts = build_parts(composed)
+        return upgraded(TrainedRun, train_parts(replace(parts, identity=replace(parts.identity, take_over=take_over))))
 
 
-@speaks_python
+@python_errors
 def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:
     """Open a finished run by its folder: `record`, `model` with the selected weights, `data`, `generate("a text")`,
     `embed(["a text"])`, `attention("a text")`.
@@ -112,7 +104,7 @@ def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:
     return load(path, trust=trust)
 
 
-@speaks_python
+@python_errors
 def read_record(path: str | Path) -> TrainedRun:
     """Return the record in a run's folder, without its model."""
     return upgraded(TrainedRun, RunFolder.open(Path(path)).read_record())

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.component import Component, Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.stack_parts import StackState
 from headtohead.errors import UsageError
 
@@ -32,9 +32,9 @@ class InputSize:
     scored: int | None = None
     """Positions whose logits are made, where a loss reads but some (masked tokens, answers); None means all."""
 
-    def query(self, length: int, memory_length: int = 0) -> CostQuery:
+    def query(self, length: int, memory_length: int = 0) -> CostContext:
         """Return the cost query of a component that reads so many tokens."""
-        return CostQuery(length, memory_length, self.bytes_per_element, device=self.device)
+        return CostContext(length, memory_length, self.bytes_per_element, device=self.device)
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,21 @@ class Head(Component):
     hides_input: ClassVar[bool] = False
     """Whether what is scored is what the body does not read, so that it reads the less the more is scored."""
 
+    has_stack: ClassVar[bool] = False
+    """Whether it has layers of its own, all of the model's shared parts, whatever the model's patterns name."""
+
     @abstractmethod
     def forward(self, features: Tensor, valid: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
         """Return logits: [B, L, V] of a language-model head, [B, classes] of a classifier."""
 
     @abstractmethod
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield path, kind and costs of every part; their sum is the head."""
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())
 
-    def query(self, size: InputSize, length: int) -> CostQuery:
+    def query(self, size: InputSize, length: int) -> CostContext:
         """Return the cost query of this head over that many features of a sample."""
         num_rows = length if self.needs_all_logits or size.scored is None else size.scored
         return size.query(num_rows)

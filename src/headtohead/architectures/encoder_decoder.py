@@ -22,12 +22,12 @@ from headtohead.components.component import (
     MixerFactory,
     PositionFactory,
 )
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.stack import Stack
-from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
+from headtohead.components.stack_parts import PatternFields, StackOptions, StackParts, StackSize
 from headtohead.ranges import Depth, Length
 
-_SLOTS = ("mixer", "pattern", "local", "position", "norm", "residual", "feedforward")
+_SLOTS = ("mixer", "pattern", "local", "position", "norm", "residual", "feedforward", "feedforward_pattern")
 """The fields that a side may have of its own."""
 
 
@@ -52,6 +52,9 @@ class EncoderOrDecoder:
     """The residual scheme of this side; None takes model.residual."""
     feedforward: FeedForwardFactory | None = None
     """The feed-forward of this side; None takes model.feedforward."""
+    feedforward_pattern: Sequence[str] | None = None
+    """The feed-forwards by layer of this side; None takes model.feedforward_pattern, or `feedforward` in all layers
+    where this side has its own."""
 
     def field(self, name: str, path: str) -> str:
         """Return the configuration's field in force: this side's own below `path`, or the shared one."""
@@ -65,15 +68,17 @@ class EncoderOrDecoder:
 
     def parts(self, shared: StackParts, size: StackSize, path: str) -> StackParts:
         """Return what this side's stack is made of; a mixer of its own puts the shared pattern out of force,
-        and a feed-forward of its own that of early layers."""
+        and a feed-forward of its own that of feed-forwards and of early layers."""
         own = {slot: part for slot in _SLOTS if (part := getattr(self, slot)) is not None}
         if self.mixer is not None:
             own.setdefault("pattern", None)
         if self.feedforward is not None:
+            own.setdefault("feedforward_pattern", None)
+        if self.feedforward is not None or self.feedforward_pattern is not None:
             own["num_early_layers"] = 0
-        parts = replace(shared, **own)
-        fields = {"pattern_field": self.field("pattern", path), "layers_field": self.field("num_layers", path)}
-        parts.by_layer(size.num_layers, **fields)
+        parts, layers = replace(shared, **own), self.field("num_layers", path)
+        parts.mixer_by_layer(size.num_layers, PatternFields(self.field("pattern", path), layers))
+        parts.feedforward_by_layer(size.num_layers, PatternFields(self.field("feedforward_pattern", path), layers))
         return parts
 
 
@@ -186,7 +191,7 @@ class EncoderDecoder(DecodingModel):
             yield from self._by_side(row, target)
         yield from (CostRow(*row, "target") for row in self.head.cost_rows(self.head.query(size, size.decoder_length)))
 
-    def _by_side(self, row: CostRow, target: CostQuery) -> Iterator[CostRow]:
+    def _by_side(self, row: CostRow, target: CostContext) -> Iterator[CostRow]:
         """Yield a row's costs by side: what a cross mixer does for the source alone is what it does when no target
         token queries it."""
         if row.kind != "cross":

@@ -23,7 +23,7 @@ from headtohead.architectures.architecture import (
     required,
 )
 from headtohead.architectures.head_names import HeadName
-from headtohead.architectures.heads import GivenLogits
+from headtohead.architectures.heads import IdentityHead
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.costs import Costs
 from headtohead.errors import UsageError
@@ -40,7 +40,7 @@ _OF_TOKENS = ("language_model", "masked_language_model", "tagger")
 
 
 @dataclass
-class Reread(DecodingState):
+class NoCacheState(DecodingState):
     """The state of a module without a decoding state, which reads everything again for each token. Padding is moved
     behind the rows: a causal module never sees it there, and counts its positions from the first real token."""
 
@@ -75,7 +75,7 @@ class External(DecodingModel):
             )
         if next(module.parameters(), None) is None:
             raise UsageError(f"model.module={type(module).__name__} has no parameters: there is nothing to train.")
-        self.module, self.head, self.task_head = module, GivenLogits(), head
+        self.module, self.head, self.task_head = module, IdentityHead(), head
         self.max_length = max_length
         self.image_shape = None if image_shape is None else check_image_shape(image_shape)
         needed = ("vocab_size", vocab_size) if head in _OF_TOKENS[:2] else ("num_classes", num_classes)
@@ -138,18 +138,18 @@ class External(DecodingModel):
 
     def prefill(
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
-    ) -> tuple[Float[Tensor, "B V"], Reread]:
+    ) -> tuple[Float[Tensor, "B V"], NoCacheState]:
         del room, bos_id
         batch, length = tokens.shape
         lengths = torch.full((batch,), length, device=tokens.device)
         if (padding := left_padding(valid)) is not None:
             tokens = tokens.gather(1, (torch.arange(length, device=tokens.device) + padding) % length)
             lengths = lengths - padding[:, 0]
-        state = Reread(tokens=tokens, lengths=lengths)
+        state = NoCacheState(tokens=tokens, lengths=lengths)
         return self._reread(state), state
 
     def decode_step(self, tokens: Int[Tensor, "B L"], state: DecodingState) -> Float[Tensor, "B V"]:
-        assert isinstance(state, Reread), "a state comes from start"
+        assert isinstance(state, NoCacheState), "a state comes from start"
         assert state.tokens is not None and state.lengths is not None
         num_new = tokens.shape[1]
         indices = state.lengths[:, None] + torch.arange(num_new, device=tokens.device)
@@ -157,7 +157,7 @@ class External(DecodingModel):
         state.lengths = state.lengths + num_new
         return self._reread(state)
 
-    def _reread(self, state: Reread) -> Float[Tensor, "B V"]:
+    def _reread(self, state: NoCacheState) -> Float[Tensor, "B V"]:
         """Return the logits after each row's last token."""
         assert state.tokens is not None and state.lengths is not None
         valid = torch.arange(state.tokens.shape[1], device=state.tokens.device) < state.lengths[:, None]

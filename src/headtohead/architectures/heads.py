@@ -16,7 +16,7 @@ from headtohead.architectures.architecture import Head
 from headtohead.architectures.head_names import HEADS, HeadName
 from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.components.block_parts import Norm
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.components.soft_cap import LogitRange
@@ -89,12 +89,12 @@ class ClassHeadFields(FieldGroup):
 _CLASSES = {"classifier": "labels", "tagger": "tags"}
 
 
-def _noise(dropout: nn.Dropout, d_model: int, query: CostQuery) -> Costs:
+def _noise(dropout: nn.Dropout, d_model: int, query: CostContext) -> Costs:
     """Return the costs of the mask that dropout saves."""
     return Costs(activation_bytes=d_model * query.length * query.bytes_per_element if dropout.p > 0 else 0)
 
 
-class GivenLogits(Head):
+class IdentityHead(Head):
     """No head: the model's features are the logits."""
 
     needs_all_logits = True
@@ -108,7 +108,7 @@ class GivenLogits(Head):
         del valid, token_types
         return features
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         del query
         return iter(())
 
@@ -136,7 +136,7 @@ class Classifier(Head):
         y: Tensor = self.linear(self.dropout(pooled if self.pooler is None else self.pooler(pooled)))
         return y
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs once per sequence, however long."""
         num_classes, d_model = self.linear.weight.shape
         once = replace(query, length=1)
@@ -180,7 +180,7 @@ class Tagger(Head):
         y: Tensor = self.linear(self.dropout(features))
         return y
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         num_classes, d_model = self.linear.weight.shape
         linear = linear_costs(d_model, num_classes, d_model * num_classes + num_classes, query)
         yield "head", "head", linear + _noise(self.dropout, d_model, query)
@@ -209,7 +209,7 @@ class Span(Head):
                 logits = logits.masked_fill(~allowed.unsqueeze(-1), torch.finfo(logits.dtype).min)
         return logits
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.linear.weight.shape[1]
         yield "head", "head", linear_costs(d_model, 2, 2 * d_model + 2, query)
 

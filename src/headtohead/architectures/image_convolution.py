@@ -24,13 +24,13 @@ from headtohead.components.convolutions import (
     ResidualConvolutions,
     stages,
 )
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import Activation
 from headtohead.components.norms import LayerNorm
 from headtohead.components.stack_parts import check_sizes
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Depth, Length, Multiple, NotNegative, Positive, Probability, Width
+from headtohead.ranges import Depth, Length, Multiple, NotNegative, OddWidth, Positive, Probability, Width
 
 
 class Convolutional(Architecture):
@@ -74,7 +74,7 @@ class Convolutional(Architecture):
         yield CostRow("features", "activations", Costs(activation_bytes=left))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
 
-    def layer_rows(self, query: CostQuery) -> Iterator[CostRow]:
+    def layer_rows(self, query: CostContext) -> Iterator[CostRow]:
         """Yield the costs of the layers, one row each."""
         for index, layer in enumerate(cast(list[ImageLayer], list(self.layers))):
             yield CostRow(f"layers.{index}", "convolution", layer.costs(query))
@@ -112,7 +112,7 @@ class Cnn(Convolutional):
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         num_stages: Depth = 2,
-        kernel: Width = 3,
+        kernel: OddWidth = 3,
         activation: Activation = "relu",
         dropout: Probability = 0.0,
     ) -> None:
@@ -147,7 +147,7 @@ class ResNet(Convolutional):
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
         num_stages: Depth = 2,
-        kernel: Width = 3,
+        kernel: OddWidth = 3,
         activation: Activation = "relu",
         dropout: Probability = 0.0,
     ) -> None:
@@ -170,7 +170,7 @@ class ResNet(Convolutional):
 
 
 @dataclass(frozen=True)
-class HalvedGrids(FieldGroup):
+class DownsamplingStages(FieldGroup):
     """The patches of the first grid, the stages, each of which but the first halves it, and the depth of each."""
 
     patch_size: Width = 2
@@ -183,7 +183,7 @@ class HalvedGrids(FieldGroup):
 class ConvNextBlocks(FieldGroup):
     """The fields of every block: its convolution, its feed-forward, and the scale and the loss of its branch."""
 
-    kernel: Width = 7
+    kernel: OddWidth = 7
     """Side of the depthwise convolution's window, in patches; must be odd."""
     multiple: Multiple = 4.0
     activation: Activation = "gelu"
@@ -220,7 +220,7 @@ class ConvNext(Convolutional):
         initialisation: Initialisation,  # draws the first weights
         image_shape: Sequence[Length] | None,
         classes: ClassHeadFields,
-        grids: HalvedGrids = HalvedGrids(),
+        grids: DownsamplingStages = DownsamplingStages(),
         blocks: ConvNextBlocks = ConvNextBlocks(),
         pooled_eps: Positive | None = None,
         dropout: Probability = 0.0,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize
 from headtohead.components.component import CrossMixer, Mixer
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
@@ -164,7 +164,7 @@ def _weights(model: Architecture, path: str) -> Iterator[Tensor]:
         yield module
 
 
-def stack_rows(stack: Stack, path: str, query: CostQuery) -> Iterator[CostRow]:
+def stack_rows(stack: Stack, path: str, query: CostContext) -> Iterator[CostRow]:
     """Yield one row per component; a bidirectional stack does not decode and so carries no state."""
     for below, kind, costs in stack.cost_rows(query):
         yield CostRow(f"{path}.{below}", kind, costs if stack.causal else replace(costs, state_elements=0))

@@ -114,7 +114,7 @@ class Mlp(Architecture):
     def length_error(self, size: InputSize) -> str | None:
         if self.embedding is None or size.length <= self.length:
             return None
-        return f"a perceptron has weights for {self.length} places, and rows of {size.length} tokens need more"
+        return f"a perceptron has weights for {self.length} positions, and rows of {size.length} tokens need more"
 
     def num_tokens(self, size: InputSize) -> int:
         """Return the number of words or of pixels."""

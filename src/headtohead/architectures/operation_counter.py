@@ -178,6 +178,11 @@ def _transform(real: str) -> Callable[[Bound, Any], int]:
     return flops
 
 
+def _complex_transform(bound: Bound, out: Tensor) -> int:
+    """Return 5 N log2 N for N complex numbers, along each dimension."""
+    return round(sum(5 * out.numel() * math.log2(out.shape[dim]) for dim in bound["dim"]))
+
+
 def _attention(products: int) -> Callable[[Bound, Any], int]:
     """Count `products` matrix products over the pairs that the mask allows: 2 forward, 4 backward."""
 
@@ -236,6 +241,7 @@ PRODUCTS: dict[str, Callable[[Bound, Any], int]] = {
     "convolution_backward": _convolution_backward,
     "_fft_r2c": _transform("input"),
     "_fft_c2r": _transform("output"),
+    "_fft_c2c": _complex_transform,
     **dict.fromkeys(("mkldnn_rnn_layer", "_cudnn_rnn"), _recurrent(1)),
     **dict.fromkeys(("mkldnn_rnn_layer_backward", "_cudnn_rnn_backward"), _recurrent(2)),
     **{f"_scaled_dot_product_{kernel}": _attention(2) for kernel in _FUSED},

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headtohead.architectures.architecture import Head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.components.stack import Stack
@@ -48,6 +48,7 @@ class PixelDecoder(Head):
 
     needs_all_logits = True
     hides_input = True
+    has_stack = True
 
     def __init__(
         self, d_model: int, size: StackSize, parts: StackParts, patches: PatchEmbedding, *, leading: int, dropout: float
@@ -58,7 +59,7 @@ class PixelDecoder(Head):
         self.embed = nn.Linear(d_model, size.d_model)
         self.mask_token = nn.Parameter(torch.empty(size.d_model))
         length = self.num_patches + leading
-        options, parts = StackOptions(dropout=dropout), replace(parts, pattern=None)
+        options, parts = StackOptions(dropout=dropout), parts.without_patterns()
         self.stack = Stack(size, parts, options, causal=False, max_length=length, grid=patches.grid)
         self.pixels = ReadoutLinear(size.d_model, self.num_values)
         self.reset_parameters()
@@ -82,7 +83,7 @@ class PixelDecoder(Head):
         y: Tensor = self.pixels(self.stack(x, Context())[:, self.leading :])
         return y
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs for features of the query's length, from which all patches are restored."""
         width = self.stack.d_model
         yield "head.embed", "head", linear_costs(self.d_model, width, self.d_model * width + width, query)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Head
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
 from headtohead.components.linear_maps import linear_costs
 from headtohead.errors import UsageError
@@ -84,7 +84,7 @@ class TextVector(Head):
         pooled = pool(features, valid, self.pooling)
         return pooled if self.pooler is None else self.pooler(pooled)
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs once per sequence, however long."""
         if self.pooler is not None:
             once, width = replace(query, length=1), self.d_model

@@ -13,7 +13,7 @@ from headtohead.architectures.architecture import Head
 from headtohead.architectures.ledger import stack_rows
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModel
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
 from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.components.stack import Stack
@@ -69,7 +69,7 @@ class TokenGenerator(nn.Module):
         d_model = embedding.shape[1]
         self.d_model = d_model
         self.embed = nn.Linear(d_model, size.d_model)
-        own = replace(parts, pattern=None)
+        own = parts.without_patterns()
         self.stack = Stack(size, own, replace(options, drop_path=0.0), causal=False, max_length=max_length)
         self.head = MaskedLanguageModel(
             size.d_model, len(embedding), norm=parts.norm, tied_to=embedding, activation=activation, width=d_model
@@ -80,7 +80,7 @@ class TokenGenerator(nn.Module):
         y: Tensor = self.stack(self.embed(x), context)
         return y
 
-    def cost_rows(self, query: CostQuery, num_hidden: int) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext, num_hidden: int) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs of a row in which so many tokens are hidden."""
         width = self.stack.d_model
         yield "embed", "head", linear_costs(self.d_model, width, self.d_model * width + width, query)
@@ -96,6 +96,7 @@ class ReplacedTokenDetector(Head):
     """
 
     needs_all_logits = True
+    has_stack = True
 
     def __init__(self, d_model: int, generator: TokenGenerator, *, mask_rate: float, activation: Activation) -> None:
         super().__init__()
@@ -112,7 +113,7 @@ class ReplacedTokenDetector(Head):
         logits: Tensor = self.linear(self.act(self.dense(features)))
         return logits.squeeze(-1)
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs; the generator has no part in the forward pass of a model that is used."""
         d_model = self.d_model
         saved = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element

@@ -19,7 +19,7 @@ from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import known_pooling, pool
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
 from headtohead.components.linear_maps import Readout, ReadoutLinear, linear, linear_costs
 from headtohead.components.positions.absolute import waves
@@ -82,7 +82,7 @@ class VocabularyHead(Head, Readout):
         del valid, token_types
         return soft_capped(linear(self.transform(features), self.weight, self.bias), self.cap)
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs; a tied weight is a parameter of the embedding."""
         vocab_size, d_model = self.weight.shape
         parameters = (0 if self.tied else vocab_size * d_model) + (vocab_size if self.bias is not None else 0)
@@ -140,7 +140,7 @@ class MultiTokenLanguageModel(LanguageModel):
         """Return what the shared matrix reads for the next token, for the one after it, and so on."""
         return [self.transform(features), *(self.transform(features + F.silu(head(features))) for head in self.further)]
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the costs; the further heads have no part in the forward pass of a model that is used, and in training
         count as if every position had all its future tokens, also the last of a row."""
         d_model = self.weight.shape[1]
@@ -188,7 +188,7 @@ class MaskedLanguageModel(VocabularyHead):
         normed = self.norm(hidden.reshape(-1, 1, hidden.shape[-1]), Context(causal=True)).view_as(hidden)
         return self.scaled(normed)
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         width, d_model = self.dense.weight.shape
         parameters = width * d_model + (0 if self.dense.bias is None else width)
         dense = linear_costs(d_model, width, parameters, query)
@@ -239,7 +239,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         y: Tensor = self.pair(torch.tanh(self.pooler(pool(features, valid, self.pooling))))
         return y
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield the pair's costs once per sequence, however many tokens are hidden."""
         yield from super().cost_rows(query)
         d_model = self.pair.weight.shape[1]
@@ -291,7 +291,7 @@ class Reconstruction(Head):
         normed: Tensor = self.norms[index](hidden.reshape(-1, 1, self.d_model), Context(causal=True))
         return normed.view_as(hidden)
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         vocab_size, width = self.linear.weight.shape
         saved = Costs(activation_bytes=width * query.length * query.bytes_per_element)
         for index, norm in enumerate(self.norms):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from headtohead.api.spoken_errors import for_typed_commands
+from headtohead.api.error_translation import for_typed_commands
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting

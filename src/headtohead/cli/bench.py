@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser, refuse_unread
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.config.rules.data_paths import check_data_paths
 from headtohead.config.run_config import RunConfig
 from headtohead.errors import UsageError
 
@@ -48,6 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.cfg:
         out(configuration_text(options, config))
         return 0
+    check_data_paths(config)
     from headtohead import api
     from headtohead.diagnostics.bench.benchmark_run import save
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import out, say, show_table
+from headtohead.diagnostics.named_class import named_class
 from headtohead.ranges import Width
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ exit code: 0 every law holds, 1 a law is broken, 2 refused, 130 interrupted
 
 def run(arguments: Sequence[str]) -> int:
     command = parse(_parser(), arguments)
+    for target in filter(None, (command.target, command.twin)):
+        named_class(target)
     from headtohead import api
 
     checked = api.check(

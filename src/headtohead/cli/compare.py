@@ -90,7 +90,7 @@ def _parser() -> ArgumentParser:
     taken.add_argument("--metric", metavar="NAME", help="accuracy, validation/loss, a column; default: as selected")
     taken.add_argument("--against", metavar="ARM", help="verdicts: every arm against this one")
     taken.add_argument(
-        "--direction", choices=["min", "max"], help="what is better; default: as the metric's name tells"
+        "--direction", choices=["min", "max"], help="whether lower or higher is better; default: by the metric's name"
     )
     taken.add_argument(
         "--margin", type=within(Positive), help="the smallest difference that matters: allows `equivalent`"
@@ -146,8 +146,9 @@ def _side_by_side(runs: NamedRuns, options: Namespace) -> None:
 def _verdicts(runs: NamedRuns, options: Namespace, command: str) -> bool:
     """Show the verdicts, and return whether some arm has none, since no run of it came to an end."""
     from headtohead.comparison.contrasts import ComparisonSpec
-    from headtohead.comparison.tables.comparison_formats import comparison_csv, comparison_latex, task_latex
+    from headtohead.comparison.tables.comparison_formats import comparison_csv
     from headtohead.comparison.tables.comparison_rows import as_data
+    from headtohead.comparison.tables.latex_tables import comparison_latex, task_latex
     from headtohead.comparison.task_comparison import TaskComparison, compared
 
     allowed = tuple(name for name in options.allow_unlike.replace("-", "_").split(",") if name)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headtohead.cli.options import add_configuration, configuration_text, parse, parser, picture, within
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Count, Every
-
-if TYPE_CHECKING:
-    from headtohead.diagnostics.activation_sizes import CoordinatePlan
-    from headtohead.diagnostics.coordinate_results import CoordinateResults
 
 _EXAMPLES = """\
 examples:
@@ -47,15 +41,23 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--plot", type=picture, metavar="FILE", help="write a picture (.png, .svg, .pdf)")
     taken.add_argument("--json", action="store_true", help="as JSON")
     options = parse(taken, arguments)
-    from headtohead.diagnostics.activation_sizes import CoordinatePlan
-
-    plan = CoordinatePlan(
-        options.overrides, _widths(options.widths), options.steps, options.seeds, options.heads, options.config_dir
-    )
+    widths = _widths(options.widths)
     if options.cfg:
-        out(configuration_text(options, plan.configs()[min(plan.widths)]))
+        from headtohead.diagnostics.coordinate_plan import CoordinatePlan
+
+        plan = CoordinatePlan(options.overrides, widths, heads=options.heads, config_dir=options.config_dir)
+        out(configuration_text(options, plan.configs[min(widths)]))
         return 0
-    results = _measured(plan)
+    from headtohead import api
+
+    results = api.coordinates(
+        options.overrides,
+        widths=widths,
+        steps=options.steps,
+        seeds=options.seeds,
+        heads=options.heads,
+        config_dir=options.config_dir,
+    )
     if options.json:
         out(json.dumps(results.to_dict(), indent=2))
     else:
@@ -75,19 +77,3 @@ def _widths(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise ConfigurationError(f"--widths {text} are not numbers: give them with commas, 32,64,128,256") from None
-
-
-def _measured(plan: CoordinatePlan) -> CoordinateResults:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from headtohead.diagnostics.activation_sizes import measure_activations
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task("", total=len(set(plan.widths)) * plan.num_seeds)
-
-        def report_run(width: int, seed: int) -> None:
-            progress.update(bar, advance=1, description=f"width {width}, seed {seed}")
-
-        return measure_activations(plan, report_run)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 from headtohead.cli.options import parser, within
 from headtohead.cli.terminal import note, out
-from headtohead.config.errors import ConfigurationError
-from headtohead.ranges import Range
-
-if TYPE_CHECKING:
-    from headtohead.comparison.dashboard.server import Dashboard
+from headtohead.ranges import Port
 
 _FOLDER, _PORT = "outputs", 8765
 _EXAMPLES = f"""\
@@ -35,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}")
     taken.add_argument(
         "--port",
-        type=within(Annotated[int, Range(0, 65_535)]),
+        type=within(Port),
         default=_PORT,
         help=f"default {_PORT}; 0 takes any free one",
     )
@@ -44,47 +37,22 @@ def run(arguments: Sequence[str]) -> int:
         "--wandb", nargs="?", const="", metavar="ENTITY/PROJECT", help="make the project's page in W&B instead"
     )
     options = taken.parse_args(list(arguments))
+    from headtohead import api
+
     if options.wandb is not None:
-        return _in_wandb(options.wandb)
-    folder = Path(options.folder)
-    if not folder.is_dir() and options.folder != _FOLDER:
-        raise ConfigurationError(f"{folder} is not a folder: give one with runs below it, such as {_FOLDER}")
+        out(api.wandb_page(options.wandb))
+        note("runs by arm, in four sections: quality, cost, attention, system; the same command brings it up to date")
+        return 0
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has Ctrl-C ignored
         signal.signal(number, signal.default_int_handler)
-    with _server(folder, options.port) as dashboard:
-        out(dashboard.address)
+    with api.dashboard(options.folder, port=options.port) as served:
+        out(served.address)
         sys.stdout.flush()  # whoever reads it through a pipe waits for it
-        note(f"runs below {folder}; Ctrl-C ends it")
+        note(f"runs below {options.folder}; Ctrl-C ends it")
         if options.open:
-            import webbrowser
-
-            webbrowser.open(dashboard.address)
+            served.open()
         try:
-            dashboard.serve_forever()
+            served.wait()
         except KeyboardInterrupt:
             note("ended")
     return 0
-
-
-def _in_wandb(project: str) -> int:
-    from headtohead.wandb_client.addresses import WandbError
-    from headtohead.wandb_client.workspace_pages import build_project_workspace
-
-    try:
-        out(build_project_workspace(project))
-    except WandbError as trouble:
-        raise ConfigurationError(f"no page is made in W&B: {trouble}") from None
-    note("runs by arm, in four sections: quality, cost, attention, system; the same command brings it up to date")
-    return 0
-
-
-def _server(folder: Path, port: int) -> Dashboard:
-    from headtohead.comparison.dashboard.server import Dashboard
-
-    try:
-        return Dashboard(folder, port)
-    except OverflowError:
-        raise ConfigurationError(f"--port {port}: choose a number from 1 to 65535, or 0 for any free one") from None
-    except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"is not available ({error.strerror})"
-        raise ConfigurationError(f"--port {port} {why}: --port 0 takes any free one") from None

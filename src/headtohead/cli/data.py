@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
-    check_path(options.path, "the path")
+    check_path(options.path, "")
     from headtohead.api.own_data import describe_data
     from headtohead.diagnostics.described_data import reading_options
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from headtohead.cli.options import add_configuration, add_from_run, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, show_table
+from headtohead.config.rules.data_paths import check_data_paths
 
 _EXAMPLES = """\
 examples:
@@ -35,6 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.cfg:
         out(configuration_text(options, config))
         return 0
+    check_data_paths(config)
     from headtohead import api
     from headtohead.diagnostics.doctor import show_diagnoses
 

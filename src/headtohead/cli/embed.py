@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import Parser, add_trust, parse, parser, refuse_unread, several, within
+from headtohead.cli.options import Parser, add_trust, check_runs, parse, parser, refuse_unread, several, within
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
 from headtohead.cli.terminal import width as terminal_width
 from headtohead.config.errors import ConfigurationError
+from headtohead.files.user_paths import check_path
 from headtohead.ranges import BatchSize, Count
 
 if TYPE_CHECKING:
-    from headtohead.finished_runs.embedding.collection import Collection, ReadOptions
-    from headtohead.finished_runs.embedding.rankings import DocumentRanking
     from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers
 
 _EXAMPLES = """\
@@ -54,19 +53,14 @@ def run(arguments: Sequence[str]) -> int:
         refuse_unread(taken, command, _READING, "--generate only writes a set")
         return _generate(command.generate, command.given)
     runs, path = _run_paths(command)
-    _check_read(taken, command, runs)
-    from headtohead.finished_runs.embedding.collection import read_collection
-    from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers, RetrieverOptions
-
-    options = RetrieverOptions(pooling=command.pooling, batch_size=command.batch_size, rerank=command.rerank)
-    collection = read_collection(path, _reading(command))
-    judged = _judged_queries(command, collection)
-    chosen = ChosenRetrievers(runs, collection, options)
-    if judged is not None:
-        return _measure(command, chosen, judged, path)
-    if command.query:
-        return _search(command, chosen)
-    return _index(command, chosen)
+    _check_read(taken, command)
+    check_runs([run for run in runs if run != "bm25"])
+    for typed, option in ((path, ""), (command.queries, "--queries"), (command.relevant, "--relevant")):
+        if typed is not None:
+            check_path(typed, option)
+    if _are_judged(command):
+        return _measure(command, runs, path)
+    return _search(command, runs, path) if command.query else _index(command, runs, path)
 
 
 def _parser() -> Parser:
@@ -109,7 +103,7 @@ def _run_paths(options: argparse.Namespace) -> tuple[list[str], str]:
     return runs, path
 
 
-def _check_read(taken: Parser, options: argparse.Namespace, runs: Sequence[str]) -> None:
+def _check_read(taken: Parser, options: argparse.Namespace) -> None:
     """Refuse what no part of the command would read."""
     if not options.query:
         refuse_unread(taken, options, ["top"], "it is of a search, which --query TEXT asks for")
@@ -117,88 +111,86 @@ def _check_read(taken: Parser, options: argparse.Namespace, runs: Sequence[str])
         refuse_unread(taken, options, ["k"], "it is of a measurement, which --queries and --relevant ask for")
         if not options.query:
             refuse_unread(taken, options, ["rerank"], "it is of rankings, which --query or --queries ask for")
-    if set(runs) == {"bm25"}:
-        refuse_unread(
-            taken, options, ["pooling", "batch_size", "rerank"], "bm25 has no vectors: name a run's folder too"
-        )
 
 
-def _reading(options: argparse.Namespace) -> ReadOptions:
-    from headtohead.finished_runs.embedding.collection import ReadOptions
+def _shared(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of both functions."""
+    names = ("unit", "id_column", "pooling", "batch_size", "rerank")
+    return {**{name: getattr(options, name) for name in names}, "text_column": _columns(options)}
 
-    columns = tuple(name.strip() for name in (options.text_column or "").split(",") if name.strip())
-    return ReadOptions(unit=options.unit, text_columns=columns, id_column=options.id_column)
+
+def _columns(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (options.text_column or "").split(",") if name.strip())
 
 
-def _judged_queries(options: argparse.Namespace, collection: Collection) -> Any:
+def _are_judged(options: argparse.Namespace) -> bool:
+    """Return whether retrievers are to be measured; refuse what goes with neither that nor a search."""
     if (options.queries is None) != (options.relevant is None):
         missing = "--relevant" if options.relevant is None else "--queries"
         raise ConfigurationError(f"{missing} is missing: queries are measured by which documents are relevant to each")
     if options.queries is None:
         if options.against is not None:
             raise ConfigurationError(f"--against {options.against} is of a comparison: give --queries and --relevant")
-        return None
+        return False
     if options.query:
         raise ConfigurationError("--query searches and --queries measures: give one of the two")
-    from headtohead.finished_runs.embedding.rankings import read_judged
-
-    return read_judged(options.queries, options.relevant, collection)
+    return True
 
 
-def _measure(options: argparse.Namespace, chosen: ChosenRetrievers, judged: Any, path: str) -> int:
+def _measure(options: argparse.Namespace, runs: Sequence[str], path: str) -> int:
+    from headtohead import api
     from headtohead.finished_runs.embedding.retrieval_tables import show_comparison
-    from headtohead.finished_runs.embedding.retriever_comparison import (
-        compare_retrievers,
-        comparison_data,
-        write_records,
-    )
+    from headtohead.finished_runs.embedding.retriever_comparison import comparison_data
 
-    retrievers = chosen.measured
-    result = compare_retrievers(retrievers, chosen.collection, judged, cutoffs=options.k, against=options.against)
-    files = {"texts": path, "queries_file": options.queries, "relevant_file": options.relevant}
-    written = write_records(result, retrievers, files)
+    measured = api.measure_retrieval(
+        runs,
+        path,
+        options.queries,
+        relevant=options.relevant,
+        k=options.k,
+        against=options.against,
+        **_shared(options),
+    )
     if options.json:
-        out(json.dumps({**files, **comparison_data(result)}, indent=2, ensure_ascii=False))
+        files = {"texts": path, "queries_file": options.queries, "relevant_file": options.relevant}
+        out(json.dumps({**files, **comparison_data(measured.comparison)}, indent=2, ensure_ascii=False))
     else:
-        show_table(show_comparison(result))
-    _report_truncation(chosen, options)
-    for file in written:
+        show_table(show_comparison(measured.comparison))
+    _report_truncation(measured.chosen, options)
+    for file in measured.files:
         note(os.path.relpath(file))
     return 0
 
 
-def _search(options: argparse.Namespace, chosen: ChosenRetrievers) -> int:
+def _search(options: argparse.Namespace, runs: Sequence[str], path: str) -> int:
+    from headtohead import api
     from headtohead.finished_runs.embedding.retrieval_tables import show_hits
 
-    if blank := [query for query in options.query if not query.strip()]:
-        raise ConfigurationError(f"--query {blank[0]!r} is empty: give some words")
-    ranked = [(one, one.rank(options.query, options.top)) for one in chosen.requested]
-    width = terminal_width(sys.stdout) or WIDTH_WHERE_UNKNOWN
+    result = api.search(runs, path, options.query, top=options.top, **_shared(options))
+    pairs = [(number, query, name) for number, query in enumerate(options.query) for name in result.rankings]
     if options.json:
         hits = [
-            {"query": query, "retriever": one.name, "found": _hits(rankings[number], chosen.collection)}
-            for number, query in enumerate(options.query)
-            for one, rankings in ranked
+            {"query": query, "retriever": name, "found": result.hits(number, name)} for number, query, name in pairs
         ]
         out(json.dumps(hits, indent=2, ensure_ascii=False))
         return 0
-    for number, query in enumerate(options.query):
-        for one, rankings in ranked:
-            show_table(show_hits(one.name, query, rankings[number], chosen.collection, width))
-    _report_truncation(chosen, options)
+    width = terminal_width(sys.stdout) or WIDTH_WHERE_UNKNOWN
+    for number, query, name in pairs:
+        show_table(show_hits(name, query, result.rankings[name][number], result.chosen.collection, width))
+    _report_truncation(result.chosen, options)
     return 0
 
 
-def _hits(ranking: DocumentRanking, collection: Collection) -> list[dict[str, Any]]:
-    return [
-        {"rank": rank, "document": collection.ids[number], "score": float(score), "text": collection.texts[number]}
-        for rank, (number, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True), 1)
-    ]
-
-
-def _index(options: argparse.Namespace, chosen: ChosenRetrievers) -> int:
+def _index(options: argparse.Namespace, runs: Sequence[str], path: str) -> int:
+    from headtohead.api.retrieval import check_retrievers, chosen_retrievers
+    from headtohead.finished_runs.embedding.collection import ReadOptions, read_collection
     from headtohead.finished_runs.embedding.retrieval_tables import show_indexes
+    from headtohead.finished_runs.embedding.retrievers import RetrieverOptions
 
+    how = RetrieverOptions(options.pooling, options.batch_size)
+    check_retrievers(runs, how)
+    collection = read_collection(path, ReadOptions(options.unit, _columns(options), options.id_column))
+    chosen = chosen_retrievers(runs, collection, how, ())
     dense = chosen.plain
     if options.json:
         sentences = [

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, add_trust, parse, parser, picture, several, within
+from headtohead.cli.options import Parser, add_trust, check_runs, parse, parser, picture, several, within
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Amount, Length
@@ -57,6 +57,7 @@ def run(arguments: Sequence[str]) -> int:
         )
     if options.plot and not is_curve:
         raise ConfigurationError(f"--plot {options.plot}: one number is not a curve; give --lengths or --places")
+    check_runs(paths)
     from headtohead import api
     from headtohead.finished_runs.finished_run import open_run
 
@@ -110,11 +111,11 @@ def _parser() -> Parser:
         "--shots",
         type=several(Amount, "0,1,5"),
         metavar="N,N",
-        help="ask a language model for classes, with so many examples",
+        help="classify with a language model, with N examples in the prompt",
     )
     taken.add_argument("--lm-eval", metavar="TASK,TASK", help="tasks of lm-evaluation-harness instead")
     taken.add_argument("--lm-eval-tasks", metavar="DIR", help="a folder with task files of your own for it")
-    taken.add_argument("--places", action="store_true", help="also the loss by how many tokens were in sight")
+    taken.add_argument("--places", action="store_true", help="also report the loss by length of context")
     taken.add_argument(
         "--plot", type=picture, metavar="FILE", help="where the picture goes; default: beside the first result"
     )
@@ -142,11 +143,12 @@ def _check_harness(options: argparse.Namespace, overrides: Sequence[str]) -> Non
 
 
 def _with_harness(runs: Sequence[FinishedRun], options: argparse.Namespace) -> int:
-    from headtohead.finished_runs.evaluation.lm_eval_results import evaluate_with_lm_eval, lm_eval_data, show_lm_eval
+    from headtohead import api
+    from headtohead.finished_runs.evaluation.lm_eval_results import lm_eval_data, show_lm_eval
 
     shots = options.shots[0] if options.shots else None
     tasks = options.lm_eval.split(",")
-    evaluations = [evaluate_with_lm_eval(run, tasks, folder=options.lm_eval_tasks, shots=shots) for run in runs]
+    evaluations = [api.lm_eval(run, tasks, folder=options.lm_eval_tasks, shots=shots).measured for run in runs]
     if options.json:
         out(json.dumps(lm_eval_data(evaluations), indent=2, ensure_ascii=False))
     else:

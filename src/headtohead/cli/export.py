@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import add_trust, parse, parser
+from headtohead.cli.options import add_trust, check_runs, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="what the check found, as JSON")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
+    check_runs([options.run])
     from headtohead import api
 
     result = api.export(options.run, options.to, out=options.out)

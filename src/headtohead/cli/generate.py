@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, add_trust, parse, parser, within
+from headtohead.cli.options import Parser, add_trust, check_runs, parse, parser, within
 from headtohead.cli.terminal import flush, note, out, paint
 from headtohead.config.errors import ConfigurationError
 from headtohead.files.safe_read import DamagedFile, read_text
-from headtohead.ranges import Beams, Length, Positive, Range, Real, Samples, Seed, Share, Temperature, Vocabulary
+from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, TokenId, Vocabulary
 
 if TYPE_CHECKING:
     from headtohead.finished_runs.text_generator import GeneratedText, Prompt, Show
@@ -43,8 +43,6 @@ exit code: 0 done, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     prompts = _prompts(options)
-    from headtohead.finished_runs.finished_run import open_run
-    from headtohead.finished_runs.generators import generator_of
     from headtohead.generation.decoding_strategy import DecodingStrategy
 
     strategy = DecodingStrategy(
@@ -57,6 +55,10 @@ def run(arguments: Sequence[str]) -> int:
         num_samples=options.num_samples,
         seed=options.seed,
     )
+    check_runs([options.run])
+    from headtohead.finished_runs.finished_run import open_run
+    from headtohead.finished_runs.generators import generator_of
+
     writer = generator_of(open_run(options.run), options.precision)
     is_one = len(prompts) * strategy.num_samples == 1
     show = _live(prompts[0], writer.reads_source) if is_one and sys.stdout.isatty() and not options.json else None
@@ -122,7 +124,7 @@ def _parser() -> Parser:
         "--stop-token",
         action="append",
         default=[],
-        type=within(Annotated[int, Range(0, 16_777_215)]),
+        type=within(TokenId),
         metavar="N",
         help="stop at this token id",
     )

@@ -58,8 +58,6 @@ def _find(options: Namespace) -> int:
     near = nearest_studies(options.find, options.config_dir)
     if options.json:
         out(json.dumps([asdict(study) for study in near], indent=2, ensure_ascii=False))
-    elif not near:
-        raise ConfigurationError(f"no study has the words {options.find}: h2h list {STUDY} shows all")
     else:
         width = max(len(study.name) for study in near) + 2
         out(_table(f"{STUDY}, nearest to {options.find}", {study.name: [study.question] for study in near}, width))

@@ -32,7 +32,6 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     arms, overrides = _arms_and_overrides(options)
     from headtohead import api
-    from headtohead.studies.matching.solver import show_matching
 
     matching = api.match(
         arms,
@@ -46,6 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         out(json.dumps(matching.to_dict(), indent=2))
     else:
+        from headtohead.studies.matching.solver import show_matching
+
         show_table(show_matching(matching))
     return 0 if matching.met else 1
 

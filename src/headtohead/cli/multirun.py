@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from headtohead.execution.launchers.launcher import EndedCommand
     from headtohead.execution.launchers.worker_commands import Workers
     from headtohead.execution.multirun import Multirun
-    from headtohead.records.record import RunRecord
 
 
 def run_all(options: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
+    from headtohead.execution.launchers.launcher import LocalProcesses
     from headtohead.execution.launchers.worker_forks import threads_here
-    from headtohead.execution.multirun import planned_jobs
+    from headtohead.execution.multirun import planned_jobs, without_impossible_layers, without_missing_data
 
     workers = take_workers(options)
     set_threads(workers)
@@ -39,6 +39,9 @@ def run_all(options: argparse.Namespace) -> int:
     if options.cfg:
         out("---\n".join(configuration_text(options, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
         return 1 if _report_refused(multirun) else 0
+    if isinstance(workers.launcher, LocalProcesses):  # other machines may have other files
+        multirun = without_missing_data(multirun)
+    multirun = without_impossible_layers(multirun)
     return _run_workers(options, multirun, workers, threads)
 
 
@@ -53,64 +56,46 @@ def _work(options: argparse.Namespace, multirun: Multirun) -> int:
     return _worked(multirun, options.threads, options.parent)
 
 
-def _worked(multirun: Multirun, threads: int | None, parent: int | None) -> int:
+def _worked(multirun: Multirun, threads: int | None, parent: int | None, command: int | None = None) -> int:
     from headtohead.execution.worker import Worker
 
-    return 0 if Worker(multirun, multirun.jobs, threads=threads, parent=parent).work() else INTERRUPTED
+    worker = Worker(multirun, multirun.jobs, threads=threads, parent=parent, command=command)
+    return 0 if worker.work() else INTERRUPTED
 
 
 def _run_workers(options: argparse.Namespace, multirun: Multirun, workers: Workers, threads: int | None) -> int:
-    from headtohead.execution.monitor import Monitor, clear_failed, run_to_the_end
+    from headtohead.execution.multirun_workers import conduct, prepare, worker_words
 
-    multirun.folder.mkdir(parents=True, exist_ok=True)
-    if options.retry:
-        clear_failed(multirun, multirun.jobs)
-    monitor = Monitor(multirun, multirun.jobs)
-    missing = sum(not status.is_done for status in monitor.update())
+    missing = prepare(multirun, retry=options.retry)
     runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
     note(f"{runs}, {missing} to run; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _report_refused(multirun)
-    commands = workers.commands(_command(options), multirun, multirun.jobs, most=missing)
     fork_workers(workers, multirun, multirun.jobs, partial(_worked, multirun), threads)
     try:
         with progress(len) as show_progress:
-            ended = run_to_the_end(monitor, workers.launcher, commands, show_progress)
+            ended = conduct(multirun, workers, worker_words(options.overrides, options.from_run), show_progress)
     except KeyboardInterrupt:
         note("interrupted; the same command resumes it")
         return INTERRUPTED
     return _summary(multirun, ended)
 
 
-def _command(options: argparse.Namespace) -> tuple[str, ...]:
-    again = ("--from-run", options.from_run) if options.from_run else ()
-    return ("train", "--multirun", *options.overrides, *again)
-
-
 def _summary(multirun: Multirun, ended: Sequence[EndedCommand]) -> int:
     """The table of all runs, then everything that went wrong."""
+    from headtohead.api.many_runs import outcome
     from headtohead.comparison.tables.run_table import as_table, lines_of
-    from headtohead.execution.single_run import record_of
 
-    records = {job: record_of(multirun.run_folder(job)) for job in multirun.jobs}
-    if started := [record for record in records.values() if record is not None]:
+    made = outcome(multirun, ended)
+    if started := [record for record in made.records.values() if record is not None]:
         show_table(as_table(lines_of(started)))
-    for worker in ended:
-        if worker.code:
-            error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
-    failed = {job: record for job, record in records.items() if record is None or record.status != "finished"}
-    for job, record in failed.items():
-        error_line(f"{job.name} {_failure(record)}: h2h train {shlex.join(job.overrides)}")
+    for sentence in made.errors:
+        error_line(sentence)
+    for job, why in made.failures.items():
+        error_line(f"{job.name} {why}: h2h train {shlex.join(job.overrides)}")
     refused = _report_refused(multirun)
-    total = len(multirun.jobs) + len(multirun.refused)
-    note(f"{len(records) - len(failed)} of {total} finished" + (", --retry restarts failed ones" if failed else ""))
-    return 1 if failed or refused else 0
-
-
-def _failure(record: RunRecord | None) -> str:
-    if record is None:
-        return "never started"
-    where = "" if record.path is None else f", {os.path.relpath(record.path)}"
-    return f"{record.status.replace('_', ' ')} ({record.reason}{where})"
+    done, total = len(made.records) - len(made.failures), len(multirun.jobs) + len(multirun.refused)
+    note(f"{done} of {total} finished" + (", --retry restarts failed ones" if made.failures else ""))
+    return 1 if made.failures or refused else 0
 
 
 def _report_refused(multirun: Multirun) -> bool:

@@ -9,6 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
@@ -18,12 +20,14 @@ from headtohead.config.compose.replacements import replacements
 from headtohead.config.errors import ConfigurationError, one_of
 from headtohead.config.run_config import RunConfig
 from headtohead.config.trust import trust
-from headtohead.ranges import Threads, range_of
+from headtohead.ranges import Range, Threads, range_of
 
 if TYPE_CHECKING:
     from headtohead.execution.launchers.worker_commands import Workers
     from headtohead.execution.monitor import RunStatus
 
+_UNRECOGNIZED = "unrecognized arguments: "
+"""The beginning of argparse's words for what no option takes."""
 _MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
 
 _LONGEST = 40
@@ -89,8 +93,18 @@ class Parser(argparse.ArgumentParser):
         return options, rest
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith(_UNRECOGNIZED):
+            message = self._unrecognized(message)
         shortened = _WORD.sub(lambda word: f"{word[0][:_LONGEST]}...", message)
         raise ConfigurationError(f"{shortened}; {self.prog} --help shows what it takes")
+
+    def _unrecognized(self, message: str) -> str:
+        """Return the refusal of an option that there is not, with the one that was probably meant."""
+        typed = message.removeprefix(_UNRECOGNIZED).lstrip().partition(" ")[0].partition("=")[0]
+        visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
+        options = [name for action in visible for name in action.option_strings if name.startswith("--")]
+        near = get_close_matches(typed, options, n=1, cutoff=0.75)
+        return f"{typed} is not an option (did you mean {near[0]}?)" if near else message
 
 
 def parser(command: str, description: str, epilog: str = "") -> Parser:
@@ -128,6 +142,14 @@ def add_configuration(to: Parser, *, several: bool = False) -> None:
         to.add_argument(*options, action=_Elsewhere, nargs="?", const=instead, help=argparse.SUPPRESS)
     to.add_argument("-m", "--multirun", action="store_true", help=_MULTIRUN if several else argparse.SUPPRESS)
     add_trust(to)
+
+
+def check_runs(paths: Sequence[str]) -> None:
+    """Raise for the first path that holds no run, before what opens runs is imported."""
+    from headtohead.records.run_folder import load_run
+
+    for path in paths:
+        load_run(path)
 
 
 def add_from_run(to: Parser, purpose: str) -> None:
@@ -175,29 +197,31 @@ def within(of: Any) -> Callable[[str], Any]:
     kind, limit = get_args(of)[0], range_of(of)
     assert limit is not None, f"{of} has no range"
 
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            expected = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {expected}") from None
-        if not limit.holds(value):
-            raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {limit.wants()}")
-        return value
+    return partial(_number, kind, limit)
 
-    return read
+
+def _number(kind: Callable[[str], Any], limit: Range, text: str) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {expected}") from None
+    if not limit.holds(value):
+        raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {limit.wants()}")
+    return value
 
 
 def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
     """Return what reads an option's numbers, with commas between them."""
-    one = within(of)
+    limit = range_of(of)
+    assert limit is not None, f"{of} has no range"
+    return partial(_numbers, example, limit)
 
-    def read(text: str) -> tuple[Any, ...]:
-        if not re.fullmatch(r"\s*[-+\d]+\s*(,\s*[-+\d]+\s*)*", text):
-            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is not a list of whole numbers such as {example}")
-        return tuple(map(one, text.split(",")))
 
-    return read
+def _numbers(example: str, limit: Range, text: str) -> tuple[Any, ...]:
+    if not re.fullmatch(r"\s*[-+\d]+\s*(,\s*[-+\d]+\s*)*", text):
+        raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is not a list of whole numbers such as {example}")
+    return tuple(_number(int, limit, one) for one in text.split(","))
 
 
 def picture(text: str) -> str:
@@ -301,10 +325,10 @@ def progress(total: Callable[[list[RunStatus]], int]) -> Iterator[Callable[[list
             words = f"{len(done)} of {total(statuses)} runs" + (f", {' and '.join(running)}" if running else "")
             shares = sum(run_status.share for run_status in statuses)
             shown.update(bar, total=total(statuses), completed=shares, description=words)
-            for run_status in done:
-                if quiet and known is not None and run_status.run.id not in known:
-                    text = run_status.status.replace("_", " ")
-                    note(f"{run_status.run.name}: {text} ({len(done)} of {total(statuses)})")
+            new = [run_status for run_status in done if known is not None and run_status.run.id not in known]
+            for number, run_status in enumerate(new if quiet else (), start=len(done) - len(new) + 1):
+                text = run_status.status.replace("_", " ")
+                note(f"{run_status.run.name}: {text} ({number} of {total(statuses)})")
             known = {run_status.run.id for run_status in done}
 
         yield show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from headtohead.cli.options import (
     Parser,
@@ -19,8 +19,9 @@ from headtohead.cli.options import (
     within,
 )
 from headtohead.cli.terminal import out, show_table
-from headtohead.config.errors import ConfigurationError
-from headtohead.ranges import Positive, Range
+from headtohead.config.rules.data_paths import check_data_paths
+from headtohead.estimates.named_devices import parsed_devices, speeds
+from headtohead.ranges import Positive, Tokens
 
 if TYPE_CHECKING:
     from headtohead.studies.planning.study_plan import StudyPlan
@@ -40,26 +41,23 @@ The rates of this machine's processor are measured, those of other devices come 
 
 exit code: 0 a layout fits, 1 no layout fits, 2 refused
 """
-Tokens = Annotated[float, Range(1.0, 1e18)]
 
 
 def run(arguments: Sequence[str]) -> int:
     taken = _parser()
     options = parse(taken, arguments)
     if options.devices:
-        from headtohead.estimates.device_speed import speeds
-
         out("\n".join(f"{name:<16}{title}" for name, title in speeds().items()))
         return 0
-    if options.on is None:
-        raise ConfigurationError("h2h plan needs devices: --on h100x8, --on cpu; h2h plan --devices lists them")
     if options.study is not None:
-        refuse_unread(taken, options, ["from_run"], "a study has the configurations of its own arms")
+        refuse_unread(taken, options, ["from_run", "tokens"], "a study has the configurations of its own arms")
         return _study(options)
     config = composed(options)
     if options.cfg:
         out(configuration_text(options, config))
         return 0
+    check_data_paths(config)
+    parsed_devices(options.on)
     from headtohead.api.planning import plan as plan_run
     from headtohead.estimates.plan import show_plan
 
@@ -88,21 +86,26 @@ def _study(options: argparse.Namespace) -> int:
     from headtohead.studies.definition.read_study_file import read_study
     from headtohead.studies.planning.study_plan import StudyPlanner
 
+    parsed_devices(options.on)
     study = read_study(options.study, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    return show_study(StudyPlanner(study, options.config_dir, report=note).plan(), options)
+    planner = StudyPlanner(study, options.config_dir, report=note)
+    for config in planner.written.values():
+        check_data_paths(config)
+    return show_study(planner.plan(), options)
 
 
 def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
     """Show what the runs of a study take on the devices of --on, and return the exit code."""
+    from headtohead.api.estimated_study import planned_study
     from headtohead.cli.terminal import note
-    from headtohead.estimates.plan import parsed_devices, show_arms
-    from headtohead.studies.planning.study_plan import plan_on_devices
+    from headtohead.estimates.plan import show_arms
 
-    plans = plan_on_devices(study, options.on, price=options.price)
-    if at_once := [arm for arm in study.study.arms if arm not in plans]:
-        note(f"not planned, since fitted to all rows at once without steps: {', '.join(at_once)}")
+    planned = planned_study(study, options.on, options.price)
+    plans = planned.arms
+    for sentence in planned.sentences:
+        note(sentence)
     if options.json:
         listed = {arm: {"runs": each.runs, **each.plan.to_dict()} for arm, each in plans.items()}
         out(json.dumps({"study": study.study.name, "arms": listed}, indent=2))
@@ -115,4 +118,9 @@ def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
 def add_devices(taken: Parser) -> None:
     """Add the options that name devices and their price."""
     taken.add_argument("--on", metavar="DEVICES", help="plan on a device and how many: h100x8, a100-40gb, cpux2")
-    taken.add_argument("--price", type=within(Positive), metavar="P", help="of one device of --on for an hour")
+    taken.add_argument(
+        "--price",
+        type=within(Positive),
+        metavar="P",
+        help="price of one device for an hour, for the cost of each layout",
+    )

@@ -6,19 +6,18 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import Parser, add_trust, composed, parse, parser, refuse_unread
+from headtohead.cli.options import Parser, add_trust, check_runs, composed, parse, parser, refuse_unread
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.run_config import RunConfig
+from headtohead.config.rules.data_paths import check_data_paths
+from headtohead.files.user_paths import check_path
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from headtohead.data.data_source import SplitName
     from headtohead.finished_runs.finished_run import FinishedRun
 
@@ -44,8 +43,6 @@ RUN is a run's folder, outputs/GROUP/ID. Files go to RUN/probe (without a run to
 
 exit code: 0 done, 2 refused, 130 interrupted
 """
-_FIRST_ROWS = 3
-"""The rows of the split that are shown unless others are requested."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -77,6 +74,9 @@ def run(arguments: Sequence[str]) -> int:
     options.rows = None if options.rows is None else _rows(options.rows)
     _check(options)
     _check_read(taken, options)
+    check_runs([path for path in (options.run, options.against) if path not in (None, "before")])
+    if options.image is not None:
+        check_path(options.image, "--image")
     if options.data:
         return _data(options)
     return _positions(options) if options.positions else _attention(options)
@@ -130,13 +130,14 @@ def _rows(text: str) -> list[int]:
 
 def _attention(options: argparse.Namespace) -> int:
     from headtohead import api
+    from headtohead.api.probing import first_rows
     from headtohead.finished_runs.probe.attention_probe import attention_data, show_attention
     from headtohead.finished_runs.probe.probe_files import write_attention
 
     opened = _opened(options)
     split: SplitName = options.split or "test"
     if options.text is None and options.image is None:
-        options.rows = options.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
+        options.rows = options.rows or first_rows(opened, split)
     attention = api.probe(
         opened,
         options.text,
@@ -163,31 +164,16 @@ def _attention(options: argparse.Namespace) -> int:
 
 
 def _data(options: argparse.Namespace) -> int:
-    from headtohead.config.build import build_augmentation, build_task
-    from headtohead.config.origins.from_weights import build_data
+    opened, config, name = _looked_at(options)
+    from headtohead import api
     from headtohead.finished_runs.probe.data_page import data_as_dict, show_data
-    from headtohead.finished_runs.probe.data_seen import see
     from headtohead.finished_runs.probe.probe_files import write_data
 
-    if options.run is not None:
-        opened = _opened(options)
-        data, task, config, name = opened.data, opened.task, opened.config, opened.record.id
-    else:
-        config, name = _composed(options), None
-        data = build_data(config)
-        task = build_task(config, data.spec())
-    augmentation = build_augmentation(config, data)
-    split: SplitName = options.split or "train"
-    seen = see(
-        data,
-        task,
-        RunConfig(config).seed,
-        split=split,
-        rows=options.rows,
-        augmentation=augmentation,
-        train_rows=RunConfig(config).train_rows,
+    seen = api.probe_data(
+        opened, () if opened is not None else config, rows=options.rows or (), split=options.split or "train"
     )
-    files = write_data(seen, config, _below(options) / "data", name=name)
+    shown = "-".join(["data", *([options.split] if options.split else []), *map(str, options.rows or ())])
+    files = write_data(seen, config, _below(options) / shown, name=name)
     if options.json:
         out(json.dumps({**data_as_dict(seen), "files": [str(file) for file in files]}, indent=2))
         return 0
@@ -197,29 +183,43 @@ def _data(options: argparse.Namespace) -> int:
 
 
 def _positions(options: argparse.Namespace) -> int:
-    from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
+    opened, config, name = _looked_at(options)
+    from headtohead import api
     from headtohead.finished_runs.probe.positions_page import positions_data, show_positions
     from headtohead.finished_runs.probe.probe_files import write_positions
 
-    if options.run is not None:
-        opened = _opened(options)
-        model: nn.Module = opened.model
-        config, name = opened.config, opened.record.id
-    else:
-        config, name = _composed(options), None
-        model = fresh_model(config)
-    result = position_encodings(model, RunConfig(config).max_length)
-    files = write_positions(result, config, _below(options) / "positions", name=name)
+    encodings = api.probe_positions(opened, () if opened is not None else config).encodings
+    files = write_positions(encodings, config, _below(options) / "positions", name=name)
     if options.json:
-        out(json.dumps({"positions": positions_data(result), "files": [str(file) for file in files]}, indent=2))
+        out(json.dumps({"positions": positions_data(encodings), "files": [str(file) for file in files]}, indent=2))
         return 0
-    show_table(show_positions(result))
+    show_table(show_positions(encodings))
     _report_files(files)
     return 0
 
 
+def _looked_at(options: argparse.Namespace) -> tuple[FinishedRun | None, Mapping[str, Any], str | None]:
+    """Return the run, its configuration and its id; without a run, the configuration that overrides make."""
+    if options.run is None:
+        config = composed(options)
+        check_data_paths(config)
+        return None, config, None
+    opened = _opened(options)
+    return opened, opened.config, opened.record.id
+
+
 def _folder(options: argparse.Namespace) -> Path:
-    """Named after what is looked at."""
+    """Named after what is looked at, and what it is compared with."""
+    from headtohead.finished_runs.probe.probe_files import folder_for
+
+    own, other = _own_folder(options), options.against
+    if other is None:
+        return own
+    compared = other if other == "before" else folder_for([Path(other).name, str(Path(other).resolve())], own).name
+    return own.with_name(f"{own.name}-against-{compared}")
+
+
+def _own_folder(options: argparse.Namespace) -> Path:
     from headtohead.finished_runs.probe.probe_files import folder_for
 
     below = _below(options)
@@ -237,7 +237,7 @@ def _below(options: argparse.Namespace) -> Path:
     return (
         _opened(options).folder / "probe"
         if options.run is not None
-        else Path(_composed(options)["output_dir"]) / "probe"
+        else Path(composed(options)["output_dir"]) / "probe"
     )
 
 
@@ -245,10 +245,6 @@ def _opened(options: argparse.Namespace) -> FinishedRun:
     from headtohead.finished_runs.finished_run import open_run
 
     return open_run(options.run)
-
-
-def _composed(options: argparse.Namespace) -> dict[str, Any]:
-    return composed(options)
 
 
 def _report_files(files: list[Path]) -> None:

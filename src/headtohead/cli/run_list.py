@@ -7,15 +7,16 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from dataclasses import fields
+from typing import Any
 
 from headtohead.cli.options import parser, within
 from headtohead.cli.terminal import note, out, paint
-from headtohead.ranges import Range
-from headtohead.records.run_query import as_text, cut_to_cell, named_value, runs
+from headtohead.ranges import Limit
+from headtohead.records.run_query import RESULT, as_text, check_columns, column_value, cut_to_cell, runs
 from headtohead.records.run_summary import RunSummary
 
-_COLUMNS = ("name", "seed", "status", "result", "step", "parameters", "started", "path")
+_COLUMNS = ("name", "seed", "status", RESULT, "step", "parameters", "started", "path")
 _SHOWN = 100
 """Lines of a table where no --limit says another number."""
 _EXAMPLES = """\
@@ -42,9 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         help="newest, oldest, name, result, status, step, parameters, or a field; --sort=-FIELD from the largest down",
     )  # fmt: skip
     taken.add_argument("--columns", metavar="NAME,...", help=f"default: {','.join(_COLUMNS)}; any field of a run")
-    taken.add_argument(
-        "--limit", metavar="N", type=within(Annotated[int, Range(0, 10**9)]), help="the first N; 0 for all of them"
-    )
+    taken.add_argument("--limit", metavar="N", type=within(Limit), help="the first N; 0 for all of them")
     taken.add_argument("--json", action="store_true", help="as JSON, a list of objects")
     taken.add_argument("--csv", action="store_true", help="as CSV")
     options = taken.parse_args(list(arguments))
@@ -52,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     limit = options.limit if options.limit is not None else _SHOWN + 1 if is_table else 0
     chosen = runs(options.paths, where=" ".join(options.where), sort=options.sort, limit=limit)
     columns = options.columns.split(",") if options.columns else None
+    check_columns(chosen, columns or (), "--columns", options.paths)
     if options.json:
         _write_json(chosen, columns)
     elif options.csv:
@@ -68,7 +68,7 @@ def _write_json(chosen: Sequence[RunSummary], columns: Sequence[str] | None) -> 
     """Write one run a line, so that no more than one is held as text."""
     out("[")
     for index, one in enumerate(chosen):
-        content = {name: _value(one, name) for name in columns} if columns else _whole(one)
+        content = {name: column_value(one, name) for name in columns} if columns else _whole(one)
         text = json.dumps(_valid(content), ensure_ascii=False, allow_nan=False)
         out(f"{text}," if index < len(chosen) - 1 else text)
     out("]")
@@ -76,7 +76,8 @@ def _write_json(chosen: Sequence[RunSummary], columns: Sequence[str] | None) -> 
 
 def _whole(one: RunSummary) -> dict[str, Any]:
     """Return all fields but the configuration, of which --columns names what one wants."""
-    return {name: value for name, value in vars(one).items() if name not in ("sections", "latest")}
+    names = (field.name for field in fields(one))
+    return {name: getattr(one, name) for name in names if name not in ("sections", "latest")}
 
 
 def _valid(value: Any) -> Any:
@@ -93,7 +94,7 @@ def _csv(chosen: Sequence[RunSummary], columns: Sequence[str]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for one in chosen:
-        values = (_value(one, name) for name in columns)
+        values = (column_value(one, name) for name in columns)
         writer.writerow(["" if value is None else as_text(value) for value in values])
     return text.getvalue()
 
@@ -112,15 +113,7 @@ def _show(chosen: Sequence[RunSummary], columns: Sequence[str]) -> None:
 def _cell(one: RunSummary, name: str) -> str:
     if name == "started" and one.started:
         return one.started[:16].replace("T", " ")
-    value = _value(one, name)
+    value = column_value(one, name)
     if value is None:
         return "-"
     return f"{value:.5g}" if isinstance(value, float) else cut_to_cell(" ".join(as_text(value).split()))
-
-
-def _value(one: RunSummary, name: str) -> Any:
-    if name != "result":
-        return named_value(one, name)
-    return (
-        None if one.value is None else f"{one.metric} {one.value:.4g}{'' if one.stage == 'test' else f' ({one.stage})'}"
-    )

@@ -23,9 +23,8 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("schema", "Print a JSON schema of the YAML files in conf/ and of your own.", _EPILOG)
     taken.set_defaults(multirun=False)
     parse(taken, arguments)
-    from headtohead.config.schema.json_schema import json_schema
-    from headtohead.studies.definition.study_fields import KINDS
+    from headtohead import api
 
-    out(json.dumps(json_schema(KINDS), indent=1, ensure_ascii=False))
+    out(json.dumps(api.schema(), indent=1, ensure_ascii=False))
     note("in the first line of a YAML file: # yaml-language-server: $schema=headtohead.schema.json")
     return 0

@@ -18,7 +18,6 @@ from headtohead.ranges import Positive
 
 if TYPE_CHECKING:
     from headtohead.api.studies import StudyRequest
-    from headtohead.studies.planning.study_plan import StudyPlan
 
 _EXAMPLES = """\
 examples:
@@ -64,6 +63,7 @@ def run(arguments: Sequence[str]) -> int:
         return watch(options.name)
     if (options.on or options.price) and not (options.plan and options.on):
         raise ConfigurationError("--on and --price belong to a plan: h2h study NAME --plan --on h100x8 --price 2.5")
+    options.shard = None if options.shard is None else _shard(options.shard)
     workers = take_workers(options)
     set_threads(workers)
     from headtohead.studies.definition.read_study_file import read_study
@@ -78,12 +78,12 @@ def run(arguments: Sequence[str]) -> int:
     if options.worker:
         return _work(options, request)
     threads = threads_here()
-    plan, _ = request.planned()
     if options.on:
-        return show_study(plan, options)
+        return show_study(request.planned()[0], options)
     if not options.plan:
+        request.check_start()
         _fork_workers(request, threads)
-    if not _planned(options, plan):
+    if not _planned(options, request):
         return 0
     return _conducted(options, request)
 
@@ -98,7 +98,7 @@ def _parser() -> Parser:
     taken.add_argument("--watch", action="store_true", help="show how far its runs are, arm by seed, and run nothing")
     add_devices(taken)
     add_workers(taken)
-    taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")
+    taken.add_argument("--shard", metavar="I/N", help="only the I-th of N shares of the runs")
     taken.add_argument("--disk", type=within(Positive), metavar="GB", help="refuse a study that would take more disk")
     taken.add_argument("--retry", action="store_true", help="restart what failed or ran out of memory")
     taken.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
@@ -107,9 +107,11 @@ def _parser() -> Parser:
 
 
 def _shard(text: str) -> tuple[int, int]:
+    from headtohead.api.studies import no_share
+
     match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise argparse.ArgumentTypeError(f"{text} is refused: give I/N, for example 1/2 and 2/2")
+    if not match:
+        raise ConfigurationError(no_share(text))
     return int(match[1]), int(match[2])
 
 
@@ -129,25 +131,26 @@ def _fork_workers(request: StudyRequest, threads: int | None) -> None:
     from headtohead.execution.worker import Worker
     from headtohead.studies.planning.registration import register
 
-    def work(threads: int | None, parent: int) -> int:
+    def work(threads: int | None, parent: int, command: int) -> int:
         known, own = request.planned()
         register(known)
-        return 0 if Worker(known, own, threads=threads, parent=parent, again=request.planned).work() else INTERRUPTED
+        worker = Worker(known, own, threads=threads, parent=parent, command=command, again=request.planned)
+        return 0 if worker.work() else INTERRUPTED
 
     plan, runs = request.planned()
     fork_workers(request.workers, plan, runs, work, threads)
 
 
-def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
+def _planned(options: argparse.Namespace, request: StudyRequest) -> bool:
     """Show the plan on request, and return whether there is more to do."""
     from headtohead.studies.planning.cost_estimate import estimate
-    from headtohead.studies.planning.disk_budget import refuse_over_disk
     from headtohead.studies.results.study_tables import show_plan
     from headtohead.studies.results.study_verdicts import requested_family
 
+    plan, _ = request.planned()
     estimated = estimate(plan, threads=options.threads)
     if options.disk:
-        refuse_over_disk(plan, estimated, options.workers, options.disk)
+        request.refuse_over_disk(options.disk, estimated)
     if options.plan and options.json:
         matching = None if plan.matching is None else plan.matching.to_dict()
         family = requested_family(plan.study).to_dict()
@@ -159,16 +162,16 @@ def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
 
 
 def _conducted(options: argparse.Namespace, request: StudyRequest) -> int:
-    plan, _ = request.planned()
+    from headtohead.execution.launchers.launcher import errors_of
+
     try:
-        with progress(lambda result: len(result) if options.shard else plan.num_runs) as show_progress:
+        with progress(request.num_runs) as show_progress:
             ended = request.conduct(show_progress, retry=options.retry)
     except KeyboardInterrupt:
         note(f"interrupted; h2h study {options.name} resumes it")
         return INTERRUPTED
-    for worker in ended:
-        if worker.code:
-            error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
+    for sentence in errors_of(ended):
+        error_line(sentence)
     return _report(options, request)
 
 

@@ -32,10 +32,10 @@ def run(arguments: Sequence[str]) -> int:
     if len(paths) > 1:
         raise ConfigurationError(f"h2h study new looks at one file or folder, and {' and '.join(paths)} are given")
     for path in paths:
-        check_path(path, "the path")
-    from headtohead.api.new_studies import write_new_study
+        check_path(path, "")
+    from headtohead import api
 
-    written = write_new_study(
+    written = api.new_study(
         options.name,
         paths[0] if paths else None,
         [word for word in options.given if "=" in word],
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     taken = parser("study new", "Write a study of your own data that runs.", _EXAMPLES)
-    taken.add_argument("name", metavar="NAME", help="of the study; its file is NAME.yaml in this folder")
+    taken.add_argument("name", metavar="NAME", help="name of the study, whose file is written as NAME.yaml")
     taken.add_argument("given", nargs="*", default=[], metavar="PATH | OVERRIDE", help="the data, and overrides")
     taken.add_argument("--from", dest="start", metavar="STUDY", help="a shipped question: h2h list study --find WORDS")
     taken.add_argument(

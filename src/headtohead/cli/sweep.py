@@ -30,7 +30,7 @@ def run_agents(
     options: argparse.Namespace, sweep: Sweep, launcher: Launcher, report: Callable[[SweepPlan], int]
 ) -> int:
     """Return the exit code, which `notes` knows once it has shown the trials."""
-    from headtohead.execution.launchers.launcher import Command
+    from headtohead.execution.launchers.launcher import Command, errors_of
     from headtohead.execution.monitor import run_to_the_end
     from headtohead.sweeps.agent_runs import AgentMonitor, first_run
     from headtohead.sweeps.sweep_report import write_page
@@ -52,9 +52,8 @@ def run_agents(
     except KeyboardInterrupt:
         note(f"interrupted; {_again(options, registered)} resumes the sweep")
         return INTERRUPTED
-    for agent in ended:
-        if agent.code:
-            error_line(f"an agent ended with code {agent.code} ({agent.command.log}): {agent.last_words}")
+    for sentence in errors_of(ended, "an agent"):
+        error_line(sentence)
     plan = agents.now()
     logs_folder = os.path.relpath(agents.folder / "logs")
     if refused := agents.num_unrecorded():
@@ -176,14 +175,14 @@ def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
     return _worked(sweeper, options.threads, options.parent)
 
 
-def _worked(sweeper: Sweeper, threads: int | None, parent: int | None) -> int:
+def _worked(sweeper: Sweeper, threads: int | None, parent: int | None, command: int | None = None) -> int:
     from headtohead.execution.worker import Worker
     from headtohead.sweeps.sweep_plan import EarlyStopping
 
     plan, runs = sweeper.again()
     plan.folder.mkdir(parents=True, exist_ok=True)
     stops = EarlyStopping(sweeper)
-    worker = Worker(plan, runs, threads=threads, parent=parent, again=sweeper.again, stops=stops)
+    worker = Worker(plan, runs, threads=threads, parent=parent, command=command, again=sweeper.again, stops=stops)
     return 0 if worker.work() else INTERRUPTED
 
 
@@ -196,6 +195,7 @@ def _show_plan(plan: SweepPlan) -> None:
 
 def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) -> int:
     from headtohead.api.sweeps import conduct
+    from headtohead.execution.launchers.launcher import errors_of
     from headtohead.sweeps.sweep_report import summary, write_page
 
     for sentence in summary(sweeper.plan):
@@ -208,9 +208,8 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) 
     except KeyboardInterrupt:
         note(f"interrupted; {_command(options)} resumes it")
         return INTERRUPTED
-    for worker in ended:
-        if worker.code:
-            error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
+    for sentence in errors_of(ended):
+        error_line(sentence)
     plan, _ = sweeper.again()
     note(os.path.relpath(write_page(plan, _command(options))))
     return _report(plan)
@@ -218,13 +217,12 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) 
 
 def _report(plan: SweepPlan) -> int:
     """Return the trials, what went wrong, and the best one; gives the exit code."""
-    from headtohead.sweeps.sweep_report import ranked, show_trials
+    from headtohead.sweeps.sweep_report import failed_trials, ranked, show_trials
 
     show_table(show_trials(plan))
     rows = ranked(plan)
-    for trial, outcome in rows:
-        if outcome is not None and outcome.value is None:
-            error_line(f"trial {trial.number}, {outcome.status}: {outcome.reason}")
+    for sentence in failed_trials(plan):
+        error_line(sentence)
     best, outcome = rows[0]
     if outcome is not None and outcome.value is not None and best.run is not None:
         note(f"the best: {os.path.relpath(plan.run_folder(best.run))}")

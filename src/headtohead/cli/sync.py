@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headtohead.cli.options import parse, parser, within
 from headtohead.cli.terminal import error_line, note, say
-from headtohead.errors import UsageError
 from headtohead.ranges import Seconds
-from headtohead.records.run_folder import RunFolder
-from headtohead.wandb_client.missing_rows import uploads_needed
-from headtohead.wandb_client.pending_uploads import Pending, runs_with_files
-from headtohead.wandb_client.run_metadata import original_of
-from headtohead.wandb_client.upload import check_server, upload
 
 _EXAMPLES = """\
 examples:
@@ -44,60 +37,21 @@ def run(arguments: Sequence[str]) -> int:
     )
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
-    waiting, num_complete, failed = _runs_to_upload([Path(path) for path in options.paths or ["outputs"]])
-    if waiting and not options.dry_run:
-        check_server()
-    for what in waiting:
-        if options.dry_run:
-            say(f"would upload {_path(what)}")
-            continue
-        done = upload(what, timeout=options.timeout)
-        failed += done.trouble is not None
-        say(f"uploaded {_path(what)}: {done.url}" if done.trouble is None else f"failed {_path(what)}: {done.trouble}")
-    say(_summary(len(waiting), failed, num_complete, dry=options.dry_run))
-    return 1 if failed else 0
+    from headtohead.api.syncing import Synced, SyncedRun, synced_runs
 
-
-def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int, int]:
-    """Return the runs to upload, each once, how many the server has already, and how many cannot be read."""
-    waiting: dict[Path, Pending] = {}
-    num_complete = num_unreadable = 0
-    for root in roots:
-        if not root.is_dir():
-            raise UsageError(
-                f"{root} {'is not a folder' if root.exists() else 'does not exist'}: name a folder of runs"
-            )
-        for folder, files in runs_with_files(root):
-            try:
-                pending_runs = _pending(folder, files)
-            except (UsageError, OSError) as error:
-                error_line(str(error))
-                num_unreadable += 1
-                continue
-            num_complete += pending_runs == []
-            waiting |= {what.file: what for what in pending_runs or ()}
-    return list(waiting.values()), num_complete, num_unreadable
-
-
-def _pending(folder: RunFolder, files: Sequence[Path]) -> list[Pending] | None:
-    """Return what of a run is to be uploaded, or None where it is left out, and a line says why."""
-    if folder.is_live():
-        note(f"left out {os.path.relpath(folder.path)}: it is still running")
-        return None
-    if original := original_of(folder.path, folder.read_record_as_written().wandb):
-        note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
-        return None
-    return uploads_needed(folder, files)
-
-
-def _path(what: Pending) -> str:
-    return os.path.relpath(what.run.path)
-
-
-def _summary(waiting: int, failed: int, num_complete: int, *, dry: bool) -> str:
-    done = f"{_runs(waiting)} to upload" if dry else f"{_runs(waiting - failed)} uploaded"
-    return ", ".join([done, *([f"{failed} failed"] if failed else []), f"{num_complete} there already"])
-
-
-def _runs(number: int) -> str:
-    return f"{number} run{'' if number == 1 else 's'}"
+    show: dict[str, Callable[[SyncedRun], None]] = {
+        "left out": lambda run: note(f"left out {run.path}: {run.detail}"),
+        "unreadable": lambda run: error_line(run.detail),
+        "to upload": lambda run: say(f"would upload {run.path}"),
+        "uploaded": lambda run: say(f"uploaded {run.path}: {run.detail}"),
+        "failed": lambda run: say(f"failed {run.path}: {run.detail}"),
+    }
+    folders = [Path(path) for path in options.paths or ["outputs"]]
+    runs: list[SyncedRun] = []
+    for run in synced_runs(folders, dry_run=options.dry_run, timeout=options.timeout):
+        if run.status in show:
+            show[run.status](run)
+        runs.append(run)
+    synced = Synced(runs, options.dry_run)
+    say(synced.title)
+    return 1 if synced.has_failed else 0

@@ -199,7 +199,11 @@ def _parts(table: Table, console: Console, options: ConsoleOptions) -> list[Tabl
 
     def needed(index: int) -> int:
         alone: Measurement = Measurement.get(console, wide, _with_columns(table, [index]))
-        return alone.maximum if table.columns[index].no_wrap else alone.minimum
+        column = table.columns[index]
+        if column.no_wrap:
+            return alone.maximum
+        broken = max(column.min_width or 0, options.max_width // 2)  # a longer word leaves no room beside it
+        return min(alone.minimum, broken) if column.overflow == "fold" else alone.minimum
 
     def fits(columns: list[int]) -> bool:
         shared_borders = len(columns) - 1 if table.box else 0

@@ -17,7 +17,7 @@ from headtohead.cli.options import (
 )
 from headtohead.cli.terminal import out
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.run_config import RunConfig
+from headtohead.config.rules.data_paths import check_data_paths
 from headtohead.sweeps.agent_overrides import as_written, name_by_wandb
 from headtohead.wandb_client.registered_sweeps import sweep_id, sweep_values
 
@@ -73,19 +73,20 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigurationError("--workers, --threads, --worker and --retry are for many runs: give --multirun too")
     options.overrides = [*options.overrides, *name_by_wandb(options.overrides)]
     config = composed(options)
-    if options.resumable and RunConfig(config).resume_from:
-        raise ConfigurationError("--resumable finds by itself the run to resume: take out resume_from")
-    if options.take_over and not (options.resumable or RunConfig(config).resume_from):
-        raise ConfigurationError("--take-over is for resuming a run: give resume_from=RUN, or --resumable")
+    if options.resumable or options.take_over:
+        from headtohead.execution.single_run import check_resuming
+
+        check_resuming(config, is_resumable=options.resumable, is_taken_over=options.take_over)
     if options.cfg:
         out(configuration_text(options, config))
         return 0
+    if not options.resumable:  # a run that has finished needs its data no longer
+        check_data_paths(config)
     from headtohead import api
     from headtohead.cli.run_summary import train_and_summarise
-    from headtohead.execution.single_run import train_resumable
 
-    train = train_resumable if options.resumable else api.train
-    return train_and_summarise(config, partial(train, take_over=options.take_over))
+    train = partial(api.train, resumable=options.resumable, take_over=options.take_over)
+    return train_and_summarise(config, train)
 
 
 def _groups_and_fields() -> str:

@@ -90,8 +90,13 @@ def styles_of(results: ComparisonResults) -> dict[str, ArmStyle]:
 
 
 def faint(colour: str, opacity: float) -> str:
-    """A colour of the theme that lets others through."""
+    """Return a colour of the theme that lets others through."""
     return f"{colour}/{opacity:g}"
+
+
+def numbered_style(index: int) -> ArmStyle:
+    """Return the style of the n-th of things other than arms: levels of a factor, families of a scaling law."""
+    return _style(index, index)
 
 
 def _style(slot: int, look: int) -> ArmStyle:

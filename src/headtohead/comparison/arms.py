@@ -9,11 +9,7 @@ from itertools import takewhile
 from statistics import fmean
 
 from headtohead.comparison.comparability import NotComparable, seed_of
-from headtohead.records.record import FOUNDATION, RunRecord, Status
-
-COUNTED: tuple[Status, ...] = ("finished", "diverged")
-"""Other runs have no outcome: they ended for reasons that are not the arm's, or have not ended."""
-
+from headtohead.records.record import COUNTED, FOUNDATION, RunRecord
 
 _LONG_NAME = 40
 """Letters; names of runs outside studies are longer, and mostly the same."""

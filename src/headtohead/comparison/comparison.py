@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import COUNTED, Arm, arms_of, counts, excluded, short_names
+from headtohead.comparison.arms import Arm, arms_of, counts, excluded, short_names
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
-from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
+from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Times, Verdict
 from headtohead.comparison.metric_scales import metric_in, mixed_units, scale_in
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
@@ -22,8 +22,8 @@ from headtohead.metrics import Direction, Metric
 from headtohead.records.leaks import leaks_in
 from headtohead.records.left_out import left_out_in
 from headtohead.records.metrics_file import Curve
-from headtohead.records.record import Comparability, RunRecord
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.record import COUNTED, Comparability, RunRecord
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 _FINER = 1.5
 """Times later that one arm is first measured than another, before it is reported."""
@@ -57,7 +57,7 @@ class Comparison:
     """The metric's definition, where a record or its name gives it."""
     registered: tuple[Verdict, ...] = ()
     """The answers that the runs' studies give to their own questions, where this is another."""
-    unlike: list[UnlikeConditions] = field(default_factory=list)
+    unlike: list[ConditionMismatch] = field(default_factory=list)
     """Conditions other than what makes the arms in which their runs differ."""
 
     @property
@@ -74,7 +74,7 @@ class Comparison:
     def notes(self) -> str:
         """Return the metric in words."""
         name = self.metric.replace("_", " ")
-        return name if self.stage in ("test", GIVEN, TASKS) else f"{name} on {self.stage.replace('_', ' ')}"
+        return name if self.stage in ("test", UNNAMED_STAGE, TASKS) else f"{name} on {self.stage.replace('_', ' ')}"
 
     def verdict_on(self, arm: str) -> Verdict | None:
         """Return the one against the baseline."""
@@ -108,6 +108,7 @@ def comparison_of(
     check = budget_check(arms, spec.against)
     if spec.budget:
         refuse_unequal(check, spec.budget)
+    _check_direction(counted, metric, spec.direction)
     direction = spec.direction or _direction(counted, metric)
     staged = [_staged(record, stage) for record in counted]
     remarks += mixed_units({arm.name: arm.records for arm in arms}, stage, metric)
@@ -262,7 +263,7 @@ def _one_metric(lines: Sequence[TableLine]) -> tuple[str, str]:
     measured = {(str(line.stage), line.metric) for line in lines if line.status == "finished" and line.metric}
     if not measured:
         raise NotComparable("no run has finished with the requested result: there is nothing to compare")
-    known = {(stage, metric) for stage, metric in measured if stage != GIVEN} or measured
+    known = {(stage, metric) for stage, metric in measured if stage != UNNAMED_STAGE} or measured
     if len(known) > 1 or len({metric for _, metric in measured}) > 1:
         listed = ", ".join(f"{metric} on {stage}" for stage, metric in sorted(measured))
         raise NotComparable(
@@ -272,17 +273,28 @@ def _one_metric(lines: Sequence[TableLine]) -> tuple[str, str]:
 
 
 def _taken_for(lines: Sequence[TableLine], stage: str) -> list[str]:
-    external = sorted({line.arm for line in lines if line.stage == GIVEN})
-    if stage == GIVEN or not external:
+    external = sorted({line.arm for line in lines if line.stage == UNNAMED_STAGE})
+    if stage == UNNAMED_STAGE or not external:
         return []
     return [f"the results of {', '.join(external)} name no split, and are taken as those on {stage}"]
 
 
 def _staged(record: RunRecord, stage: str) -> RunRecord:
     """Results of another program count in the stage that they are compared in."""
-    return (
-        replace(record, metrics={stage: record.metrics[GIVEN]}, path=record.path) if GIVEN in record.metrics else record
-    )
+    if UNNAMED_STAGE not in record.metrics:
+        return record
+    return replace(record, metrics={stage: record.metrics[UNNAMED_STAGE]}, path=record.path)
+
+
+def _check_direction(records: Sequence[RunRecord], metric: str, direction: Direction | None) -> None:
+    """Refuse the direction in which a result that the runs measured themselves is worse."""
+    measured = next((record.scales[metric].direction for record in records if metric in record.scales), None)
+    if direction is not None and measured not in (None, direction):
+        better = "lower" if measured == "min" else "higher"
+        raise NotComparable(
+            f"--direction {direction}: {metric} is better the {better} it is, as these runs measured it: give "
+            f"--direction {measured}, or leave it out"
+        )
 
 
 def _direction(records: Sequence[RunRecord], metric: str) -> Direction:

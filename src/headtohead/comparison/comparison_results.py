@@ -22,10 +22,7 @@ from headtohead.comparison.metric_scales import chance_in, metric_in
 from headtohead.comparison.task_comparison import TaskComparison
 from headtohead.metrics import Metric
 from headtohead.records.metrics_file import Curve
-from headtohead.records.record import RunRecord, to_json
-
-ENDED = ("finished", "diverged", "out_of_memory", "failed")
-"""A run of another status is not done."""
+from headtohead.records.record import ENDED, RunRecord, to_json
 
 
 @dataclass(frozen=True)

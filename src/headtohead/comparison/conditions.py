@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headtohead.comparison.arms import COUNTED
 from headtohead.comparison.comparability import seed_of
 from headtohead.data.splits.leaks import LEAKS
 from headtohead.data.splits.left_out_rows import LEFT_OUT
 from headtohead.files.safe_read import read_object
-from headtohead.records.record import Comparability, Environment, RunRecord
+from headtohead.records.record import COUNTED, Comparability, Environment, RunRecord
 
 CONDITIONS = ("config", "data", "budget", "comparability", "environment")
 """Fields of a record that say under what conditions a run was made."""
@@ -24,12 +23,16 @@ COSMETIC = ("progress_bar", "num_workers", "num_samples", "keep_checkpoints", "l
 _COSMETIC_NAMES = frozenset(f"config.trainer.{name}" for name in COSMETIC)
 _KERNELS = "environment.device.kernels"
 _MODEL = "config.model."
-_TARGET = "._target_"
+_MODULES = "environment.modules"
 _FOLLOWING = {
     "config.data": ("data.", "comparability."),
     "config.task": ("comparability.",),
     "config.precision": ("comparability.precision",),
-    "config.model.pattern": ("config.model.mixers",),
+    **{
+        f"config.model.{side}{pattern}": (f"config.model.{parts}",)
+        for side in ("", "encoder.", "decoder.")
+        for pattern, parts in (("pattern", "mixers"), ("feedforward_pattern", "feedforwards"))
+    },
     "config.model.size": (
         *(f"config.model.{name}" for name in ("d_model", "num_layers", "num_heads")),
         *(f"config.model.feedforward.{name}" for name in ("multiple", "two_thirds")),
@@ -57,7 +60,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class UnlikeConditions:
+class ConditionMismatch:
     """All conditions in which the runs of one contrast differ."""
 
     arm: str
@@ -116,7 +119,7 @@ def unlike_conditions(
     runs: Mapping[str, Sequence[RunRecord]],
     contrasts: Iterable[tuple[str, str]],
     made_by: Mapping[str, Sequence[str]] | None = None,
-) -> list[UnlikeConditions]:
+) -> list[ConditionMismatch]:
     """Return, for each contrast (arm, baseline) that has some, the conditions in which runs of one seed differ.
 
     Where no seed is shared, all runs are compared. `made_by` holds the overrides that make each arm; without it, the
@@ -129,11 +132,11 @@ def unlike_conditions(
         made = [key for own in overrides if own is not None for key in _made(own)]
         conditions = tuple(_unlike(first, second, made, written))
         if conditions:
-            differences.append(UnlikeConditions(arm, baseline, conditions, arm_is_known=None not in overrides))
+            differences.append(ConditionMismatch(arm, baseline, conditions, arm_is_known=None not in overrides))
     return differences
 
 
-def sentences_on(unlike: Iterable[UnlikeConditions]) -> list[str]:
+def sentences_on(unlike: Iterable[ConditionMismatch]) -> list[str]:
     """Return one sentence for all contrasts that differ in the same conditions, each named once: a field of data is
     recorded as it was chosen and as it was found."""
     groups: dict[tuple[str, tuple[Condition, ...], bool], list[str]] = {}
@@ -185,7 +188,14 @@ def _unlike(
         for name, part in differing.items()
         if not _is_made(name, made) and not (of_other_models and name.startswith(_KERNELS))
     ]
-    yield from _folded(conditions)
+    yield from _folded([each for each in conditions if not _has_own_module(each)])
+
+
+def _has_own_module(condition: Condition) -> bool:
+    """Return whether it is one version of a module of the user's that one arm alone names; its class makes the arm, or
+    is a condition by itself."""
+    sides = {condition.arm, condition.baseline}
+    return condition.name.startswith(_MODULES) and ABSENT in sides and not any(_OR in side for side in sides)
 
 
 _Parts = Mapping[str, Mapping[str, str]]
@@ -221,9 +231,12 @@ def _differing(one: _Parts, other: _Parts) -> Iterator[tuple[str, str]]:
                 yield from ((name, part) for name in names)
 
 
+_OR = " or "
+
+
 def _shown(arm: Sequence[_Parts], part: str, name: str) -> str:
     values = list(dict.fromkeys(one.get(part, _NOTHING).get(name, ABSENT) for one in arm))
-    return " or ".join(values[:_FEW]) + (f" or {len(values) - _FEW} others" if len(values) > _FEW else "")
+    return _OR.join(values[:_FEW]) + (f" or {len(values) - _FEW} others" if len(values) > _FEW else "")
 
 
 def _folded(conditions: Sequence[Condition]) -> Iterator[Condition]:
@@ -264,9 +277,7 @@ def _are_texts(value: object) -> bool:
 def _made(overrides: Iterable[str]) -> Iterator[str]:
     """Yield the dotted names that overrides set, and those that follow from them."""
     for override in overrides:
-        key, _, value = override.lstrip("+~").partition("=")
-        if key.endswith(_TARGET):
-            yield f"environment.modules.{value.rpartition('.')[0]}"
+        key = override.lstrip("+~").partition("=")[0]
         group, at, package = key.partition("@")
         name = f"config.{package if at else group.replace('/', '.')}"
         if name == "config.experiment":

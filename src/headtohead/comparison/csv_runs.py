@@ -15,7 +15,7 @@ from headtohead.comparison.table_columns import NamedColumns, TableError, chosen
 from headtohead.files.safe_read import DamagedFile, read_text
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Progress, RunRecord, StudyPosition
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 JOB_TYPE = "foreign"
 _AXES = ("tokens", "flops", "seconds")
@@ -87,7 +87,7 @@ def _record(key: _Key, row: CsvRow, named: Mapping[str, str], stem: str) -> RunR
         status="finished" if value is not None else "diverged",
         reason=None if value is not None else f"row {row.line}",
         place=StudyPosition(task, arm, seed),
-        metrics={} if value is None else {GIVEN: {metric: value}},
+        metrics={} if value is None else {UNNAMED_STAGE: {metric: value}},
         progress=Progress(
             step=row.integer(named["step"]) if "step" in named else 0,
             tokens=int(costs.get("tokens") or 0),

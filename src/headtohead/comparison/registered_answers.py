@@ -8,15 +8,14 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from headtohead.comparison.conditions import UnlikeConditions
+from headtohead.comparison.conditions import ConditionMismatch
 from headtohead.comparison.contrasts import ComparisonSpec, Verdict
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
-from headtohead.records.record import VERDICT_FILE, RunRecord
+from headtohead.records.record import COUNTED, VERDICT_FILE, RunRecord
 from headtohead.records.strict_json import decode
 
 _RUNS, _REGISTRATIONS = "runs", "registrations"
-_ENDED = ("finished", "diverged")
 _Outcome = tuple[str, float | None]
 """Status and value of a run."""
 
@@ -36,7 +35,7 @@ class RegisteredAnswer:
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
     """The history of its registrations among them."""
-    unlike: tuple[UnlikeConditions, ...]
+    unlike: tuple[ConditionMismatch, ...]
     """Conditions other than what makes the arms in which their runs differ."""
     runs: Mapping[str, _Outcome]
     """Those that the verdicts rest on, by id."""
@@ -51,7 +50,7 @@ class RegisteredAnswer:
             if own is not None and own != getattr(self, name):
                 yield f"{name.replace('_', ' ')} {own}, not {getattr(self, name)}"
         outcomes = {record.id: _outcome(record, self.metric) for record in records}
-        ended = {name: outcome for name, outcome in self.runs.items() if outcome[0] in _ENDED}
+        ended = {name: outcome for name, outcome in self.runs.items() if outcome[0] in COUNTED}
         if outcomes.keys() - self.runs.keys():
             yield f"runs that no verdict of the study knows ({_few(outcomes.keys() - self.runs.keys())})"
         if ended.keys() - outcomes.keys():
@@ -124,7 +123,7 @@ def _answer(data: Mapping[str, Any], where: str) -> RegisteredAnswer:
         verdicts=tuple(cast("Verdict", decode(Verdict, verdict, f"{where}: verdict")) for verdict in verdicts),
         remarks=(*data.get("history", {}).get("sentences", ()), *data["remarks"]),
         unlike=tuple(
-            cast("UnlikeConditions", decode(UnlikeConditions, one, f"{where}: unlike_conditions"))
+            cast("ConditionMismatch", decode(ConditionMismatch, one, f"{where}: unlike_conditions"))
             for one in data.get("unlike_conditions", ())
         ),
         runs={
@@ -144,7 +143,7 @@ def _outcome(record: RunRecord, metric: str) -> _Outcome:
 def _seen(outcome: _Outcome) -> _Outcome:
     """Return the outcome as a verdict reads it: only a run that came to an end has one."""
     status, value = outcome
-    if status not in _ENDED:
+    if status not in COUNTED:
         return "", None
     return status, value if value is not None and math.isfinite(value) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headtohead.comparison.comparability import seed_of
 from headtohead.records.record import RunRecord
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 _LOSS = "loss"
 """The metric that two unlike runs never share: accuracies of unlike runs are often equal."""
@@ -32,4 +32,4 @@ def _are_same(arm: Mapping[int, Mapping[str, Mapping[str, float]]], other: Mappi
 
 def _tells_runs_apart(results: Mapping[str, Mapping[str, float]]) -> bool:
     """Return whether results hold a loss above zero; those of other programs are a single number."""
-    return any(stage.get(_LOSS, 0.0) > 0 for name, stage in results.items() if name != GIVEN)
+    return any(stage.get(_LOSS, 0.0) > 0 for name, stage in results.items() if name != UNNAMED_STAGE)

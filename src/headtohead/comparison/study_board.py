@@ -12,13 +12,13 @@ from statistics import fmean
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.index.run_index import RunIndex
+from headtohead.records.record import COUNTED
 from headtohead.records.run_summary import RunSummary
 
 MISSING = "missing"
 """The status of a cell whose run has not been started."""
 NOT_STARTED = "not started"
 """The name of their number."""
-_DONE = ("finished", "diverged")
 _WAITING = (MISSING, "running")
 
 
@@ -47,8 +47,8 @@ class StudyBoard:
     def counts(self) -> dict[str, int]:
         """Return the number of cells that are done, running, failed and missing."""
         counts = Counter(cell.status for cell in self.cells.values())
-        done = sum(counts[status] for status in _DONE)
-        failed = sum(number for status, number in counts.items() if status not in (*_DONE, *_WAITING))
+        done = sum(counts[status] for status in COUNTED)
+        failed = sum(number for status, number in counts.items() if status not in (*COUNTED, *_WAITING))
         return {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
 
     @property

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import Norm
 from headtohead.components.component import Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Width
 
@@ -84,7 +84,7 @@ class AdaptiveNorm(Norm):
         gain, shift = F.linear(mean.to(normed.dtype), self.modulation).chunk(2, dim=-1)
         return normed * (self.weight + gain) + (self.bias + shift)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs: autograd saves the input with its mean and spread, the normalised tokens, their
         contributions and which of these count, and for every mean itself, its count and its gains: one per token in
         causal stacks, else one."""

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.block_parts import FeedForward, ResidualScheme, Sublayer
-from headtohead.components.checkpointing import recompute
+from headtohead.components.checkpointing import recompute, recompute_with_values
 from headtohead.components.component import Component, Context, CrossMixer, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import NoFeedForward
 
 
@@ -37,12 +37,13 @@ class Block(Component):
     def forward(
         self, x: Float[Tensor, "B L D"], context: Context, *, recompute_mixers: bool = False
     ) -> Float[Tensor, "B L D"]:
-        def wrapped(mixer: Mixer | CrossMixer) -> Sublayer:
-            if recompute_mixers:
-                return lambda h: recompute(mixer, h, context)
-            return lambda h: mixer(h, context)
+        def mix(h: Tensor) -> Tensor:
+            y: Tensor = recompute_with_values(self.mixer, h, context) if recompute_mixers else self.mixer(h, context)
+            return y
 
-        sublayers = [wrapped(mixer) for mixer in (self.mixer, self.cross) if mixer is not None]
+        sublayers: list[Sublayer] = [mix]
+        if (cross := self.cross) is not None:
+            sublayers.append(lambda h: recompute(cross, h, context) if recompute_mixers else cross(h, context))
         if self.has_feedforward:
             sublayers.append(lambda h: self.feedforward(h, context))
         y: Tensor = self.wiring(x, sublayers, context)
@@ -87,7 +88,7 @@ class Block(Component):
         x, state.wiring = self.wiring.step(x, sublayers, state.wiring, context)
         return x, state
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, Costs]]:
         """Yield each part's name and costs; an output that both its writer and its reader save counts once."""
         for name, part in self.named_children():
             assert isinstance(part, Component)
@@ -96,5 +97,5 @@ class Block(Component):
                 costs = replace(costs, activation_bytes=costs.activation_bytes - self.wiring.output_bytes(query))
             yield name, costs
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return sum((costs for _, costs in self.cost_rows(query)), Costs())

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Component, Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.errors import UsageError
 
 
@@ -108,7 +108,7 @@ class ResidualScheme(Component):
         """Return one stream, made of all that leave the last block."""
         return x
 
-    def output_bytes(self, query: CostQuery) -> int:
+    def output_bytes(self, query: CostContext) -> int:
         """Return the bytes of a sublayer's output where whatever reads it next saves that very tensor, else 0."""
         del query
         return 0
@@ -163,6 +163,6 @@ class Branch(Component):
         keep = 1.0 - self.drop_path
         return x * torch.empty(len(x), 1, 1, dtype=x.dtype, device=x.device).bernoulli_(keep).div_(keep)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         elements = query.length * self.d_model * (self.dropout > 0) + (self.drop_path > 0)
         return Costs.of(self, activation_bytes=self.num_sublayers * elements * query.bytes_per_element)

@@ -4,11 +4,11 @@ https://arxiv.org/abs/1602.08124)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,12 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from headtohead.components.component import Context
+from headtohead.components.first_values import with_values_out
 from headtohead.errors import UsageError
 from headtohead.ranges import Every
 
 CheckpointingKind = Literal["none", "full", "every_k", "attention", "offload"]
+Result = TypeVar("Result")
 _recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 
@@ -43,10 +45,15 @@ class Checkpointing:
     def covers_block(self, index: int) -> bool:
         return self.kind == "full" or (self.kind == "every_k" and index % self.every == 0)
 
+    def num_unsaved_values(self, covered: Sequence[bool], device: str) -> int:
+        """Return how many passes of a layer, of which some are covered, save on the device no values of its mixer."""
+        saves_none = self.kind == "attention" or (self.kind == "offload" and device != "cpu")
+        return len(covered) if saves_none else sum(covered)
+
     def passed(self, block: nn.Module, index: int, x: Tensor, context: Context) -> Tensor:
         """Return the output of the block of this index, which saves for the backward pass what the policy lets it."""
         if self.covers_block(index):
-            return recompute(block, x, context)
+            return recompute_with_values(block, x, context)
         if self.kind == "offload":
             return offload(block, x, context)
         y: Tensor = block(x, context, recompute_mixers=self.kind == "attention")
@@ -72,12 +79,22 @@ def _contexts() -> tuple[Any, Any]:
     return nullcontext(), _marked()
 
 
-def recompute(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
+def recompute(function: Callable[..., Result], *inputs: Any) -> Result:
     """Return function(*inputs), recomputed in the backward pass."""
     if torch.compiler.is_compiling():
-        y: Tensor = checkpoint(function, *inputs, use_reentrant=False)
+        y: Result = checkpoint(function, *inputs, use_reentrant=False)
     else:
         y = checkpoint(function, *inputs, use_reentrant=False, context_fn=_contexts)
+    return y
+
+
+def recompute_with_values(part: Callable[..., Tensor], x: Tensor, context: Context) -> Tensor:
+    """Return part(x, context), recomputed in the backward pass; values for later layers are an output too, since a
+    recomputed pass must not append them again."""
+    if context.values_out is None:
+        return recompute(part, x, context)
+    y, values = recompute(with_values_out, part, x, context)
+    context.values_out.append(values)
     return y
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.feedforwards import Activation, DenseFeedForward
-from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
+from headtohead.components.costs import CostContext, Costs
+from headtohead.components.feedforwards import DenseFeedForward
+from headtohead.components.mixture_of_experts import RoutedExperts, Routing
 from headtohead.ranges import Multiple, Positive
 
 
@@ -45,7 +46,7 @@ class ClampedFeedForward(DenseFeedForward):
         gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
         return gate * torch.sigmoid(self.sharpness * gate) * (up + 1)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of a gated layer, and three more inner tensors that autograd saves: what was clamped, and
         the gate's share."""
         costs = super().costs(query)
@@ -53,7 +54,7 @@ class ClampedFeedForward(DenseFeedForward):
         return replace(costs, activation_bytes=costs.activation_bytes + more)
 
 
-class ClampedExperts(MixtureOfExperts):
+class ClampedExperts(RoutedExperts):
     """The sum of the chosen experts' outputs, each times its weight; the experts are gated, within a limit."""
 
     router_bias = True
@@ -70,30 +71,14 @@ class ClampedExperts(MixtureOfExperts):
         limit: Positive = 7.0,
         sharpness: Positive = 1.702,
     ) -> None:
-        super().__init__(
+        make_expert = partial(
+            ClampedFeedForward,
             d_model,
             dropout=dropout,
-            routing=routing,
             multiple=multiple,
-            activation="silu",
-            gated=True,
             two_thirds=two_thirds,
             bias=bias,
+            limit=limit,
+            sharpness=sharpness,
         )
-        for expert in self.experts:
-            assert isinstance(expert, ClampedFeedForward)
-            expert.limit, expert.sharpness = limit, sharpness
-
-    def new_expert(
-        self,
-        d_model: int,
-        *,
-        dropout: float,
-        multiple: float,
-        activation: Activation,
-        gated: bool,
-        two_thirds: bool,
-        bias: bool,
-    ) -> ClampedFeedForward:
-        del activation, gated
-        return ClampedFeedForward(d_model, dropout=dropout, multiple=multiple, two_thirds=two_thirds, bias=bias)
+        super().__init__(d_model, routing, make_expert)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Component(nn.Module, ABC):
         return super()._apply(apply, recurse)  # type: ignore[no-any-return, no-untyped-call]
 
     @abstractmethod
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of this component alone, everything inside it included.
 
         Where two components share a tensor, the reader counts its input; the writer does not count its output.
         """
 
-    def saves_output(self, query: CostQuery) -> bool:
+    def saves_output(self, query: CostContext) -> bool:
         """Return whether its costs hold its output after all, because its own backward pass reads that."""
         del query
         return False
@@ -116,6 +116,10 @@ class Context:
     """Added to the scores: minus infinity where not allowed, else the encoding's bias. None exactly if `allowed` is."""
     shared: tuple[Float[Tensor, "N D"], ...] = ()
     """The vectors that the parts in `Stack.shared` gave, made once for all layers."""
+    first_values: Float[Tensor, "B G L K"] | None = None
+    """The values of the first layer, for mixers that mix them with their own."""
+    values_out: list[Tensor] | None = None
+    """The list to which the mixer of the first layer appends its values, where later layers read them."""
 
     def with_encoding(self, encoding: Position) -> Context:
         """Return the context with an encoding of a layer's own, of which no rotation is made yet."""
@@ -153,7 +157,7 @@ class Mixer(Component):
     """Whether the mixer has a score for each pair of tokens: only such scores can be biased by a position encoding."""
     reads_rotation: ClassVar[bool] = False
     """Whether the mixer has queries and keys that a position encoding can rotate."""
-    without_pairs: ClassVar[str] = "computes nothing for a pair of tokens"
+    without_pairs: ClassVar[str] = "computes no scores of pairs of tokens"
     """The reason why a position encoding has nothing to rotate or bias here, as the end of a sentence on the mixer."""
     shares_scores: ClassVar[bool] = True
     """Whether it reads the masks and biases of all pairs in `context.allowed` and `context.bias`; other mixers make
@@ -265,7 +269,7 @@ class Position(Component):
         learns = self.bias_reads_queries or any(parameter.requires_grad for parameter in self.parameters())
         return self.biases_scores and learns
 
-    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+    def bytes_of_bias(self, query: CostContext, num_queries: int, num_pairs: int) -> int:
         """Return what autograd saves to compute the bias for so many queries and pairs, without the bias itself."""
         del query, num_queries, num_pairs
         return 0

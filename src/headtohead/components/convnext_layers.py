@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headtohead.components.block_parts import Branch, Norm, NormFactory
 from headtohead.components.component import Context, Grid
 from headtohead.components.convolutions import ImageLayer, check_kernel
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.errors import UsageError
@@ -37,7 +37,7 @@ class PatchStem(ImageLayer):
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D R S"]:
         return _as_image(self.norm(self.patches(images), Context()), self.grid)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return self.patches.costs(query) + _norm_costs(self.norm, self.grid, query)
 
 
@@ -66,7 +66,7 @@ class Downsampling(ImageLayer):
         y: Tensor = self.conv(_as_image(self.norm(_as_tokens(x), Context()), self.grid_before))
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         rows, columns = self.grid
         before = self.grid_before[0] * self.grid_before[1]
         convolved = Costs.of(
@@ -119,7 +119,7 @@ class ConvNextBlock(ImageLayer):
             branch = self.gain * branch
         return x + _as_image(self.drop(branch), self.own_grid)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs: autograd saves the stream for the convolution, and the branch for the gradient of its
         gain."""
         positions = self.own_grid[0] * self.own_grid[1]
@@ -147,6 +147,6 @@ def _as_image(x: Float[Tensor, "B L C"], grid: Grid) -> Float[Tensor, "B C H W"]
     return image
 
 
-def _norm_costs(norm: Norm, grid: Grid, query: CostQuery) -> Costs:
+def _norm_costs(norm: Norm, grid: Grid, query: CostContext) -> Costs:
     """Return the costs of a norm of every position; a network for images does not decode, and so carries no state."""
     return replace(norm.costs(replace(query, length=grid[0] * grid[1])), state_elements=0)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import NormFactory
 from headtohead.components.component import Component, Context, Grid
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import KEEPS_OWN_OUTPUT, Activation, activation_of
 from headtohead.errors import UsageError
 
@@ -45,7 +45,7 @@ class ImageConvolution(Component):
         output: Tensor = self.norm(y.flatten(2).mT, Context()).mT.unflatten(-1, y.shape[2:])
         return output
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs per image, whatever the query's length; images need no gradient, so that backward costs one
         forward."""
         positions, positions_before = self.grid[0] * self.grid[1], self.grid_before[0] * self.grid_before[1]
@@ -84,7 +84,7 @@ class ConvolutionLayer(ImageLayer):
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D R S"]:
         return self.act(self.convolution(x))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         saved = num_elements(self.convolution) * query.bytes_per_element if self.keeps_input else 0
         return self.convolution.costs(query) + Costs(activation_bytes=saved)
 
@@ -121,7 +121,7 @@ class ResidualConvolutions(ImageLayer):
         stream = x if self.shortcut is None else self.shortcut(x)
         return self.act(stream + self.second(self.act(self.first(x))))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; the shortcut reads the tensor that the first convolution saves."""
         saved = 2 * num_elements(self.second) * query.bytes_per_element if self.keeps_input else 0
         costs = self.first.costs(query) + self.second.costs(query) + Costs(activation_bytes=saved)
@@ -159,7 +159,7 @@ class TextConvolutions(Component):
             most.append(result.max(-1).values)
         return F.relu(torch.cat(most, dim=-1))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs: autograd saves, for each width, the text padded by the width less one, and the maxima with
         their positions."""
         n, d, filters = query.length, self.d_model, self.num_filters
@@ -174,7 +174,7 @@ class TextConvolutions(Component):
 def check_kernel(kernel: int, *, usual: int) -> None:
     """Raise UsageError where a kernel is as far from its middle on one side as on no other."""
     if kernel < 1 or kernel % 2 == 0:
-        raise UsageError(f"kernel={kernel} has no place in its middle: choose an odd number, usually {usual}")
+        raise UsageError(f"kernel={kernel} is not odd: choose an odd number, usually {usual}")
 
 
 def num_elements(convolution: ImageConvolution) -> int:

@@ -1,4 +1,5 @@
-"""A component costs parameters, products, bytes for the backward pass, and the state of decoding."""
+"""Costs that a component declares: parameters, FLOPs of products, activations saved for the backward pass, and the size
+of its decoding state."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from torch import nn
 
 
 @runtime_checkable
-class EncodingInForce(Protocol):
+class ActiveEncoding(Protocol):
     """The position encoding, as far as the costs of a mixer depend on it."""
 
     @property
@@ -20,12 +21,12 @@ class EncodingInForce(Protocol):
     def bias_learns(self) -> bool:
         """Return whether the bias has a gradient."""
 
-    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+    def bytes_of_bias(self, query: CostContext, num_queries: int, num_pairs: int) -> int:
         """Return what autograd saves to compute the bias for so many queries and pairs."""
 
 
 @dataclass(frozen=True)
-class CostQuery:
+class CostContext:
     """The circumstances of a cost: one sequence of `length` tokens, attending to `memory_length` others."""
 
     length: int
@@ -37,7 +38,7 @@ class CostQuery:
     """The type of the device that computes, since kernels differ in what they keep."""
     biased_heads: int = 0
     """The number of heads that the position encoding biases; set by the stack, with the encoding."""
-    encoding: EncodingInForce | None = None
+    encoding: ActiveEncoding | None = None
 
     @property
     def explicit_attention(self) -> bool:

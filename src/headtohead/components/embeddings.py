@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from headtohead.components.block_parts import NormFactory
 from headtohead.components.component import Component, Context, Grid
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import InputLinear, linear_costs
 from headtohead.errors import UsageError
 
@@ -41,7 +41,7 @@ class TokenEmbedding(Component):
         """Return random tokens of the right shape, from the global generator."""
         return torch.randint(0, len(self.weight), (batch_size, length), device=device)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the indices."""
         return Costs.of(self, activation_bytes=8 * query.length)
 
@@ -60,7 +60,7 @@ class SegmentEmbedding(Component):
     def forward(self, token_types: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         return F.embedding(token_types, self.weight)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the indices."""
         return Costs.of(self, activation_bytes=8 * query.length)
 
@@ -80,7 +80,7 @@ class ClassToken(Component):
         token = self.weight.to(x.dtype).expand(x.shape[0], 1, -1)
         return torch.cat([token, x], dim=1)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs.of(self)
 
@@ -126,7 +126,7 @@ class PatchEmbedding(Component):
         y: Tensor = self.projection(split_patches(images, self.patch_size))
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs per image, whatever the query's length; images need no gradient, so that backward costs one
         forward."""
         d_model, num_inputs = self.projection.weight.shape
@@ -169,7 +169,7 @@ class PatchMerging(Component):
         y: Tensor = self.reduction(self.norm(tokens, Context()))
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         merged = replace(query, length=self.grid[0] * self.grid[1])
         normed = replace(self.norm.costs(merged), state_elements=0)
         return normed + linear_costs(4 * self.d_model, 2 * self.d_model, self.reduction.weight.numel(), merged)

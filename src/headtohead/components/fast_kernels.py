@@ -34,7 +34,7 @@ from headtohead.components.component import CrossMixer, Mixer
 from headtohead.errors import UsageError
 
 FlaFunction = Callable[..., Any]
-"""A function of fla, which `through_fla` calls."""
+"""A function of fla, which `call_fla` calls."""
 FlaKernel = Literal["auto", "torch", "fla"]
 MambaKernel = Literal["auto", "torch", "mamba_ssm"]
 Kernel = Literal["auto", "torch", "fla", "mamba_ssm"]
@@ -141,7 +141,7 @@ def kernels_in_use(
     return {path: kernel for path, kernel in kernels.items() if kernel}
 
 
-def through_fla(
+def call_fla(
     function: FlaFunction,
     tensors: Mapping[str, Float[Tensor, "B H L *E"]],
     starts: Bool[Tensor, "B L"] | None,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import FeedForward
 from headtohead.components.component import Component, Context, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import DecodingMap, InputLinear, LinearMap, ResidualLinear, is_plain
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
@@ -157,7 +157,7 @@ class DenseFeedForward(FeedForward):
         column_wise = ("up",) if self.gate is None else ("gate", "up")
         return TensorParallelPlan(column_wise, ("down",), num_units=self.inner, unit_name="inner channels")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, gated = query.length, self.gate is not None
         owns_output = self.activation in KEEPS_OWN_OUTPUT
         inner_tensors = (1 if owns_output else 2) + 2 * gated
@@ -190,7 +190,7 @@ class NoFeedForward(FeedForward):
         del context
         return torch.zeros_like(x)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()
 
@@ -222,7 +222,7 @@ class DenseLayer(Component):
         """Return whether autograd saves the output for this layer's sake; whatever reads it counts it."""
         return self.activation in KEEPS_OWN_OUTPUT and self.dropout == 0
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs. Images need no gradient, so that backward costs one forward; dropout saves its noise, and
         passes on another tensor than the activation saves."""
         num_outputs, num_inputs = self.linear.weight.shape
@@ -293,7 +293,7 @@ class RwkvChannelMix(FeedForward):
         state.length += x.shape[1]
         return y, state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, inner = query.length, self.d_model, self.inner
         saved = n * (6 * d + (2 if self.dropout == 0 else 3) * inner)
         return Costs.of(

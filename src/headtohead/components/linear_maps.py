@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.processor import reads_one_row_slowly
 
 _BLOCK = 64
@@ -117,7 +117,7 @@ class ReadoutLinear(nn.Linear, Readout):
         return super().forward(self.scaled(x))
 
 
-def linear_costs(num_inputs: int, num_outputs: int, parameters: int, query: CostQuery) -> Costs:
+def linear_costs(num_inputs: int, num_outputs: int, parameters: int, query: CostContext) -> Costs:
     """Return the costs of one linear map, whose backward pass reads its inputs."""
     forward = 2 * num_inputs * num_outputs * query.length
     return Costs(

@@ -5,7 +5,10 @@ https://arxiv.org/abs/2101.03961) and their scores small (Zoph et al. 2022, http
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, cast
 
 import torch
@@ -16,7 +19,7 @@ from torch import Tensor, nn
 from headtohead.components.block_parts import FeedForward
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.training_hooks import Balance, HasAuxiliaryLoss, OneDevice
@@ -66,7 +69,7 @@ class ExpertRoutes:
 
 
 @dataclass(frozen=True)
-class Demand:
+class ExpertLoad:
     """The number of routes to each expert, over all tokens that shares and capacity count."""
 
     counts: Int[Tensor, "k E"]
@@ -79,8 +82,8 @@ class Demand:
         return self.counts.sum(0)
 
 
-class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
-    """The sum of the chosen experts' outputs, each times its weight.
+class RoutedExperts(FeedForward, HasAuxiliaryLoss):
+    """The sum of the chosen experts' outputs, each times its weight; which experts these are, subclasses say.
 
     `capacity` limits how many tokens an expert takes in training, as a multiple of an equal share, and drops the rest:
     then a token's output depends on those before it in the batch. Evaluation drops nothing. `balance` selects the
@@ -90,62 +93,20 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     no_mup_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
     router_bias: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        d_model: int,
-        *,
-        dropout: float = 0.0,
-        routing: Routing = Routing(),
-        multiple: Multiple = 4.0,
-        activation: Activation = "gelu",
-        gated: bool = False,
-        two_thirds: bool = False,
-        bias: bool = True,
-    ) -> None:
+    @abstractmethod
+    def __init__(self, d_model: int, routing: Routing, make_expert: Callable[[], DenseFeedForward]) -> None:
+        """A subclass says how one of its experts is made."""
         super().__init__()
         routing.check()
         self.d_model, self.routing, self.balance = d_model, routing, routing.balance
         self.num_experts, self.experts_per_token = routing.num_experts, routing.experts_per_token
         self.renormalise = routing.renormalise
         self.router = nn.Linear(d_model, self.num_experts, bias=self.router_bias)
-        self.experts = nn.ModuleList(
-            self.new_expert(
-                d_model,
-                dropout=dropout,
-                multiple=multiple,
-                activation=activation,
-                gated=gated,
-                two_thirds=two_thirds,
-                bias=bias,
-            )
-            for _ in range(self.num_experts)
-        )
-        self._demand: Demand | None = None
+        self.experts = nn.ModuleList(make_expert() for _ in range(self.num_experts))
+        self._demand: ExpertLoad | None = None
         self._loss: Tensor | None = None
         self._loads: Tensor | None = None
         self._dropped: Tensor | None = None
-
-    def new_expert(
-        self,
-        d_model: int,
-        *,
-        dropout: float,
-        multiple: float,
-        activation: Activation,
-        gated: bool,
-        two_thirds: bool,
-        bias: bool,
-    ) -> DenseFeedForward:
-        """Return one of the experts."""
-        return DenseFeedForward(
-            d_model,
-            dropout=dropout,
-            multiple=multiple,
-            activation=activation,
-            gated=gated,
-            two_thirds=two_thirds,
-            bias=bias,
-        )
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         tokens = x.flatten(0, 1)
@@ -208,7 +169,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         requests = F.one_hot(routes.experts.T, self.num_experts)
         return requests if context.valid is None else requests * context.valid.flatten()[:, None]
 
-    def _total_demand(self, requests: Int[Tensor, "k N E"]) -> Demand:
+    def _total_demand(self, requests: Int[Tensor, "k N E"]) -> ExpertLoad:
         """Return the demand of all devices; a recomputed pass does not gather it again."""
         if is_recomputing() and self._demand is not None:
             return self._demand
@@ -217,20 +178,20 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         counts = by_device.sum(0)
         # First choices before second ones, and then the order of tokens.
         before = counts.cumsum(0) - counts + by_device[: devices.rank].sum(0)
-        self._demand = Demand(counts, before)
+        self._demand = ExpertLoad(counts, before)
         return self._demand
 
-    def _room(self, demand: Demand) -> Int[Tensor, ""]:
+    def _room(self, demand: ExpertLoad) -> Int[Tensor, ""]:
         """Return how many tokens an expert takes."""
         assert self.routing.capacity is not None
         return (self.routing.capacity * demand.counts.sum().double() / self.num_experts).ceil().long()
 
-    def _within_capacity(self, requests: Int[Tensor, "k N E"], demand: Demand) -> Bool[Tensor, "N k"]:
+    def _within_capacity(self, requests: Int[Tensor, "k N E"], demand: ExpertLoad) -> Bool[Tensor, "N k"]:
         """Return a mask of the routes within capacity."""
         position = requests.cumsum(1) + demand.before[:, None]
         return ((position <= self._room(demand)) * requests).sum(-1).T.bool()
 
-    def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
+    def _note(self, routes: ExpertRoutes, demand: ExpertLoad, context: Context) -> None:
         """Record the losses of this pass, and its figures."""
         scores = routes.scores
         if context.valid is not None and has_values(context.valid):
@@ -270,7 +231,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         self._loads = self._dropped = None
         return figures
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return a token's own costs: the router, and the experts that it visits."""
         n, k, width = query.length, self.experts_per_token, query.bytes_per_element
         one_expert = cast(DenseFeedForward, self.experts[0])
@@ -289,3 +250,31 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
             parameters=routing.parameters + self.num_experts * one,
             active_parameters=routing.parameters + k * one,
         )
+
+
+class MixtureOfExperts(RoutedExperts):
+    """The sum of the chosen experts' outputs, each times its weight."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float = 0.0,
+        routing: Routing = Routing(),
+        multiple: Multiple = 4.0,
+        activation: Activation = "gelu",
+        gated: bool = False,
+        two_thirds: bool = False,
+        bias: bool = True,
+    ) -> None:
+        make_expert = partial(
+            DenseFeedForward,
+            d_model,
+            dropout=dropout,
+            multiple=multiple,
+            activation=activation,
+            gated=gated,
+            two_thirds=two_thirds,
+            bias=bias,
+        )
+        super().__init__(d_model, routing, make_expert)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Component, Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Probability, Real
 
@@ -81,7 +81,7 @@ class RmsScale(Component):
         y: Tensor = _RmsFunction.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return Costs.of(self, activation_bytes=query.length * (self.width * query.bytes_per_element + 4))
 
 
@@ -105,7 +105,7 @@ class LayerNorm(Norm):
         del context
         return F.layer_norm(x, (self.d_model,), self.weight, self.bias, self.eps)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return Costs.of(self, activation_bytes=query.length * (self.d_model * query.bytes_per_element + 8))
 
 
@@ -123,7 +123,7 @@ class RmsNorm(Norm):
         y: Tensor = self.scale(x)
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return self.scale.costs(query)
 
 
@@ -183,7 +183,7 @@ class BatchNorm(Norm):
                 self.running_variance.lerp_(unbiased.to(self.running_variance.dtype), self.momentum)
         return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         saved = (query.length + 2) * self.d_model * query.bytes_per_element
         return Costs.of(self, activation_bytes=saved)
 
@@ -208,7 +208,7 @@ class DynamicTanh(Norm):
         del context
         return torch.tanh(self.alpha * x) * self.weight + self.bias
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the input, for the gradient of a, and the tanh."""
         return Costs.of(self, activation_bytes=2 * query.length * self.d_model * query.bytes_per_element)
 
@@ -235,7 +235,7 @@ class DynamicErf(Norm):
         del context
         return torch.erf(self.alpha * x + self.shift) * self.weight + self.bias
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the input, for the gradient of a, what erf reads, and what it returns."""
         return Costs.of(self, activation_bytes=3 * query.length * self.d_model * query.bytes_per_element)
 
@@ -253,6 +253,6 @@ class NoNorm(Norm):
         del context
         return x
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.block_parts import Branch, Branches, Norm, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.norms import NoNorm
 from headtohead.ranges import Real
 
@@ -72,7 +72,7 @@ class NormedResidual(ResidualScheme):
         norms = [stepping(position, norm) for position, norm in enumerate(cast(list[Norm], list(self.norms)))]
         return self.wire(x, norms, sublayers), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         parts = [self.drop, *cast(list[Norm], list(self.norms))]
         inner = sum((part.costs(query) for part in parts), Costs())
         saved = self.saved_elements(query.length) * query.bytes_per_element
@@ -125,7 +125,7 @@ class NoResidual(NormedResidual):
             x = self.dropped(sublayer(norm(x)))
         return x
 
-    def output_bytes(self, query: CostQuery) -> int:
+    def output_bytes(self, query: CostContext) -> int:
         """Return the bytes of an output, which the next norm or sublayer saves, unless dropout stands between."""
         return 0 if self.drop.dropout > 0 else query.length * self.d_model * query.bytes_per_element
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -17,10 +18,10 @@ from torch import Tensor, nn
 
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.linear_maps import linear_costs
-from headtohead.components.mixture_of_experts import Demand, ExpertRoutes, MixtureOfExperts, Routing
+from headtohead.components.mixture_of_experts import ExpertLoad, ExpertRoutes, RoutedExperts, Routing
 from headtohead.components.training_hooks import Balance, ChangesWithSteps
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
@@ -82,7 +83,7 @@ class BiasedRouting(FieldGroup):
         )
 
 
-class SharedExperts(MixtureOfExperts, ChangesWithSteps):
+class SharedExperts(RoutedExperts, ChangesWithSteps):
     """The sum of the shared experts' output and of the chosen experts' outputs, each times its weight.
 
     A token's experts are those with the largest sum of sigmoid and bias, of all or of the best groups; the weights are
@@ -105,31 +106,19 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         bias: bool = False,
     ) -> None:
         routing.check()
-        super().__init__(
+        make = partial(
+            DenseFeedForward,
             d_model,
             dropout=dropout,
-            routing=routing.without_losses(),
-            multiple=multiple,
             activation=activation,
             gated=gated,
             two_thirds=two_thirds,
             bias=bias,
         )
+        super().__init__(d_model, routing.without_losses(), partial(make, multiple=multiple))
         self.bias_rate, self.scale = routing.bias_rate, routing.scale
         self.num_groups, self.groups_per_token = routing.num_groups, routing.groups_per_token
-        self.shared = (
-            DenseFeedForward(
-                d_model,
-                dropout=dropout,
-                multiple=routing.num_shared * multiple,
-                activation=activation,
-                gated=gated,
-                two_thirds=two_thirds,
-                bias=bias,
-            )
-            if routing.num_shared
-            else None
-        )
+        self.shared = make(multiple=routing.num_shared * multiple) if routing.num_shared else None
         self.register_buffer("choice_bias", torch.zeros(self.num_experts))
         self.register_buffer("loads_of_step", torch.zeros(self.num_experts, dtype=torch.long))
         self.choice_bias: Tensor
@@ -160,7 +149,7 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         chosen = torch.zeros_like(sums, dtype=torch.bool).scatter(-1, best, True)
         return by_group.masked_fill(~chosen[..., None], -math.inf).flatten(-2)
 
-    def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
+    def _note(self, routes: ExpertRoutes, demand: ExpertLoad, context: Context) -> None:
         if not is_recomputing():
             self.loads_of_step += demand.by_expert
         super()._note(routes, demand, context)
@@ -172,7 +161,7 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         self.choice_bias += self.bias_rate * (loads.mean() - loads).sign()
         self.loads_of_step.zero_()
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return a token's own costs: the router, the experts that it visits, and the shared ones, which read what the
         router saves."""
         routed = super().costs(query)
@@ -182,7 +171,7 @@ class SharedExperts(MixtureOfExperts, ChangesWithSteps):
         return routed + replace(shared, activation_bytes=shared.activation_bytes - tokens)
 
 
-class GatedSharedExpert(MixtureOfExperts):
+class GatedSharedExpert(RoutedExperts):
     """The sum of the chosen experts' outputs, each times its weight, and of the shared expert's, times sigmoid(x g)."""
 
     def __init__(
@@ -198,32 +187,24 @@ class GatedSharedExpert(MixtureOfExperts):
         two_thirds: bool = False,
         bias: bool = False,
     ) -> None:
-        super().__init__(
+        make = partial(
+            DenseFeedForward,
             d_model,
             dropout=dropout,
-            routing=routing,
-            multiple=multiple,
             activation=activation,
             gated=gated,
             two_thirds=two_thirds,
             bias=bias,
         )
-        self.shared = DenseFeedForward(
-            d_model,
-            dropout=dropout,
-            multiple=multiple if shared_multiple is None else shared_multiple,
-            activation=activation,
-            gated=gated,
-            two_thirds=two_thirds,
-            bias=bias,
-        )
+        super().__init__(d_model, routing, partial(make, multiple=multiple))
+        self.shared = make(multiple=multiple if shared_multiple is None else shared_multiple)
         self.shared_gate = nn.Linear(d_model, 1, bias=False)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         y: Tensor = super().forward(x, context) + self.shared_gate(x).sigmoid() * self.shared(x, context)
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return a token's own costs: the router, the experts that it visits, and the shared one with its gate, which
         read what the router saves; and the gate's output and the shared expert's, for their product."""
         shared, gate = self.shared.costs(query), linear_costs(self.d_model, 1, self.d_model, query)

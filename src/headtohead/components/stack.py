@@ -16,8 +16,9 @@ from headtohead.components.block import Block
 from headtohead.components.block_parts import Branches, Norm
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Component, Context, CrossFactory, Grid, Mixer, Position, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import NoFeedForward
+from headtohead.components.first_values import first_values_bytes, link_first_values, with_first_values
 from headtohead.components.linear_maps import InputLinear, linear_costs
 from headtohead.components.mixers.combined_mixers import directed_mixer, with_local_first
 from headtohead.components.sequence_ops import score_masks
@@ -59,7 +60,8 @@ class Stack(Component):
     ) -> None:
         super().__init__()
         d_model, num_heads, norm, dropout = size.d_model, size.num_heads, parts.norm, options.dropout
-        mixers = parts.by_layer(size.num_layers)
+        mixers = parts.mixer_by_layer(size.num_layers)
+        feedforwards = parts.feedforward_by_layer(size.num_layers)
         assert mixers, "a stack has at least one layer"
         self.d_model, self.num_heads, self.num_layers = d_model, num_heads, len(mixers)
         self.causal, self.dropout, self.loops = causal, dropout, options.loops
@@ -73,7 +75,7 @@ class Stack(Component):
         self.embedding_norm = norm(width) if options.embedding_norm else None
         self.widening = None if embedding_width is None else InputLinear(width, d_model)
         self.blocks = nn.ModuleList()
-        for layer, (mixer, feedforward) in enumerate(zip(mixers, parts.feedforwards(len(mixers)), strict=True)):
+        for layer, (mixer, feedforward) in enumerate(zip(mixers, feedforwards, strict=True)):
             make = partial(directed_mixer, d_model=d_model, num_heads=num_heads, causal=causal)
             make = partial(make, dropout=dropout, max_length=max_length)
             mixing = with_local_first(make(parts.local), make(mixer))
@@ -90,6 +92,7 @@ class Stack(Component):
         self.shared = nn.ModuleList()
         for part in mixing_parts:
             part.share_parts(self.shared)
+        self.first_values_layer = link_first_values(self.layers)
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
         self.shares_scores = bool(sharing_scores(self.layers))
         self.see_windows = [sees_window(block) for block in self.layers]
@@ -121,7 +124,7 @@ class Stack(Component):
         parts: list[Position | Mixer] = [self.position, *(part for part in self.modules() if isinstance(part, Mixer))]
         for part in parts:
             if part.max_length is not None and length > part.max_length:
-                return f"{type(part).__name__} knows {part.max_length} places, and rows of {length} tokens need more"
+                return f"{type(part).__name__} knows {part.max_length} positions, and rows of {length} tokens need more"
         return None
 
     def forward(self, x: Float[Tensor, "B L E"], context: Context) -> Float[Tensor, "B L D"]:
@@ -140,8 +143,10 @@ class Stack(Component):
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         policy, x = self._policy(), self.layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
+        values_out: list[Tensor] = []
         for number, (layer, block) in enumerate(self.passes):
             own = self._of_layer(context, layer, x, in_windows)
+            own = with_first_values(own, layer, self.first_values_layer, values_out)
             x = policy.passed(block, number, x, own)
         x = self.layers[-1].wiring.narrowed(x)
         return x if self.final_norm is None else self.final_norm(x, context)
@@ -252,8 +257,10 @@ class Stack(Component):
         memories = state.memories or [State()] * self.num_layers
         x = layers[0].wiring.widened(x)
         in_windows = self._in_windows(context, x)
+        values_out: list[Tensor] = []
         for number, (layer, block) in enumerate(self.passes):
             own = self._of_layer(context, layer, x, in_windows)
+            own = with_first_values(own, layer, self.first_values_layer, values_out)
             x, state.layers[number] = block.step(x, state.layers[number], memories[layer], own)
         x = layers[-1].wiring.narrowed(x)
         state.length += x.shape[1]
@@ -282,7 +289,7 @@ class Stack(Component):
             allowed = allowed & state.valid[:, None, None, :end]
         return score_masks.with_scores(replace(context, key_positions=keys), allowed, score_masks.compute_dtype(x))
 
-    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+    def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield path, kind and costs of every part; their sum is the stack. Recomputed parts save only their input,
         offloaded ones nothing on a device beside the processor."""
         biased_heads = self.num_heads if self.position.biases_scores else 0
@@ -315,17 +322,18 @@ class Stack(Component):
                 if name == "cross":  # what decoding holds of a memory is the same in every pass
                     passed = replace(passed, state_elements=costs.state_elements)
                 yield f"blocks.{index}.{name}", name, passed
+            if index == self.first_values_layer and (count := policy.num_unsaved_values(covered, query.device)):
+                yield "first_values", "activations", Costs(activation_bytes=count * first_values_bytes(block, query))
         if self.final_norm is not None:
             yield "final_norm", "norm", self.final_norm.costs(query)
         if self.dropout > 0:
             width = self.d_model if self.widening is None else self.widening.in_features
             yield "dropout", "activations", Costs(activation_bytes=stream * width // self.d_model)
-        keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.depth)))
-        if self.has_cross and keeps_memory:
+        if self.has_cross:  # blocks that are recomputed read it again
             saved = query.memory_length * self.d_model * query.bytes_per_element
             yield "memory", "activations", Costs(activation_bytes=saved)
 
-    def _encoding_costs(self, position: Position, query: CostQuery) -> Costs:
+    def _encoding_costs(self, position: Position, query: CostContext) -> Costs:
         """Return the costs of an encoding and of that in windows, where layers read it; what none reads saves
         nothing."""
         in_windows = position.in_windows()
@@ -334,5 +342,5 @@ class Stack(Component):
         read = [in_windows] if all(self.see_windows) else [position, in_windows]
         return sum((encoding.costs(query) for encoding in read), Costs())
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())

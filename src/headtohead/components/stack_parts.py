@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from headtohead.components.training_hooks import HasAuxiliaryLoss
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Depth, Probability, Width
+
+Factory = TypeVar("Factory")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ def check_sizes(d_model: int, num_layers: int, num_heads: int, *, layers_field: 
             raise UsageError(f"{name}={value} must be at least 1.")
 
 
+@dataclass(frozen=True)
+class PatternFields:
+    """The fields that a refusal of a pattern names, which one side of a model may have of its own."""
+
+    pattern: str = "model.pattern"
+    layers: str = "model.num_layers"
+
+
 @dataclass(frozen=True, kw_only=True)
 class StackParts(FieldGroup):
     """The slots of a stack, each with the factory that makes its part in every layer."""
@@ -59,15 +70,36 @@ class StackParts(FieldGroup):
     residual: ResidualSchemeFactory
     """The scheme by which sublayers and norms join the stream."""
     feedforward: FeedForwardFactory
-    """The feed-forward of every layer after the first `num_early_layers`."""
+    """The feed-forward of every layer after the first `num_early_layers`, unless `feedforward_pattern` names others."""
+    feedforward_pattern: Sequence[str] | None = None
+    """Entries of `feedforwards`, layer by layer, which start again when they end, such as a dense one and one of
+    experts; None has `feedforward` in all layers."""
+    feedforwards: Mapping[str, FeedForwardFactory] | None = None
+    """The feed-forwards that `feedforward_pattern` names, by name."""
     num_early_layers: Amount = 0
     """The first layers that have `early_feedforward` instead, such as a dense one before layers of experts."""
     early_feedforward: FeedForwardFactory | None = None
     """The feed-forward of the first `num_early_layers`; None where there are none of these."""
 
-    def feedforwards(self, num_layers: int) -> list[FeedForwardFactory]:
+    def mixer_by_layer(self, num_layers: int, fields: PatternFields = PatternFields()) -> list[MixerFactory]:
+        """Return the mixer of each layer."""
+        if not self.pattern:
+            return [self.mixer] * num_layers
+        return _named_by_layer(self.pattern, self.mixers or {}, num_layers, "mixer", fields)
+
+    def feedforward_by_layer(
+        self, num_layers: int, fields: PatternFields = PatternFields("model.feedforward_pattern")
+    ) -> list[FeedForwardFactory]:
         """Return the feed-forward of each layer."""
         early = self.num_early_layers
+        if self.feedforward_pattern:
+            if early:
+                raise UsageError(
+                    f"model.num_early_layers={early} gives the first layers a feed-forward of their own, and "
+                    f"{fields.pattern} names those of all layers: begin the pattern with it, or set "
+                    "model.num_early_layers=0 and model.early_feedforward=null"
+                )
+            return _named_by_layer(self.feedforward_pattern, self.feedforwards or {}, num_layers, "feedforward", fields)
         if not early:
             return [self.feedforward] * num_layers
         if self.early_feedforward is None:
@@ -77,30 +109,32 @@ class StackParts(FieldGroup):
             )
         if early > num_layers:
             raise UsageError(
-                f"model.num_early_layers={early} is more than the {num_layers} layers that there are: give at most as "
-                "many"
+                f"model.num_early_layers={early} is more than the {num_layers} layers that there are, by "
+                f"{fields.layers}: give at most as many"
             )
         return [self.early_feedforward] * early + [self.feedforward] * (num_layers - early)
 
-    def by_layer(
-        self, num_layers: int, *, pattern_field: str = "model.pattern", layers_field: str = "model.num_layers"
-    ) -> list[MixerFactory]:
-        """Return the mixer of each layer; the fields are those that a refusal names."""
-        if not self.pattern:
-            return [self.mixer] * num_layers
-        known = self.mixers or {}
-        for name in self.pattern:
-            if name not in known:
-                raise UsageError(
-                    f"{pattern_field} names {name}, and model.mixers has {', '.join(sorted(known)) or 'none'}: "
-                    f"add it by +model/mixer@model.mixers.{name}=CHOICE"
-                )
-        if len(self.pattern) > num_layers:
+    def without_patterns(self) -> StackParts:
+        """Return the same parts in every layer, for a stack of another depth."""
+        return replace(self, pattern=None, feedforward_pattern=None, num_early_layers=0)
+
+
+def _named_by_layer(
+    pattern: Sequence[str], known: Mapping[str, Factory], num_layers: int, slot: str, fields: PatternFields
+) -> list[Factory]:
+    """Return what a pattern names for each layer, from its start again where it ends."""
+    for name in pattern:
+        if name not in known:
             raise UsageError(
-                f"{pattern_field} holds {len(self.pattern)} layers and {layers_field}={num_layers}: give at least as "
-                "many layers"
+                f"{fields.pattern} names {name}, and model.{slot}s has {', '.join(sorted(known)) or 'none'}: "
+                f"add it by +model/{slot}@model.{slot}s.{name}=CHOICE"
             )
-        return [known[self.pattern[layer % len(self.pattern)]] for layer in range(num_layers)]
+    if len(pattern) > num_layers:
+        raise UsageError(
+            f"{fields.pattern} holds {len(pattern)} layers and {fields.layers}={num_layers}: give at least as many "
+            "layers"
+        )
+    return [known[pattern[layer % len(pattern)]] for layer in range(num_layers)]
 
 
 @dataclass(frozen=True)
@@ -111,14 +145,14 @@ class StackOptions(FieldGroup):
     """The share of values zeroed in training: of the embedding, within sublayers, of what these add, and before the
     classes; 0: none."""
     drop_path: Probability = 0.0
-    """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
+    """Stochastic depth, which grows linearly from 0 at the first block to this at the last; refused with one block."""
     embedding_norm: bool = False
     """Whether the tokens are normalised after positions were added (BERT, BLOOM)."""
     loops: Depth = 1
     """The times that all layers are passed, with the same weights each time (universal transformers, ALBERT)."""
     first_norm: bool = True
     """Whether the first sublayer has a norm; without one it reads what the norm after the embedding gives
-    (ModernBERT)."""
+    (ModernBERT), which loops would not."""
 
 
 @dataclass

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.block_parts import Branches, NormFactory, Sublayer
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.residuals import NormedResidual
 from headtohead.ranges import Count, Real
 
@@ -119,7 +119,7 @@ class HyperConnections(NormedResidual):
         of_token = (F.rms_norm(streams, (self.d_model,)) @ by_token).tanh()
         return mixture + scales[0] * of_token[..., 1:], share + scales[1] * of_token[..., 0]
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of the weights that tokens choose and of the mixtures, besides norms and dropout."""
         streams, plain = self.num_streams, super().costs(query)
         mixing = 2 * self.num_sublayers * query.length * streams * self.d_model * (2 * streams + 3)

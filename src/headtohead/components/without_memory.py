@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,6 +29,38 @@ def has_values(tensor: Tensor) -> bool:
     """Return whether a tensor holds numbers: those on the meta device and those of a replayed step are shapes alone."""
     fakes = sys.modules.get("torch._subclasses.fake_tensor")  # importing it takes a second
     return not tensor.is_meta and (fakes is None or not isinstance(tensor, fakes.FakeTensor))
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The documents in rows of tokens that are known by their shapes alone."""
+
+    per_row: float = 1.0
+    longest: float = 1.0
+    """The share of a row that the longest document takes."""
+
+    def sizes(self, rows: int, length: int) -> tuple[int, int]:
+        """Return how many documents so many rows hold, and the tokens of the longest."""
+        return max(1, round(self.per_row * rows)), max(1, round(self.longest * length))
+
+
+_UNPACKED = Packing()
+_packing: ContextVar[Packing] = ContextVar("packing", default=_UNPACKED)
+
+
+def packing() -> Packing:
+    """Return how rows without numbers are packed."""
+    return _packing.get()
+
+
+@contextmanager
+def with_packing(packed: Packing) -> Iterator[None]:
+    """Let rows without numbers be packed so within this block."""
+    token = _packing.set(packed)
+    try:
+        yield
+    finally:
+        _packing.reset(token)
 
 
 class _ComputeNothing(TorchFunctionMode):

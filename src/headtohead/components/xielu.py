@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtohead.components.component import Component, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.errors import UsageError
 from headtohead.ranges import Multiple, Positive
@@ -37,7 +37,7 @@ class Xielu(Component):
         above, below = x.clamp(min=0), x.clamp(max=0)
         return alpha_p * above.square() + alpha_n * (torch.expm1(below) - below) + self.beta * x
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the input, what lies above zero, its square, the exponential and what a_n
         multiplies."""
         return Costs.of(self, activation_bytes=5 * query.length * self.width * query.bytes_per_element)
@@ -76,7 +76,7 @@ class XieluFeedForward(DenseFeedForward):
         """Keep the layer whole: each part of its channels would have a gradient of the slopes of its own."""
         return None
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of a dense layer with what xIELU saves, in place of the input alone."""
         costs, own = super().costs(query), self.act.costs(query).activation_bytes
         shared = query.length * self.inner * query.bytes_per_element

@@ -19,7 +19,7 @@ from headtohead.architectures.ledger import ledger
 from headtohead.components.without_memory import without_memory
 from headtohead.config.compose.steps_and_batches import in_steps
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.instantiate import make
+from headtohead.config.instantiate import make, make_at
 from headtohead.config.mentions import mention
 from headtohead.config.origins.continued_run import content_hash
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of, report_cut
@@ -265,7 +265,7 @@ def _bytes_of(model: Architecture) -> int:
 def _made(node: Mapping[str, Any], head: Mapping[str, object]) -> Architecture:
     """Whatever a module of somebody else's raises is reported in one sentence."""
     try:
-        model: Architecture = make(node, **head)
+        model: Architecture = make_at("model", node, **head)
     except Exception as error:
         if any(words in str(error).lower() for words in _TOO_LARGE):
             raise ConfigurationError(

@@ -59,11 +59,13 @@ _LETTERS = 480
 def unknown(what: str, name: str, names: Sequence[str]) -> str:
     """The sentence for a name that does not exist: the guess where there is one, and the choices, as many as a line or
     a few can hold."""
-    guess = nearest(name, names)
+    near = [known for known in names if difflib.get_close_matches(name.lower(), known.lower().split("_"), cutoff=0.8)]
+    guess = nearest(name, near or names)
     hint = f"did you mean {guess}? " if guess else ""
-    return f"{what}: {hint}{'(' if hint else ''}choose from {_listed(one_of(names))}{')' if hint else ''}"
+    return f"{what}: {hint}{'(' if hint else ''}choose from {_listed(near, names)}{')' if hint else ''}"
 
 
-def _listed(names: str) -> str:
-    """Return the names, or the beginning of a long list."""
-    return names if len(names) <= _LETTERS else f"{names[:_LETTERS].rpartition(', ')[0]}, and others"
+def _listed(near: Sequence[str], names: Sequence[str]) -> str:
+    """Return the names, those that are near first, or the beginning of a long list."""
+    listed = ", ".join([*sorted(near), *sorted(set(names) - set(near))]) or "none"
+    return listed if len(listed) <= _LETTERS else f"{listed[:_LETTERS].rpartition(', ')[0]}, and others"

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from headtohead.architectures.head_names import HEADS
-from headtohead.config.compose.choices import choices
+from headtohead.config.compose.choices import choice_names, choices, config_folders
+from headtohead.config.compose.plain_choices import GROUP as SIZE
+from headtohead.config.compose.plain_choices import fields_of_size
 from headtohead.config.errors import show
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import Node
@@ -36,6 +38,7 @@ def mentions(config: Node) -> Iterator[str]:
     """Yield a sentence for each class that no `h2h check` has passed, and each field that has no effect."""
     yield from unchecked_sentences(config)
     yield from unread_head_fields(config)
+    yield from unread_num_heads(config)
     is_offloaded = config["checkpointing"].get("kind") == "offload"
     if is_offloaded and (config["trainer"]["accelerator"] == "cpu" or not may_have_gpu()):
         yield "checkpointing=offload has no effect on a CPU, whose memory holds the activations already"
@@ -65,6 +68,16 @@ def unread_head_fields(config: Node) -> Iterator[str]:
         if field in usual and view.model[field] != usual[field]:
             typed = f"model.{field}={show(view.model[field])}"
             yield f"{typed} has no effect: the head of {view.chosen('task')}, {head}, does not read it"
+
+
+def unread_num_heads(config: Node) -> Iterator[str]:
+    """Yield a sentence for a number of heads that is not that of the size, and of which no layer has any."""
+    view, size = ConfigView(config), (config.get("choices") or {}).get(SIZE)
+    heads = view.model.get("num_heads")
+    if heads is None or size not in choice_names(SIZE) or view.reads_heads:
+        return
+    if heads != fields_of_size(size, config_folders()).get("num_heads"):
+        yield f"model.num_heads={heads} has no effect: no layer of {view.chosen('model')} has heads"
 
 
 def _of_choice(config: Node) -> Mapping[str, object]:

@@ -43,8 +43,8 @@ _ID_LENGTH = 12
 def start_content(origin: str) -> str:
     """Return a digest of the weights and the tokenizer that init_from leads to, wherever they lie; what names its
     content by itself, as the commit of a published checkpoint does, stays as it is."""
-    from headtohead.config.origins.from_published import PREFIX
     from headtohead.config.origins.from_weights import origin_of
+    from headtohead.pretrained.checkpoint_reference import PREFIX
 
     if origin.startswith(PREFIX):
         folder = Path(origin.removeprefix(PREFIX)).expanduser()

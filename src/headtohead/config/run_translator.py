@@ -96,7 +96,7 @@ _OF_NUMBERS = {"to_words": ("digits", "words"), "to_digits": ("words", "digits")
 """Directions of data=number_words; the third, both, goes any way."""
 _FILES = ("_target_", "name", "subset", "folder", "path", "column_names")
 """The fields that say in which files, or in which published set, such names are."""
-_PLACES = ("folder", "path")
+_PATH_FIELDS = ("folder", "path")
 _LANGUAGES = """
     aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en
     eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka
@@ -152,7 +152,7 @@ def translation_direction_of(data: Mapping[str, Any]) -> TranslationDirection | 
 
 
 def _resolved(field: str, value: Any) -> Any:
-    return str(Path(value).expanduser().resolve()) if field in _PLACES and isinstance(value, str) else value
+    return str(Path(value).expanduser().resolve()) if field in _PATH_FIELDS and isinstance(value, str) else value
 
 
 def _last(name: str | None) -> str:

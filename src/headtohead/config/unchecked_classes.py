@@ -34,7 +34,8 @@ def unchecked_sentences(config: Mapping[str, object]) -> Iterator[str]:
 
 
 def _slots(group: str) -> list[str]:
-    """Return the slots that a group names: `mixers` and `early_feedforward` are a mixer and a feed-forward."""
+    """Return the slots that a group names: `mixers`, `feedforwards` and `early_feedforward` are of mixers and
+    feed-forwards."""
     return [part.removesuffix("s").removeprefix("early_") for part in group.split("/")]
 
 

@@ -3,12 +3,10 @@ https://arxiv.org/abs/2203.03466, appendix D.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,57 +15,13 @@ from headtohead.components.block import Block
 from headtohead.components.embeddings import PatchEmbedding, TokenEmbedding
 from headtohead.components.feedforwards import DenseLayer
 from headtohead.config.build import build_parts
-from headtohead.config.compose.composition import compose_checked
-from headtohead.config.errors import ConfigurationError
 from headtohead.data.batches.batch import Batch
+from headtohead.diagnostics.coordinate_plan import CoordinatePlan
 from headtohead.diagnostics.coordinate_results import LOGITS, ActivationSize, CoordinateResults
 from headtohead.diagnostics.doctor.patient import Patient
 from headtohead.diagnostics.doctor.training_steps import ShortTraining
 from headtohead.training.parallel.devices import threads
 from headtohead.training.run_components import RunComponents
-
-Heads = Literal["wider", "more"]
-
-
-@dataclass(frozen=True)
-class CoordinatePlan:
-    """Overrides of a run, and the widths that it is given instead of its own."""
-
-    overrides: Sequence[str]
-    widths: Sequence[int]
-    num_steps: int = 5
-    num_seeds: int = 3
-    heads: Heads = "wider"
-    """The rule for attention's heads as the width grows."""
-    config_dir: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        if len(set(self.widths)) < 2 or min(self.widths) < 1:
-            raise ConfigurationError(
-                f"--widths {','.join(map(str, self.widths))} cannot show growth: give two or more widths, such as "
-                "32,64,128,256"
-            )
-        if self.num_steps < 1 or self.num_seeds < 1:
-            name = "--steps" if self.num_steps < 1 else "--seeds"
-            raise ConfigurationError(f"{name} must be at least 1: what a step changes is what is measured")
-
-    def configs(self) -> dict[int, dict[str, Any]]:
-        """The run's configuration at each width, checked like any other."""
-        own = compose_checked("train", [*self.overrides], self.config_dir)
-        return {width: self._at(width, own["model"]) for width in sorted(set(self.widths))}
-
-    def _at(self, width: int, model: dict[str, Any]) -> dict[str, Any]:
-        wider = [f"model.d_model={width}"]
-        if self.heads == "more" and model.get("num_heads"):
-            head = model["d_model"] // model["num_heads"]
-            if width % head:
-                raise ConfigurationError(
-                    f"--heads more has heads of width {head}, which does not divide width {width}: give multiples of "
-                    f"{head}"
-                )
-            wider.append(f"model.num_heads={width // head}")
-        return compose_checked("train", [*self.overrides, *wider], self.config_dir)
-
 
 _LAYERS = (TokenEmbedding, PatchEmbedding, Block, DenseLayer)
 """Modules whose outputs are looked at, besides the logits."""
@@ -81,15 +35,14 @@ def _silent(width: int, seed: int) -> None:
 def measure_activations(plan: CoordinatePlan, report: Report = _silent) -> CoordinateResults:
     """Return all that the plan asks for; `report` hears of each width and seed as it begins."""
     sizes: list[ActivationSize] = []
-    configs = plan.configs()
-    for width, config in configs.items():
+    for width, config in plan.configs.items():
         parts = build_parts(config)
         with threads(parts.settings.threads):
             for seed in range(plan.num_seeds):
                 report(width, seed)
                 identity = replace(parts.identity, seed=parts.identity.seed + seed)
                 sizes += _sizes(replace(parts, identity=identity), width, seed, plan.num_steps)
-    return CoordinateResults(tuple(sizes), config=next(iter(configs.values())))
+    return CoordinateResults(tuple(sizes), config=next(iter(plan.configs.values())))
 
 
 def _sizes(parts: RunComponents, width: int, seed: int, num_steps: int) -> Iterator[ActivationSize]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -17,6 +17,9 @@ from headtohead.files.atomic_write import replace_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Drawn = TypeVar("Drawn", bound=Figure)
 
 TOLERANCE = 0.25
 """An exponent so far from 0 is growth; few steps at small widths leave a tenth or two of finite size."""
@@ -48,13 +51,16 @@ class WidthExponent:
 
 @dataclass(frozen=True)
 class CoordinateResults:
-    """A check as it is shown and saved; `config` is that of the smallest width."""
+    """A check as it is shown and saved."""
 
     measurements: tuple[ActivationSize, ...]
+    """The sizes of activations, one for each layer, width, seed and step."""
     config: Mapping[str, Any]
+    """The configuration of the smallest width."""
 
     @property
     def widths(self) -> list[int]:
+        """Return the widths, the smallest first."""
         return sorted({m.width for m in self.measurements})
 
     @property
@@ -64,6 +70,7 @@ class CoordinateResults:
 
     @property
     def last_step(self) -> int:
+        """Return the last step that was measured."""
         return max(m.step for m in self.measurements)
 
     def mean(self, layer: str, step: int, quantity: Quantity, width: int) -> float:
@@ -189,14 +196,20 @@ _MARKERS = "osD^vP*X"
 
 
 def plot_coordinates(results: CoordinateResults, path: Path) -> None:
-    """Three panels: sizes at step 0, changes after the first step, changes after the last."""
-    from matplotlib import colormaps
+    """Write the figure to a file."""
     from matplotlib.figure import Figure
+
+    replace_figure(path, draw_coordinates(results, Figure), dpi=130)
+
+
+def draw_coordinates(results: CoordinateResults, kind: type[Drawn]) -> Drawn:
+    """Draw three panels: sizes at step 0, changes after the first step, changes after the last."""
+    from matplotlib import colormaps
 
     panels: list[tuple[str, int, Quantity]] = [("size at step 0", 0, "size"), ("changed after step 1", 1, "change")]
     if results.last_step > 1:
         panels.append((f"changed after step {results.last_step}", results.last_step, "change"))
-    figure = Figure(figsize=(4.6 * len(panels), 4.4), layout="constrained")
+    figure = kind(figsize=(4.6 * len(panels), 4.4), layout="constrained")
     axes: Any = figure.subplots(1, len(panels), squeeze=False)[0]
     colours = colormaps["viridis"]
     layers = results.layers
@@ -214,7 +227,7 @@ def plot_coordinates(results: CoordinateResults, path: Path) -> None:
         panel.legend(fontsize=7, frameon=False)
     axes[0].set_ylabel("mean absolute size")
     figure.suptitle(str(results.config.get("name", "")), fontsize=10)
-    replace_figure(path, figure, dpi=130)
+    return figure
 
 
 def _line(

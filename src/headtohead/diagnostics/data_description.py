@@ -11,6 +11,7 @@ from headtohead.data.data_source import DataError, SplitName
 from headtohead.data.row_formats.tagged import Tagged, tag_classes
 from headtohead.data.sources.columns import names_in_short
 from headtohead.data.sources.image_folder import SUFFIXES as IMAGES
+from headtohead.data.sources.image_folder import ImageFolder
 from headtohead.data.sources.local_files import (
     SPLIT_OF_NAME,
     FileSplits,
@@ -31,10 +32,11 @@ from headtohead.diagnostics.table_description import (
 )
 from headtohead.errors import UsageError
 
-_TAGGED = (".conll", ".bio", ".iob")
+_TAGGED = (".conll", ".bio", ".iob", ".conllu")
 _SHORT_LINE = 400
 """Letters; a text whose lines are shorter on average may be one document a line."""
 _LINES, _FEW_FOLDERS = 100, 20
+_IMAGES_TO_DECODE = 500
 _EXAMPLE = "a file or a folder: reviews.csv, book.txt, images/"
 _FORMATS: Mapping[str, Collection[str]] = {
     **{choice: table.suffixes for choice, table in TABLES.items()},
@@ -50,6 +52,8 @@ def describe(path: str | Path, reading: ReadingOptions | None = None) -> DataDes
     reading = reading or ReadingOptions()
     location = existing_path(str(path), "the path", _EXAMPLE)
     choice = _format([location] if location.is_file() else filter(Path.is_file, location.rglob("*")))
+    if not reading.named() and _holds_tags(location, choice):
+        choice = "conll"
     if choice is not None and choice in TABLES:
         return describe_table(choice, location, reading)
     if choice is None and (pair := _languages(location)) is not None:
@@ -73,9 +77,21 @@ def _format(files: Iterable[Path]) -> str | None:
     return most if counts[most] else None
 
 
-def _described_tags(path: Path) -> DataDescription:
-    from headtohead.data.sources.line_files import ConllFiles
+def _holds_tags(location: Path, choice: str | None) -> bool:
+    """Return whether a file whose ending does not say so, or the first of a folder, holds words with their tags."""
+    from headtohead.data.sources.line_files import are_tagged
 
+    if choice not in ("text", "csv", None) or (choice is None and location.is_dir()):
+        return False
+    files = files_below(location, _FORMATS[choice], "the path") if choice else [location]
+    return not any(suffix_of(file) == ".csv" for file in files) and are_tagged(decoded(files[0], "utf-8"))
+
+
+def _described_tags(path: Path) -> DataDescription:
+    from headtohead.data.sources.line_files import ConllFiles, refuse_annotated
+
+    for file in sorted(path.rglob("*")) if path.is_dir() else ():  # which a folder is not searched for
+        refuse_annotated(file)
     source = ConllFiles(files=FileSplits(path=str(path), missing="drop"))
     sentences = {
         split: [(one, partial(source.where, file, line)) for file in files for one, line in source.read(file)]
@@ -115,18 +131,29 @@ def _remarks_on_held_out_tags(sentences: Mapping[SplitName, Sequence[tuple[Tagge
 
 
 def _described_images(path: Path) -> DataDescription:
-    from headtohead.data.sources.image_folder import ImageFolder
-
-    files = ImageFolder(path=str(path)).files
+    source = ImageFolder(path=str(path))
+    files = source.files
     rows: dict[str, int] = {split: sum(map(len, classes.values())) for split, classes in files.items()}
     classes = {name: len(own) for name, own in files["train"].items()}
     if len(classes) == 1:  # nothing to tell apart
         overrides = reading_overrides("image_folder", path, "images", task="masked_image_modeling")
-        return DataDescription(
-            str(path), "image_folder", "images", rows, overrides, remarks=tuple(_remarks_on_one_class(path, files))
-        )
+        remarks = (*_remarks_on_one_class(path, files), *_remarks_on_images(source))
+        return DataDescription(str(path), "image_folder", "images", rows, overrides, remarks=remarks)
     overrides = reading_overrides("image_folder", path, "images")
-    return DataDescription(str(path), "image_folder", "images", rows, overrides, classes=classes)
+    remarks = tuple(_remarks_on_images(source))
+    return DataDescription(str(path), "image_folder", "images", rows, overrides, classes=classes, remarks=remarks)
+
+
+def _remarks_on_images(source: ImageFolder) -> Iterator[str]:
+    """Yield what a run would refuse, of a share of the images where decoding all of them takes long."""
+    every = source.all_files()
+    seen = every[:: max(1, -(-len(every) // _IMAGES_TO_DECODE))]
+    _, refusal = source.decoded(seen)
+    if refusal is not None:
+        part = "" if len(seen) == len(every) else f", which decodes all {len(every):,} images"
+        yield f"a run{part} refuses this: {refusal}"
+    elif len(seen) < len(every):
+        yield f"{len(seen):,} of {len(every):,} images were decoded, and are whole: a run decodes all of them"
 
 
 def _remarks_on_one_class(path: Path, files: Mapping[SplitName, Mapping[str, Sequence[Path]]]) -> Iterable[str]:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from headtohead.components.processor import cpu_name
 from headtohead.estimates.work_meter import CAUSAL, OperationKind
 from headtohead.training.memory import memory_limit
-from headtohead.training.parallel.devices import DeviceSheet, Format, device_sheets
+from headtohead.training.parallel.device_sheets import DeviceSheet, Format
 
 REACHED = {"products": 0.7, "memory": 0.8, "links": 0.8}
 """The share of a data sheet's rate that good kernels reach on large tensors: products 65 to 75 %, streams 80 to 90 %.
@@ -125,11 +125,6 @@ def speed_of(sheet: DeviceSheet) -> DeviceSpeed:
         hop=_HOP,
         peaks=peaks,
     )
-
-
-def speeds() -> dict[str, str]:
-    """Return all devices that a plan may name, with their titles."""
-    return {**{name: sheet.title for name, sheet in device_sheets().items()}, "cpu": f"this machine's {cpu_name()}"}
 
 
 def measure_cpu(dtype: torch.dtype = torch.float32) -> DeviceSpeed:

@@ -25,20 +25,27 @@ from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.components.block import Block
 from headtohead.components.checkpointing import offload
 from headtohead.components.component import Context
-from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.components.without_memory import with_packing
+from headtohead.data.batches.batch import Batch
 from headtohead.estimates.fake_tensors import (
     FakeHost,
+    Note,
     PlannedWorkspace,
     byte_size,
+    differentiated,
     fake_tensors,
     forget_values,
-    handing_on,
+    packing_of,
+    pass_through,
     resized_batch,
+    scored_share,
     tensors_of,
     with_gradients,
 )
 from headtohead.estimates.replayed_lengths import replayed_lengths, weights_at
 from headtohead.estimates.work_meter import (
+    ADDING,
+    FORWARD,
     GRADIENTS,
     LEFT,
     MOVED,
@@ -50,7 +57,9 @@ from headtohead.estimates.work_meter import (
     Saving,
     StepPart,
     WorkMeter,
+    above_blocks,
     combined,
+    held_at,
 )
 from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS
 from headtohead.tasks.task import Task
@@ -71,11 +80,12 @@ class StepReplay:
     ) -> None:
         """The model has no weights left after this that anybody could use; `device` is the type of the one planned
         for, whose buffers are larger or smaller."""
-        self._model, self._task, self._batch, self._precision = model, task, batch, precision
+        images = None if batch.images is None else batch.images.to(precision.of_weights)
+        self._model, self._task, self._batch, self._precision = model, task, replace(batch, images=images), precision
         self._costs, self._device = costs, device
         self._losses: dict[int, Figures] = {}
         self._known_losses: dict[int, Figures] = {}
-        self._scored_share = _scored_share(batch)
+        self._scored_share, self._packing = scored_share(batch), packing_of(batch)
         model.train()
         forget_values(model)
 
@@ -112,12 +122,16 @@ class StepReplay:
     def _loss_replayed(self, rows: int) -> Figures:
         if rows not in self._losses:
             task = deepcopy(self._task).train()
-            with fake_tensors(self._precision):
+            with fake_tensors(self._precision), with_packing(self._packing):
                 batch = resized_batch(self._batch, rows, self._length)
-                with self._passing_blocks({}), torch.no_grad():
+                with self._passing_blocks(lambda *_: None), torch.no_grad():
                     output = self._model.features(**batch.inputs())
                 self._losses[rows] = self._loss(task, batch, output)
         return self._losses[rows]
+
+    def batch_bytes(self, rows: int) -> float:
+        """Return the bytes of a batch of so many rows."""
+        return sum(map(byte_size, tensors_of(self._batch))) / self._batch.num_samples * rows
 
     @cached_property
     def _first_chunked(self) -> int:
@@ -204,20 +218,38 @@ class StepReplay:
     def _captured(self, rows: int, length: int) -> _Capture:
         """Return what the blocks read, and the figures of all but them and the loss."""
         blocks: dict[str, tuple[Tensor, Context]] = {}
-        with fake_tensors(self._precision):
+        held: dict[Key, float] = {}
+        above: dict[Key, float] = {}
+        with fake_tensors(self._precision), with_packing(self._packing):
             batch = resized_batch(self._batch, rows, length)
-            with self._passing_blocks(blocks):
-                ends = self._measured(lambda _: self._model.features(**batch.inputs()), self._model)
-        if blocks:
-            ends[LEFT, None] = 0.0  # what the blocks read is still held here
-        return _Capture(blocks, ends)
+
+            def features(meter: WorkMeter) -> Tensor:
+                def note(path: str, x: Tensor, context: Context) -> None:
+                    blocks[path] = (meter.unseen_like(x), context)
+                    held[held_at(path), None] = float(meter.bytes())
+                    if x.requires_grad:
+                        x.register_hook(reached)
+
+                def reached(_: Tensor) -> None:
+                    for name, peak in ((PEAK, meter.peak), (ADDING, meter.peak_adding)):
+                        above.setdefault((above_blocks(name), None), float(peak))
+
+                with self._passing_blocks(note):
+                    return self._model.features(**batch.inputs())
+
+            ends = self._measured(features, self._model)
+        if blocks:  # the contexts are still held here
+            ends[LEFT, None] = 0.0
+        if not above:  # nothing below the blocks is trained
+            above = {(above_blocks(name), None): ends.of(name) for name in (PEAK, ADDING)}
+        return _Capture(blocks, Figures({**ends, **held, **above}))
 
     @contextmanager
-    def _passing_blocks(self, noted: dict[str, tuple[Tensor, Context]]) -> Iterator[None]:
-        """Have the blocks hand on what they read, noted by their paths."""
+    def _passing_blocks(self, note: Note) -> Iterator[None]:
+        """Have the blocks note what they read, and return it."""
         blocks = {path: module for path, module in self._model.named_modules() if isinstance(module, Block)}
         for path, block in blocks.items():
-            block.forward = handing_on(path, noted)  # type: ignore[method-assign]
+            block.forward = pass_through(path, block, note)  # type: ignore[method-assign]
         try:
             yield
         finally:
@@ -240,7 +272,7 @@ class StepReplay:
     def _block(
         self, block: nn.Module, inputs: tuple[Tensor, Context], saving: Saving, flows: tuple[bool, bool]
     ) -> Figures:
-        with fake_tensors(self._precision):
+        with fake_tensors(self._precision), with_packing(self._packing):
             x, context = inputs
             leaf = x.detach().requires_grad_(flows[0])
             own = with_gradients(context, of_memory=flows[1])
@@ -255,22 +287,28 @@ class StepReplay:
     def _measured(self, forward: Callable[[WorkMeter], Tensor], module: nn.Module, *inputs: object) -> Figures:
         """Return the figures of a forward pass and its backward pass."""
         meter = WorkMeter(
-            self._scored_share, [*module.parameters(), *module.buffers(), *self._model.buffers(), *tensors_of(inputs)]
+            self._scored_share,
+            [*module.parameters(), *module.buffers(), *self._model.buffers(), *tensors_of(inputs)],
+            device=self._device,
         )
+        learning = [weight for weight in module.parameters() if weight.requires_grad]
+        hooks = [weight.register_post_accumulate_grad_hook(meter.added) for weight in learning]
         with meter:
             output = forward(meter)
-            saved = meter.bytes()
-            meter.phase = "backward"
+            saved, forward_peak = meter.bytes(), meter.peak
+            meter.phase, meter.peak, meter.peak_adding = "backward", saved, saved
             out_bytes = byte_size(output)
             if not output.requires_grad and module is not self._model:
                 saved -= out_bytes  # of which the next part saves none, or the first that is trained what `ends` holds
-            if output.requires_grad:
-                gradient = torch.empty_like(output)
-                torch.autograd.backward([output], [gradient])
-                del gradient
+            number = differentiated(output) if output.requires_grad else None
             del output
+            if number is not None:
+                number.backward()
+                del number
             left, peak = meter.bytes(), meter.peak
-        weights = [weight for weight in module.parameters() if weight.grad is not None]
+        for hook in hooks:
+            hook.remove()
+        weights = [weight for weight in learning if weight.grad is not None]
         gradients = sum(byte_size(weight.grad) for weight in weights if weight.grad is not None)
         of_inputs = sum(
             byte_size(tensor.grad) for tensor in tensors_of(inputs) if tensor.is_leaf and tensor.grad is not None
@@ -278,7 +316,8 @@ class StepReplay:
         for tensor in (*weights, *tensors_of(inputs)):
             tensor.grad = None
         figures = {
-            SAVED: saved, OUTPUT: out_bytes, PEAK: peak, GRADIENTS: gradients,
+            SAVED: saved, OUTPUT: out_bytes, FORWARD: forward_peak, PEAK: peak,
+            ADDING: meter.peak_adding, GRADIENTS: gradients,
             LEFT: max(0, left - gradients - of_inputs),
         }  # fmt: skip
         own: dict[Key, float] = {(name, None): float(value) for name, value in figures.items()}
@@ -290,12 +329,6 @@ class _Capture:
     blocks: Mapping[str, tuple[Tensor, Context]]
     """The inputs that each block reads."""
     ends: Figures
-
-
-def _scored_share(batch: Batch) -> float:
-    if batch.targets is None:
-        return 1.0
-    return float((batch.targets != IGNORED).double().mean())
 
 
 def _is_trained(module: nn.Module, besides: nn.Module | None = None) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from headtohead.components.component import Context
-from headtohead.data.batches.batch import Batch
+from headtohead.components.first_values import mixing_parts
+from headtohead.components.without_memory import Packing
+from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.estimates.work_meter import WorkMeter
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.training.loop.precision import Precision
@@ -47,6 +50,33 @@ class FakeHost:
 
 def byte_size(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
+
+
+class _Like(Protocol):
+    """A backward pass knows this of its output."""
+
+    like: tuple[torch.Size, torch.dtype, torch.device]
+
+
+class _Differentiated(torch.autograd.Function):
+    """A number of which a tensor's gradient is there when the backward pass comes to it, and held by nobody else."""
+
+    @staticmethod
+    def forward(ctx: _Like, output: Tensor) -> Tensor:
+        ctx.like = (output.shape, output.dtype, output.device)
+        return output.new_empty(())
+
+    @staticmethod
+    def backward(ctx: _Like, *gradients: Tensor) -> Tensor:
+        del gradients
+        shape, dtype, device = ctx.like
+        return torch.empty(shape, dtype=dtype, device=device)
+
+
+def differentiated(output: Tensor) -> Tensor:
+    """Return a number whose backward pass is that of the output, given a gradient of the output."""
+    number: Tensor = _Differentiated.apply(output)  # type: ignore[no-untyped-call]
+    return number
 
 
 @contextmanager
@@ -95,13 +125,20 @@ def resized_batch(batch: Batch, rows: int, length: int) -> Batch:
     return replace(batch.map(resized), questions=questions)
 
 
-def handing_on(path: str, blocks: dict[str, tuple[Tensor, Context]]) -> Callable[..., Tensor]:
-    """Return a forward pass that notes what the block reads, and hands it on."""
+Note = Callable[[str, Tensor, Context], object]
+"""A function of a block's path and of what the block reads."""
+
+
+def pass_through(path: str, block: nn.Module, note: Note) -> Callable[..., Tensor]:
+    """Return a forward pass that notes what the block reads and returns it; where later blocks read the values of this
+    one, empty values stand for them."""
 
     def forward(x: Tensor, context: Context, *, recompute_mixers: bool = False) -> Tensor:
         del recompute_mixers
-        blocks[path] = (x, context)
-        return x
+        note(path, x, context)
+        if context.values_out is not None:
+            context.values_out.append(mixing_parts(block)[0].values_like(x).requires_grad_(x.requires_grad))
+        return x if x.requires_grad else torch.empty_like(x)  # what no gradient asks for is not kept beside the output
 
     return forward
 
@@ -113,7 +150,11 @@ def with_gradients(context: Context, *, of_memory: bool) -> Context:
         changed["memory"] = context.memory.detach().requires_grad_(of_memory)
     if context.bias is not None and context.encoding is not None and context.encoding.bias_learns:
         changed["bias"] = context.bias.detach().requires_grad_(context.bias.requires_grad)
-    return replace(context, **changed)  # type: ignore[arg-type]
+    shared = tuple(vectors.detach().requires_grad_(vectors.requires_grad) for vectors in context.shared)
+    if context.first_values is not None:
+        changed["first_values"] = context.first_values.detach().requires_grad_(context.first_values.requires_grad)
+    values_out: list[Tensor] | None = None if context.values_out is None else []
+    return replace(context, shared=shared, values_out=values_out, **changed)  # type: ignore[arg-type]
 
 
 def tensors_of(inputs: object) -> Iterator[Tensor]:
@@ -126,3 +167,17 @@ def tensors_of(inputs: object) -> Iterator[Tensor]:
     elif is_dataclass(inputs):
         for field in fields(inputs):
             yield from tensors_of(getattr(inputs, field.name))
+
+
+def scored_share(batch: Batch) -> float:
+    """Return the share of tokens that a batch's loss scores."""
+    return 1.0 if batch.targets is None else float((batch.targets != IGNORED).double().mean())
+
+
+def packing_of(batch: Batch) -> Packing:
+    """Return how documents are packed into the rows of a batch."""
+    if batch.segments is None:
+        return Packing()
+    rows, length = batch.segments.shape
+    runs = [torch.unique_consecutive(row, return_counts=True)[1] for row in batch.segments]
+    return Packing(sum(map(len, runs)) / rows, max(int(run.max()) for run in runs) / length)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -18,13 +18,17 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.ledger import Ledger
 from headtohead.components.checkpointing import CheckpointingKind
 from headtohead.components.component import Component
+from headtohead.components.mixers.recurrent.torch_recurrence import Recurrence
 from headtohead.components.stack import Stack
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
 from headtohead.estimates.layouts import Layout, MemoryUse, StepSeconds
+from headtohead.estimates.optimizer_memory import OptimizerMemory
 from headtohead.estimates.work_meter import (
+    ADDING,
     BYTES,
     FLOPS,
+    FORWARD,
     GRADIENTS,
     LEFT,
     MOVED,
@@ -35,18 +39,30 @@ from headtohead.estimates.work_meter import (
     Key,
     Saving,
     StepPart,
+    above_blocks,
+    held_at,
 )
 from headtohead.training.loop.precision import Precision
-from headtohead.training.memory import basis_numbers, trained_bytes
+from headtohead.training.memory import trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
-_UNSEEN = 0.05
-"""The share of what a block declares to save that is not rounding if the replay does not show it."""
 _OVERLAP = 0.9
 """The share of a device's arithmetic under which messages can be hidden."""
 
 
 _SAVING: Mapping[CheckpointingKind, Saving] = {"attention": "recompute_mixers", "offload": "offload"}
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """A block as a token passes it."""
+
+    part: StepPart
+    path: str
+    index: int
+    """Its number within its stack, and of all passes before where there are loops."""
+    is_last: bool = True
+    """Whether it is passed for the last time."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class _Owned:
     weights: float
     trained: float
     bases: float
-    """Bytes that the optimizer has for the dimensions of weights."""
+    """Bytes that the optimizer keeps of some weights beyond those of all."""
 
 
 class LayoutCosts:
@@ -75,7 +91,7 @@ class LayoutCosts:
         self._model, self._replay, self._costs = model, replay, costs
         self._settings, self._width = settings, precision.of_weights.itemsize
         self._activation_width = precision.bytes_per_element
-        self._optimizer = optimizer
+        self._optimizer, self._of_optimizer = optimizer, OptimizerMemory(model, optimizer)
         self._known_weights: dict[int, tuple[_Owned, dict[StepPart, _Owned]]] = {}
         self._known_figures: dict[tuple[StepPart, int, Saving, int], Figures] = {}
 
@@ -84,17 +100,17 @@ class LayoutCosts:
     def memory(self, layout: Layout, rows: int) -> MemoryUse:
         """Return the bytes of one device that reads so many rows at once."""
         root, owned = self._weights(layout.tensor_parallel)
-        whole = [root, *(owned[part] for part, _ in self._blocks)]
+        whole, shared = [root, *(owned[one.part] for one in self._blocks)], layout.shards
         weights, trained = sum(part.weights for part in whole), sum(part.trained for part in whole)
-        shared = layout.shards
         averaging, bases = self._settings.weight_averaging, sum(part.bases for part in whole)
-        fixed = trained_bytes(weights / shared, trained / shared, self._optimizer, averaging, bases)
+        more = self._of_optimizer.updating() / shared
+        fixed = trained_bytes(weights / shared, trained / shared, self._optimizer, averaging, bases, more)
         gradients = trained / shared
         in_buckets = trained if layout.sharding == "ddp" else 0.0
         most = max(self._backward_peaks(layout, rows, root, owned))
         held = fixed.weights + fixed.optimizer + in_buckets
         update = gradients + fixed.updating + self._replay.loss_at(rows).of(LEFT)
-        total = held + max(most, update)
+        total = held + self._replay.batch_bytes(rows * layout.accumulate) + max(most, update)
         activations = max(0.0, total - held - gradients)
         return MemoryUse(
             fixed.weights, gradients + in_buckets, fixed.optimizer, activations, self._offloaded(layout, rows)
@@ -106,43 +122,59 @@ class LayoutCosts:
         """Yield what there is beside weights and optimizer while each part is differentiated, from the last on."""
         loss, ends = self._replay.loss_at(rows), self._replay.parts[0].at(rows)
         figures = {part: self._figures(part, layout, rows) for part in self.kinds_of_blocks}
-        is_shared = layout.shards > 1
-        left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, *_ in self._passes)
-        saved = [self._saved(figures[part], layout, index) for part, index, _ in self._passes]
+        is_shared, is_moved = layout.shards > 1, layout.recomputed == "offload" and self._replay.offloads
+        left = loss.of(LEFT) + sum(figures[one.part].of(LEFT) for one in self._passes)
+        saved = [self._saved(figures[one.part], layout, one.index) for one in self._passes]
         made = before = self._accumulated(layout, root, owned)
         gathered = self._gathered(layout, root, owned)
         below = sum(saved) + ends.of(SAVED)
-        yield left - loss.of(LEFT) + below + loss.of(PEAK) + made + gathered
+        peak = ADDING if layout.accumulate > 1 and not is_shared else PEAK
+        yield from self._forward_peaks(layout, rows, owned, before + gathered + left)
+        yield left - loss.of(LEFT) + below + max(loss.of(FORWARD), loss.of(peak)) + made + gathered
         made += 0.0 if layout.accumulate > 1 and not is_shared else loss.of(GRADIENTS)
-        below -= ends.of(OUTPUT)
-        for (part, _, is_last), own in zip(reversed(self._passes), reversed(saved), strict=True):
+        yield left + sum(saved) + ends.of(above_blocks(peak)) + made + gathered
+        below -= min(ends.of(SAVED), ends.of(OUTPUT) * (2 if is_moved else 1))  # what the blocks read is away, too
+        for one, own in zip(reversed(self._passes), reversed(saved), strict=True):
             below -= own
-            at_work = figures[part]
-            block = owned[part]
+            at_work, block = figures[one.part], owned[one.part]
             in_flight = 2 * block.weights if is_shared else 0.0
-            at_peak = at_work.of(PEAK) - at_work.of(LEFT) + gathered + in_flight
-            if part.is_trained:
-                yield left + below + at_peak - at_work.of(OUTPUT) + made
-            else:  # a forward pass alone, in which the input is there that nothing saves
-                yield left + below + at_peak + at_work.of(OUTPUT) + before
+            if one.part.is_trained:
+                again = at_work.of(FORWARD) + at_work.of(OUTPUT) if layout.covers_block(one.index) else 0.0
+                at_peak = max(at_work.of(peak), again) - at_work.of(LEFT)
+                yield left + below + at_peak + gathered + in_flight + made
             if layout.accumulate == 1 or is_shared:
-                made += block.trained / layout.shards if layout.accumulate == 1 and is_last else 0.0
+                made += block.trained / layout.shards if layout.accumulate == 1 and one.is_last else 0.0
             if layout.sharding == "grad_op":
                 gathered -= block.weights
         there = made if all(part.is_trained for part in self.kinds_of_blocks) else before
-        yield left + ends.of(PEAK) - ends.of(OUTPUT) + there + gathered
+        yield left + ends.of(peak) + there + gathered
+
+    def _forward_peaks(
+        self, layout: Layout, rows: int, owned: dict[StepPart, _Owned], beside: float
+    ) -> Iterator[float]:
+        """Yield what there is while each part is passed: what the model holds then, the block's input among it, and
+        what all blocks before have saved."""
+        ends = self._replay.parts[0].at(rows)
+        yield ends.of(FORWARD) + beside
+        saved = 0.0
+        for one in self._passes:
+            figures = self._figures(one.part, layout, rows)
+            in_flight = 2 * owned[one.part].weights if layout.shards > 1 else 0.0
+            at_peak = figures.of(FORWARD) - figures.of(LEFT) + in_flight
+            yield ends.of(held_at(one.path)) + saved + at_peak + beside
+            saved += self._saved(figures, layout, one.index)
 
     def _accumulated(self, layout: Layout, root: _Owned, owned: dict[StepPart, _Owned]) -> float:
         """Return the gradients of the parts of a batch that were read before."""
         if layout.accumulate == 1:
             return 0.0
-        return (root.trained + sum(owned[part].trained for part, _ in self._blocks)) / layout.shards
+        return (root.trained + sum(owned[one.part].trained for one in self._blocks)) / layout.shards
 
     def _gathered(self, layout: Layout, root: _Owned, owned: dict[StepPart, _Owned]) -> float:
         """Return the weights that are whole from the forward pass on: the outermost, and all where they stay."""
         if layout.shards == 1:
             return 0.0
-        stays = sum(owned[part].weights for part, _ in self._blocks) if layout.sharding == "grad_op" else 0.0
+        stays = sum(owned[one.part].weights for one in self._blocks) if layout.sharding == "grad_op" else 0.0
         return root.weights + stays
 
     def _saved(self, figures: Figures, layout: Layout, index: int) -> float:
@@ -152,7 +184,7 @@ class LayoutCosts:
 
     def _offloaded(self, layout: Layout, rows: int) -> float:
         """Return the bytes that all blocks move to the processor's memory in one forward pass."""
-        return sum(self._figures(part, layout, rows).of(MOVED) for part, _ in self._blocks)
+        return sum(self._figures(one.part, layout, rows).of(MOVED) for one in self._blocks)
 
     def _figures(self, part: StepPart, layout: Layout, rows: int) -> Figures:
         """Return a block's figures, less where several devices divide its layers."""
@@ -160,22 +192,22 @@ class LayoutCosts:
         key = part, rows, saving, parts
         if key not in self._known_figures:
             figures = part.at(rows, saving)
-            has_workspaces = saving == "all" and part.is_trained
-            whole = self._with_workspaces(part, figures, rows) if has_workspaces else figures
+            is_on_gpu = saving == "all" and part.is_trained and self._replay.offloads
+            whole = self._with_workspaces(part, figures, rows) if is_on_gpu else figures
             self._known_figures[key] = self._divided(part, whole, parts)
         return self._known_figures[key]
 
     def _with_workspaces(self, part: StepPart, figures: Figures, rows: int) -> Figures:
-        """Return the figures with what a kernel saves in a workspace, which no fake tensor shows, as the ledger has
-        it: those of recurrent layers."""
+        """Return the figures with what a kernel of a recurrent layer saves on a GPU, as the ledger has it: the replay
+        runs those of the processor."""
+        if not any(isinstance(module, Recurrence) for module in part.module.modules()):
+            return figures
         path = f"{part.paths[0]}."
         own = sum(row.costs.activation_bytes for row in self._costs.rows if row.path.startswith(path))
-        turns = sum(one is part for one, *_ in self._passes) / len(part.paths)
+        turns = sum(one.part is part for one in self._passes) / len(part.paths)
         declared = rows * own / turns
-        missing = declared - figures.of(SAVED)
-        if missing < _UNSEEN * declared:
-            return figures
-        more: dict[Key, float] = {(name, None): figures.of(name) + missing for name in (SAVED, PEAK)}
+        missing = max(0.0, declared - figures.of(SAVED))
+        more: dict[Key, float] = {(name, None): figures.of(name) + missing for name in (SAVED, FORWARD, PEAK, ADDING)}
         return Figures({**figures, **more})
 
     def _divided(self, part: StepPart, figures: Figures, parts: int) -> Figures:
@@ -204,7 +236,7 @@ class LayoutCosts:
         once, launches = self._pass_seconds(layout, rows, speed)
         computing = (max(once, launches) if speed.kind == "cuda" else once + launches) * layout.accumulate
         root, owned = self._weights(layout.tensor_parallel)
-        whole = [root, *(owned[part] for part, _ in self._blocks)]
+        whole = [root, *(owned[one.part] for one in self._blocks)]
         weights, trained = sum(part.weights for part in whole), sum(part.trained for part in whole)
         hidden, bare = self._messages(layout, rows, speed, weights, trained)
         room = computing * _OVERLAP if speed.kind == "cuda" else 0.0
@@ -219,7 +251,7 @@ class LayoutCosts:
         """Return the time of a forward and a backward pass by arithmetic and memory, and the time to launch it all."""
         parts = [(self._replay.loss_at(rows), 1.0, 0.0), (self._replay.parts[0].at(rows), 1.0, 0.0)]
         for part in self.kinds_of_blocks:
-            indices = [index for own, index, _ in self._passes if own is part]
+            indices = [one.index for one in self._passes if one.part is part]
             again = sum(layout.covers_block(index) for index in indices) if part.is_trained else 0
             parts.append((self._figures(part, layout, rows), float(len(indices)), float(again)))
         total = launches = 0.0
@@ -227,9 +259,7 @@ class LayoutCosts:
             for kind, (count, flops, num_bytes) in figures.operations().items():
                 repeated = times + (repeats if kind.phase == "forward" else 0.0)
                 total += repeated * speed.seconds(kind, count, flops, num_bytes)
-                launches += (
-                    repeated * count * (layout.tensor_parallel if layout.tensor_parallel > 1 else 1) * speed.launch
-                )
+                launches += repeated * count * max(1, layout.tensor_parallel) * speed.launch
         return total, launches
 
     def _messages(
@@ -251,9 +281,9 @@ class LayoutCosts:
             )
         streams = 0.0
         if layout.tensor_parallel > 1:
-            for part, index in self._blocks:
-                times = 6 if layout.covers_block(index) else 4
-                num_bytes = part.at(rows).of(OUTPUT) * self._activation_width / max(4, self._width)
+            for one in self._blocks:
+                times = 6 if layout.covers_block(one.index) else 4
+                num_bytes = one.part.at(rows).of(OUTPUT) * self._activation_width / max(4, self._width)
                 streams += times * speed.exchanged(num_bytes, layout.tensor_parallel, passes=2, spans_nodes=False)
         return hidden, streams * layout.accumulate
 
@@ -265,30 +295,30 @@ class LayoutCosts:
         return self._replay.parts[1:]
 
     @cached_property
-    def _blocks(self) -> list[tuple[StepPart, int]]:
-        """All blocks in the order of the forward pass, with their numbers in their stacks."""
+    def _blocks(self) -> list[_Pass]:
+        """All blocks in the order of the forward pass."""
         by_path = {path: part for part in self.kinds_of_blocks for path in part.paths}
         paths = [path for path, _ in self._model.named_modules() if path in by_path]
-        return [(by_path[path], int(re.findall(r"\d+", path)[-1])) for path in paths]
+        return [_Pass(by_path[path], path, int(re.findall(r"\d+", path)[-1])) for path in paths]
 
     @cached_property
-    def _passes(self) -> list[tuple[StepPart, int, bool]]:
-        """All blocks as often as a token passes them, numbered within their stack; whether it is for the last time."""
+    def _passes(self) -> list[_Pass]:
+        """All blocks as often as a token passes them."""
         stacks = [module for module in self._model.modules() if isinstance(module, Stack)]
         blocks = iter(self._blocks)
-        passes: list[tuple[StepPart, int, bool]] = []
+        passes: list[_Pass] = []
         for stack in stacks:
             own = list(islice(blocks, stack.num_layers))
             for turn in range(stack.loops):
-                is_last = turn == stack.loops - 1
-                passes += [(part, turn * stack.num_layers + index, is_last) for part, index in own]
-        return [*passes, *((part, index, True) for part, index in blocks)]
+                first, is_last = turn * stack.num_layers, turn == stack.loops - 1
+                passes += [replace(one, index=first + one.index, is_last=is_last) for one in own]
+        return [*passes, *blocks]
 
     def _weights(self, parts: int) -> tuple[_Owned, dict[StepPart, _Owned]]:
         """Return what a device has of weights in no block, and of each kind of block, where so many divide layers."""
         if parts not in self._known_weights:
             owned = {part: self._owned(part.module, parts) for part in self.kinds_of_blocks}
-            whole, of_blocks = self._owned(self._model, parts), [owned[part] for part, _ in self._blocks]
+            whole, of_blocks = self._owned(self._model, parts), [owned[one.part] for one in self._blocks]
             root = _Owned(
                 whole.weights - sum(own.weights for own in of_blocks),
                 whole.trained - sum(own.trained for own in of_blocks),
@@ -305,7 +335,7 @@ class LayoutCosts:
             num_bytes = weight.numel() * weight.element_size() / (parts if id(weight) in divided else 1)
             weights += num_bytes
             trained += num_bytes * weight.requires_grad
-            bases += basis_numbers(self._optimizer, weight.shape) * weight.element_size() * weight.requires_grad
+            bases += self._of_optimizer.more(weight)
         return _Owned(weights, trained, bases)
 
 

@@ -60,6 +60,7 @@ class Layout:
     def overrides(self, typed: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Return what one types to train so, after what was typed for a configuration of these `fields_of`."""
         own, before = self.fields(), {**Layout().fields(), **(typed or {})}
+        own.setdefault("checkpointing.every", _PERIOD)  # another is refused where it is not read
         words = [f"{name}={value}" for name, value in own.items() if before.get(name, _PERIOD) != value]
         if (
             words[:1] == [f"trainer={own['trainer']}"] and self.devices > 1

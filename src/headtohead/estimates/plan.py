@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -13,11 +12,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headtohead.config.errors import ConfigurationError, unknown
-from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of, speeds
+from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
 from headtohead.estimates.layouts import layouts
+from headtohead.estimates.named_devices import parsed_devices
 from headtohead.estimates.run_planner import PlannedLayout, RunPlanner
-from headtohead.training.parallel.devices import device_sheets, threads
+from headtohead.training.parallel.device_sheets import device_sheets
+from headtohead.training.parallel.devices import threads
 
 _SPARE = {"cuda": (0.05, 1.5 * 2**30), "cpu": (0.05, 0.5 * 2**30)}
 """The memory of a device that tensors cannot have: a share that is lost between them, and bytes of libraries and
@@ -66,19 +66,6 @@ class Plan:
         best = self.best
         listed = [{**asdict(each), "fits": each.fits} for each in self.layouts]
         return {**asdict(self), "layouts": listed, "best": None if best is None else list(best.overrides)}
-
-
-def parsed_devices(text: str) -> tuple[str, int]:
-    """Return the name of a device and how many: "h100-sxm", "h100-sxm x 8" and "h100x8" are all understood."""
-    known = speeds()
-    aliases = {"h100": "h100-sxm", "a100": "a100-80gb", "here": "cpu"}
-    word = text.lower().replace(" ", "").replace("_", "-")
-    match = None if word in known or word in aliases else re.fullmatch(r"(.+?)x([1-9]\d{0,6})", word)
-    name, count = (match[1], int(match[2])) if match else (word, 1)
-    name = aliases.get(name, name)
-    if name not in known:
-        raise ConfigurationError(unknown(f"--on {text} names no device", name, list(known)))
-    return name, count
 
 
 def plan(

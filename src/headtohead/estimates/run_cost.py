@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import comb
 from statistics import median
 from typing import Any, Literal, get_args
 
@@ -24,9 +23,10 @@ from headtohead.data.batches.batch import IGNORED
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split
 from headtohead.data.splits.sample_splits import train_subset
+from headtohead.estimates.step_timing import StepTiming
 from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import seeds_of
-from headtohead.training.memory import kept_state
+from headtohead.training.memory import optimizer_state_size
 
 Figure = Literal[
     "parameters", "non_embedding_parameters", "active_parameters", "training_flops", "tokens", "state_elements",
@@ -49,35 +49,6 @@ class DataVolume:
     num_steps: int
     tokens_per_step: float
     """Real ones, both sides together; images have none."""
-
-
-@dataclass(frozen=True)
-class StepTiming:
-    """Step timing is how long a step of one arm takes, as calibrated."""
-
-    turns: tuple[float, ...]
-    """Seconds of a step in each turn."""
-    device: str
-    kernels: Mapping[str, str]
-    """The kernels that compute each mixer that has a fast one: torch, or that kernel's package."""
-    threads: int | None = None
-    """The threads of the processor; None on another device."""
-    joules: tuple[float, ...] = ()
-    """Joules of a step in each turn; empty where nobody measured them."""
-
-    @property
-    def step_seconds(self) -> float:
-        return median(self.turns)
-
-    def uncertainty(self, other: StepTiming, *, of_energy: bool = False) -> float:
-        """Half the 95 % interval of the median ratio between turns that followed each other, as a share of it: order
-        statistics, which assume no distribution; of fewer than six turns, all that was seen."""
-        pairs = zip(self.joules, other.joules, strict=True) if of_energy else zip(self.turns, other.turns, strict=True)
-        ratios = sorted(own / others for own, others in pairs)
-        cut, num_turns = 0, len(ratios)
-        while 2 * sum(comb(num_turns, below) for below in range(cut + 2)) <= 0.05 * 2**num_turns:
-            cut += 1
-        return (ratios[num_turns - 1 - cut] - ratios[cut]) / 2 / median(ratios)
 
 
 class CostedModel:
@@ -247,7 +218,7 @@ def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
     run = RunConfig(config)
     weights = parameters * _BYTES.get(run.precision or "", 4)
     averaged = 1 if run.weight_averaging else 0
-    return weights, weights * (1 + averaged + kept_state(run.optimizer).most)
+    return weights, weights * (1 + averaged + optimizer_state_size(run.optimizer).most)
 
 
 def _metrics(config: Config) -> float:

@@ -19,6 +19,7 @@ from headtohead.data.batches.row_order import order_of
 from headtohead.data.data_source import DataSource
 from headtohead.estimates.device_speed import DeviceSpeed
 from headtohead.estimates.fake_step import StepReplay
+from headtohead.estimates.fake_tensors import packing_of
 from headtohead.estimates.layout_costs import LayoutCosts
 from headtohead.estimates.layouts import Layout, MemoryUse, Sharding, StepSeconds, fields_of
 from headtohead.tasks.task import Task
@@ -181,7 +182,8 @@ class RunPlanner:
 
 
 def _widest_batch(task: Task, data: DataSource, config: Mapping[str, object]) -> Batch:
-    """Return the batch with the longest rows among those that the run reads first."""
+    """Return the batch with the longest rows, or else the longest documents in them, among those that the run reads
+    first."""
     seed = seeds_of(RunConfig(config).seed).data_order
     split = data.split("train")
     order = order_of(split, batch_size=data.batch_size, seed=seed)
@@ -189,4 +191,9 @@ def _widest_batch(task: Task, data: DataSource, config: Mapping[str, object]) ->
     for step in range(_BATCHES_READ):
         epoch, rows = order.step(step)
         batches = [*batches, task.training_view(split.batch(rows), seed=seed, epoch=epoch)]
-    return max(batches, key=lambda batch: sum(tensor.numel() for tensor in batch.inputs().values()))
+
+    def size(batch: Batch) -> tuple[float, float]:
+        packed = packing_of(batch)
+        return sum(tensor.numel() for tensor in batch.inputs().values()), packed.per_row * packed.longest
+
+    return max(batches, key=size)

@@ -22,13 +22,14 @@ from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.row_order import order_of
 from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
 from headtohead.estimates.layouts import layout_of
-from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.step_timing import StepTiming
 from headtohead.training.energy_counters import EnergyCounter, counter_of
 from headtohead.training.loop.data_module import TrainingBatches, on_device, training_rows
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.loop.training_module import TrainingModule
 from headtohead.training.optim.weight_updates import EvaluatedWeights
-from headtohead.training.parallel.devices import describe, device_for, device_name, sheet_of, threads
+from headtohead.training.parallel.device_sheets import sheet_of
+from headtohead.training.parallel.devices import describe, device_for, device_name, threads
 from headtohead.training.run_components import RunComponents
 from headtohead.training.trainer import device_of
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.architectures.operation_counter import product_flops
+from headtohead.components.mixers.recurrent.torch_recurrence import workspace_bytes
 from headtohead.training.parallel.sharding import is_part, is_part_type
 
 Phase = Literal["forward", "backward"]
@@ -36,7 +37,9 @@ Key = tuple[str, OperationKind | None]
 """A figure of a part, and of which operations it is."""
 CAUSAL = " causal"
 """The end of an attention kernel's name where it reads the past alone, of which kernels skip more or less."""
-SAVED, OUTPUT, PEAK, LEFT, GRADIENTS, MOVED = "saved", "output", "peak", "left", "gradients", "moved"
+SAVED, OUTPUT, FORWARD, PEAK, ADDING, LEFT, GRADIENTS, MOVED = (
+    "saved", "output", "forward", "peak", "adding", "left", "gradients", "moved",
+)  # fmt: skip
 COUNT, FLOPS, BYTES, VIEWS = "count", "flops", "bytes", "views"
 
 
@@ -45,8 +48,9 @@ class Figures(dict[Key, float]):
 
     def of(self, name: str) -> float:
         """Return a figure that is of no operation: the bytes that the forward pass saves, its output among them; of
-        the output; the most that live at a time; those that outlive the pass besides gradients; of gradients; those
-        moved to the processor's memory."""
+        the output; the most that live at a time in the forward pass, in the backward pass, and in one that adds its
+        gradients to those of another; those that outlive the pass besides gradients; of gradients; those moved to the
+        processor's memory."""
         return self.get((name, None), 0.0)
 
     def operations(self) -> dict[OperationKind, tuple[float, float, float]]:
@@ -56,6 +60,16 @@ class Figures(dict[Key, float]):
             kind: (self.get((COUNT, kind), 0.0), self.get((FLOPS, kind), 0.0), self.get((BYTES, kind), 0.0))
             for kind in kinds
         }
+
+
+def held_at(path: str) -> str:
+    """Return the name of a model's figure: the bytes that live when it comes to a block, what this reads among them."""
+    return f"held at {path}"
+
+
+def above_blocks(peak: str) -> str:
+    """Return the name of a model's figure: its peak until the backward pass comes to the last block."""
+    return f"{peak} above the blocks"
 
 
 def combined(terms: list[tuple[float, Figures]]) -> Figures:
@@ -210,12 +224,37 @@ _MAKE_ROOM = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "ne
 class WorkMeter(TensorMeter):
     """Also counts operations, FLOPs and bytes moved; answers where a fake tensor has no value: yes, and one."""
 
-    def __init__(self, scored_share: float, ignored: list[Tensor]) -> None:
+    def __init__(self, scored_share: float, ignored: list[Tensor], *, device: str = "cpu") -> None:
+        """`device` is the type of the one whose kernels are counted."""
+        self.peak_adding = self._gradients = 0
+        """The most bytes besides gradients that have been made whole: those of the parts of a batch before have room
+        for them; and the bytes of these gradients."""
+        self._with_gradient: set[int] = set()
         super().__init__(ignored=ignored)
+        self._device = device
         self.phase: Phase = "forward"
         self.work: dict[Key, float] = defaultdict(float)
         self._scored_share = scored_share
         self._times = 1
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        super().add(tensors)
+        self.peak_adding = max(self.peak_adding, self._bytes - self._gradients)
+
+    def added(self, weight: Tensor) -> None:
+        """Note that the gradient of a weight is whole, as a hook of the weight."""
+        assert weight.grad is not None
+        if id(weight) not in self._with_gradient:
+            self._with_gradient.add(id(weight))
+            self._gradients += weight.grad.untyped_storage().nbytes()
+
+    def unseen_like(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of the same shape that counts nothing."""
+        peak = self.peak
+        like = torch.empty_like(tensor, requires_grad=tensor.requires_grad)
+        self._bytes -= self._sizes.pop(_key(like), 0)
+        self.peak = peak
+        return like
 
     def turns(self, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield the first turn of a loop, the second for all that are like it, and the last."""
@@ -237,6 +276,10 @@ class WorkMeter(TensorMeter):
         made = func(*args, **kwargs)
         if name in ASKS_ONLY:
             return made
+        if name == "mkldnn_rnn_layer" and self._device == "cpu":  # whose workspace is empty where tensors are fake
+            tokens, width = args[0], args[10]
+            size = workspace_bytes(tokens.shape[0], width, tokens.shape[1])
+            made = (*made[:-1], torch.empty(size, dtype=torch.uint8, device=tokens.device))
         self._count(func, name, args, kwargs, made)
         return made
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.config.run_config import RunConfig
+from headtohead.files import leases
 from headtohead.files.leases import Lease, Leases
 
 
@@ -39,8 +40,8 @@ class GpuShare:
 class GpuPool:
     """Runs take as many GPUs as they need, out of those that the workers of one launcher share."""
 
-    def __init__(self, leases: Leases, shared_by: int, names: list[str] | None = None) -> None:
-        self._leases, self._shared_by = leases, shared_by
+    def __init__(self, folder: Path, shared_by: int, names: list[str] | None = None) -> None:
+        self._leases, self._shared_by = Leases(folder / "leases" / "gpus"), shared_by
         self._names = gpus() if names is None else names
 
     def take(self, config: Mapping[str, object]) -> GpuShare | None:
@@ -61,4 +62,6 @@ class GpuPool:
         return share
 
     def _lease_of(self, name: str) -> str:
-        return f"gpu-{self._shared_by}-{name}"
+        """Return the name of a GPU's lease: launchers of several machines may have the same number, and names of parts
+        of a GPU hold slashes."""
+        return f"{leases.system.this_process().machine}-{self._shared_by}-{name.replace('/', '_')}"

@@ -3,7 +3,6 @@ this process can make, since what they build was written in it, are made one aft
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,11 @@ from pathlib import Path
 
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.choice import claims_of
+from headtohead.execution.claims.run_claims import RunClaims
 from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
 from headtohead.execution.single_run import has_ended, is_done, record_of, train_run
+from headtohead.records.keeping.changes import remove_folder
 
 _POLL_SECONDS = 0.5
 _POLL_SHARE = 9
@@ -87,8 +88,8 @@ def clear_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
         if record is None or record.status not in RETRIED:
             continue
         if (claim := claims.take(run.id)) is not None:
-            shutil.rmtree(folder)
-            claims.forget(run.id)
+            claims.forget(run.id)  # first: what is killed here leaves a failed run, and no folder without a record
+            remove_folder(folder)
             claim.release()
 
 
@@ -98,20 +99,19 @@ Report = Callable[[list[RunStatus]], None]
 def run_here(again: Replan, report: Report, threads: int | None = None) -> None:
     """Train what is missing; raise KeyboardInterrupt where a run was interrupted, which keeps its checkpoint."""
     plan, runs = again()
-    monitor = Monitor(plan, runs, again=again)
+    monitor, claims = Monitor(plan, runs, again=again), claims_of(plan.folder)
     tried: set[str] = set()
     report(monitor.update())
     while missing := [run for run in monitor.runs if run.id not in tried and not is_done(monitor.plan.run_folder(run))]:
         for run in missing:
             tried.add(run.id)
-            _train(monitor.plan, run, threads)
+            _train(monitor.plan, run, claims, threads)
             report(monitor.update())
 
 
-def _train(plan: WorkPlan, run: RunSpec, threads: int | None) -> None:
+def _train(plan: WorkPlan, run: RunSpec, claims: RunClaims, threads: int | None) -> None:
     folder: Path = plan.run_folder(run)
-    claim = claims_of(plan.folder).take(run.id)
-    if claim is None:  # a worker elsewhere has it
+    if (claim := claims.take(run.id)) is None:  # a worker elsewhere has it
         return
     try:
         train_run(run, folder, plan.budget_name, threads)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.run_config import RunConfig
+from headtohead.config.rules.data_paths import missing_data
+from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, WorkPlan, refuse_several_machines
+from headtohead.execution.single_run import is_done
 from headtohead.records.record import StudyPosition
 from headtohead.records.run_folder import MULTIRUN, slug
 
@@ -68,6 +70,33 @@ def planned_jobs(points: Sequence[Sequence[str]], compose: Compose) -> Multirun:
     if not jobs:
         raise ConfigurationError(next(iter(refused.values()), "there is nothing to run"))
     return Multirun(tuple(jobs.values()), refused)
+
+
+def without_missing_data(multirun: Multirun) -> Multirun:
+    """Refuse the runs whose data are not there; raises ConfigurationError where none is left."""
+    return _without(multirun, missing_data)
+
+
+def without_impossible_layers(multirun: Multirun) -> Multirun:
+    """Refuse the runs whose layers cannot be made; raises ConfigurationError where none is left."""
+    from headtohead.config.layer_check import layers_error  # it imports torch
+
+    return _without(multirun, layers_error)
+
+
+def _without(multirun: Multirun, error: Callable[[Node], str | None]) -> Multirun:
+    """Refuse the runs of which there is an error; those that have ended are not checked."""
+    swept = _swept([job.overrides for job in multirun.jobs])
+    jobs, refused = [], dict(multirun.refused)
+    for job in multirun.jobs:
+        sentence = None if is_done(multirun.run_folder(job)) else error(job.config)
+        if sentence is None:
+            jobs.append(job)
+        else:
+            refused[" ".join(override for override in job.overrides if override in swept)] = sentence
+    if not jobs:
+        raise ConfigurationError(next(iter(refused.values())))
+    return Multirun(tuple(jobs), refused)
 
 
 def _swept(points: Sequence[Sequence[str]]) -> set[str]:

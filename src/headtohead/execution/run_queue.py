@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.execution.claims.run_claims import Claim, RunClaims
+from headtohead.execution.run_attempts import RunAttempts
 from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
-from headtohead.execution.run_tries import RunTries
 from headtohead.execution.single_run import give_up, is_done
 from headtohead.files import leases
 from headtohead.records.run_folder import RunFolder
@@ -40,14 +40,17 @@ class RunQueue:
         is_done: Callable[[Path], bool] = is_done,
     ) -> None:
         self.plan, self._claims, self._again, self._is_done = plan, claims, again, is_done
-        self._tries: dict[str, RunTries] = {}
+        self._tries: dict[str, RunAttempts] = {}
         self._still_written: set[str] = set()
         """Runs that a process of this machine still writes, whose worker is gone or asleep: others come first."""
+        self._removed: dict[str, Path] = {}
+        """The folders that were gone of runs whose claims said that they are done: of these the records decide."""
         self._ended: set[str] = set()
         """Runs that are known to be done, of a plan from which more may follow."""
         self._groups = self._offered(runs)
         done = self._claims.look()
-        self._drop(done - self._offer_removed(done))
+        self._offer_removed(done)
+        self._drop(done)
 
     @property
     def has_work(self) -> bool:
@@ -91,13 +94,18 @@ class RunQueue:
             self._still_written.add(job.run.id)
             return False
         folder.mark_abandoned()
-        tries = RunTries(job.folder)
+        tries = RunAttempts(job.folder)
         if (reason := tries.why_given_up()) is not None:
             self._give_up(job, reason)
             return False
         tries.begin()
         self._tries[job.run.id] = tries
         return True
+
+    def note_stop(self, job: Job) -> None:
+        """Say that the worker was asked to end, before both are killed: compiling may take longer than a scheduler
+        waits, and a run is not to blame for that, however often."""
+        self._tries[job.run.id].end(None)
 
     def end(self, job: Job, *, death: str | None = None) -> None:
         """Give the claim back after the run's process has ended; `death` is how, unless it was asked to."""
@@ -137,15 +145,19 @@ class RunQueue:
 
     def _drop(self, ids: set[str]) -> None:
         """Leave out what is done. A run is dropped once, so that a claim costs no more the more runs are done."""
+        if unfinished := {run for run in self._removed.keys() & ids if not self._is_done(self._removed[run])}:
+            self._claims.offer(unfinished)
+            for run in unfinished:
+                self._offer_again(run)
+            ids = ids - unfinished
         if self.awaits_more:
             self._ended |= ids
         for group in self._groups:
             for name in ids if len(ids) < len(group) else [name for name in group if name in ids]:
                 group.pop(name, None)
 
-    def _offer_removed(self, done: set[str]) -> set[str]:
-        """Offer again what is done by its claim while its folder was removed, and return it: records are the truth."""
-        offered: set[str] = set()
+    def _offer_removed(self, done: set[str]) -> None:
+        """Offer again what is done by its claim while its folder was removed: records are the truth."""
         there: dict[Path, set[str]] = {}
         for run in [run for group in self._groups for run in group.values() if run.id in done]:
             if any(run.id in names for names in there.values()):
@@ -153,13 +165,18 @@ class RunQueue:
             folder = self.plan.run_folder(run)
             if folder.parent not in there:
                 there[folder.parent] = set(leases.system.names(folder.parent))
-            if folder.name not in there[folder.parent] and (claim := self._claims.take(run.id)) is not None:
-                ended = self._is_done(folder)
-                if not ended:
-                    self._claims.forget(run.id)
-                    offered.add(run.id)
-                claim.release(is_done=ended)
-        return offered
+            if folder.name in there[folder.parent]:
+                continue
+            self._removed[run.id] = folder
+            self._offer_again(run.id)
+
+    def _offer_again(self, run: str) -> None:
+        """Take back that a removed run is done, unless another worker has the claim, which does the same or trains the
+        run: if it dies before, this is called once more."""
+        if (claim := self._claims.take(run)) is not None:
+            if not (ended := self._is_done(self._removed[run])):
+                self._claims.forget(run)
+            claim.release(is_done=ended)
 
 
 def idle_seconds(idle_since: float, now: float) -> float:

@@ -16,14 +16,15 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.errors import UsageError
 from headtohead.execution.run_spec import FROM_RUN, RunSpec
 from headtohead.files.disk_operations import is_full
-from headtohead.records.early_end import why_ended_early
-from headtohead.records.record import FOUNDATION, RunRecord, Status
-from headtohead.records.run_folder import RECORD, RunFolder, slug
+from headtohead.records.early_stopping_marker import why_ended_early
+from headtohead.records.record import COUNTED, ENDED, FOUNDATION, RunRecord, Status
+from headtohead.records.run_folder import RECORD, RunFolder, log_file, slug
 
 _HOW: Mapping[Status, str] = {
     "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory",
@@ -31,13 +32,17 @@ _HOW: Mapping[Status, str] = {
 }  # fmt: skip
 DISK_FULL_BEFORE_START = 74
 """The exit code of a run's process that filled the disk: no result, and no reason to try the next run."""
-DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
-"""Results, good or bad; everything else is half a run, and counts as none."""
 
 
 def record_of(folder: Path) -> RunRecord | None:
     """Return None where the run was never begun; one whose process is gone reads as interrupted."""
     return RunFolder.open(folder).read_record() if os.path.lexists(folder / RECORD) else None
+
+
+def details_of(folder: Path, run_id: str, run_folder: Path) -> str:
+    """Return where a run says more about its end, seen from here: what a worker wrote, else the run's own folder."""
+    log = log_file(folder, run_id)
+    return os.path.relpath(log if log.is_file() else run_folder)
 
 
 def ended_record(folder: Path) -> RunRecord | None:
@@ -48,7 +53,7 @@ def ended_record(folder: Path) -> RunRecord | None:
 
 def has_ended(record: RunRecord, folder: Path) -> bool:
     """Return whether the run of a record that was just read is done."""
-    return record.status in DONE or bool(record.status == "interrupted" and why_ended_early(folder))
+    return record.status in ENDED or bool(record.status == "interrupted" and why_ended_early(folder))
 
 
 def is_done(folder: Path) -> bool:
@@ -114,7 +119,7 @@ def _note(spec: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> N
         record = RunRecord(id=folder.name, name=spec.name, group=view.group, seed=view.seed, config=config)
         record.place = spec.place
         record.job_type = FOUNDATION if spec.is_foundation else record.job_type
-    elif record.status in DONE:
+    elif record.status in ENDED:
         return
     folder.mkdir(parents=True, exist_ok=True)
     run = RunFolder(folder)
@@ -122,13 +127,18 @@ def _note(spec: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> N
         run.write_record(replace(record, status="failed", reason=reason))
 
 
-ENDED: tuple[Status, ...] = ("finished", "diverged")
-"""The states that another start would not change. A failure may have been that of a machine."""
-
-
 def folder_of_run(config: Mapping[str, object]) -> Path:
     """Return the run's folder, which follows from its content as in a multirun."""
     return Path(RunConfig(config).output_dir) / slug(RunConfig(config).group) / run_id(config)
+
+
+def check_resuming(config: Mapping[str, object], *, is_resumable: bool, is_taken_over: bool) -> None:
+    """Raise ConfigurationError for options of resuming that contradict the configuration."""
+    resume_from = RunConfig(config).resume_from
+    if is_resumable and resume_from:
+        raise ConfigurationError("--resumable finds by itself the run to resume: take out resume_from")
+    if is_taken_over and not (is_resumable or resume_from):
+        raise ConfigurationError("--take-over is for resuming a run: give resume_from=RUN, or --resumable")
 
 
 def train_resumable(config: Mapping[str, object], *, take_over: bool = False) -> RunRecord:
@@ -138,7 +148,7 @@ def train_resumable(config: Mapping[str, object], *, take_over: bool = False) ->
 
     folder = folder_of_run(config)
     record = record_of(folder)
-    if record is not None and record.status in ENDED:
+    if record is not None and record.status in COUNTED:  # the failure of another may have been that of a machine
         return record
     # SLURM has ended the job that wrote it, maybe on a machine that cannot be asked
     take_over = take_over or bool(int(os.environ.get("SLURM_RESTART_COUNT") or 0))

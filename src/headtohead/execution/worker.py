@@ -23,13 +23,13 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.claims.choice import claims_of
 from headtohead.execution.claims.run_claims import RunClaims
 from headtohead.execution.gpus import GpuPool, GpuShare
+from headtohead.execution.run_attempts import exit_signal
 from headtohead.execution.run_queue import Job, RunQueue, idle_seconds
 from headtohead.execution.run_spec import Replan, RunSpec, StopReason, WorkPlan
 from headtohead.execution.session_priority import keep_priority
 from headtohead.execution.single_run import DISK_FULL_BEFORE_START, train_run
 from headtohead.files.disk_operations import OutOfDisk
-from headtohead.files.leases import Leases
-from headtohead.records.early_end import end_early
+from headtohead.records.early_stopping_marker import end_early
 from headtohead.records.environment import read_unchanging
 from headtohead.records.run_folder import log_file
 
@@ -53,15 +53,18 @@ class Worker:
         *,
         threads: int | None = None,
         parent: int | None = None,
+        command: int | None = None,
         train: Train = train_run,
         claims: RunClaims | None = None,
         again: Replan | None = None,
         stops: StopReason | None = None,
     ) -> None:
+        """`parent` is the process that this one ends with; `command` the one whose workers share GPUs, those that were
+        forked and those that are programs: the parent where it is not given, this process where neither is."""
         self._plan, self._threads, self._parent = plan, threads, parent
         self._train, self._stops = train, stops
         self._queue = RunQueue(plan, runs, claims or claims_of(plan.folder), again=again)
-        self._gpus = GpuPool(Leases(plan.folder / "leases"), shared_by=parent or os.getpid())
+        self._gpus = GpuPool(plan.folder, shared_by=command or parent or os.getpid())
         self._stopped = False
 
     def work(self) -> bool:
@@ -147,6 +150,8 @@ class Worker:
             if not stop_sent and (self._is_over() or not still_held or self._ended_early(run, folder)):
                 process.terminate()
                 stop_sent = True
+                if self._is_over():
+                    self._queue.note_stop(job)
         line.close()
         code = process.exitcode
         process.close()
@@ -164,7 +169,7 @@ class Worker:
 
 def _death(code: int | None) -> str:
     """Return how a process ended that left no result."""
-    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    return exit_signal(-code) if code is not None and code < 0 else f"exit code {code}"
 
 
 def _run_process(

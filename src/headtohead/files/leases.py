@@ -140,6 +140,8 @@ class Leases:
         self.folder, self._clock = folder, clock or system.seconds
         self._stale_seconds = stale_seconds
         self._seen: dict[Path, tuple[int, float]] = {}
+        self._numbers: dict[str, int] | None = None
+        """The last number of each lease as far as this process knows; None before the folder was listed."""
 
     def take(self, name: str, *, guarded: Path | None = None, take_over: bool = False) -> Lease | None:
         """Take a lease, or return None if another process holds it or was quicker; take_over ignores a living
@@ -166,13 +168,20 @@ class Leases:
             name, _, suffix = file.rpartition(".")
             if suffix.isdecimal():
                 numbers[name] = max(int(suffix), numbers.get(name, 0))
+        self._numbers = numbers
         return numbers, done
 
     def last(self, name: str) -> int:
-        """Return the last number of one lease, 0 where nobody has taken it."""
-        start = f"{name}."
-        suffixes = [file[len(start) :] for file in system.names(self.folder) if file.startswith(start)]
-        return max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
+        """Return the last number of one lease, 0 where nobody has taken it. The folder is listed once; from then on the
+        numbers that follow are looked for, so that a lease among thousands costs what one among few does."""
+        number = 0 if self._numbers is None else self._numbers.get(name, 0)
+        if self._numbers is None or (number and not system.exists(_file(self.folder, name, number))):
+            number = self.listing()[0].get(name, 0)
+        while system.exists(_file(self.folder, name, number + 1)):
+            number += 1
+        if self._numbers is not None:
+            self._numbers[name] = number
+        return number
 
     def unmark(self, name: str) -> None:
         """Say no longer that a name is done."""
@@ -186,7 +195,10 @@ class Leases:
         """Return the holder, or None where the lease is free: never taken, given back, or held by a process known to be
         dead."""
         last = self.last(name)
-        return _holder(_file(self.folder, name, last)) if last else None
+        try:
+            return _holder(_file(self.folder, name, last)) if last else None
+        except FileNotFoundError:  # somebody removed the folder
+            return None
 
     def _create(self, name: str, number: int, guarded: Path | None) -> Lease | None:
         path = _file(self.folder, name, number)
@@ -233,7 +245,7 @@ def checked_write(path: Path) -> Iterator[None]:
         yield
 
 
-class Beating(Protocol):
+class HeldLease(Protocol):
     """A right that lasts as long as its holder gives signs of life."""
 
     guarded: Path | None
@@ -246,12 +258,12 @@ class Beating(Protocol):
         """Let no other process take over between a check and the end of a write."""
 
 
-_HELD: dict[Beating, None] = {}
+_HELD: dict[HeldLease, None] = {}
 """The leases of this process; a fork holds none of them."""
 _beating: list[Thread] = []
 
 
-def keep(lease: Beating) -> None:
+def keep(lease: HeldLease) -> None:
     """Beat for a lease every few seconds from now on."""
     _HELD[lease] = None
     if not _beating:
@@ -259,7 +271,7 @@ def keep(lease: Beating) -> None:
         _beating[0].start()
 
 
-def drop(lease: Beating) -> None:
+def drop(lease: HeldLease) -> None:
     """Beat no longer."""
     _HELD.pop(lease, None)
 

@@ -166,7 +166,7 @@ def _writing(model: Architecture, run: FinishedRun) -> DecodingModel:
     if not isinstance(model.head, LanguageModel) and task_head != "language_model":
         task = (run.config.get("choices") or {}).get("task") or type(model.head).__name__
         raise ConfigurationError(
-            f"task={task} of this run predicts labels and no next token: {way}; h2h evaluate and h2h probe work with "
-            "this one"
+            f"task={task} of this run predicts labels and cannot write text: {way}; h2h evaluate and h2h probe work "
+            "with this one"
         )
     return model

@@ -17,6 +17,7 @@ from headtohead.finished_runs.probe.attention_probe import Attention, attention_
 from headtohead.finished_runs.probe.probe_input import of_text
 from headtohead.finished_runs.text_generator import GeneratedText, Prompt, TextGenerator
 from headtohead.generation.decoding_strategy import DecodingStrategy
+from headtohead.training.loop.precision import Unmixed
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,17 @@ class LoadedRun(FinishedRun):
     def writer(self) -> TextGenerator:
         """Return a text generator with a model of its own on `device`."""
         return generator_of(self)
+
+    @cached_property
+    def _writers(self) -> dict[Unmixed, TextGenerator]:
+        return {}
+
+    def _writer_in(self, precision: Unmixed | None) -> TextGenerator:
+        if precision is None:
+            return self.writer
+        if precision not in self._writers:
+            self._writers[precision] = generator_of(self, precision)
+        return self._writers[precision]
 
     def generate(
         self,
@@ -46,12 +58,14 @@ class LoadedRun(FinishedRun):
         seed: int = 0,
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
+        precision: Unmixed | None = None,
         show: Callable[[int, str], None] | None = None,
     ) -> list[GeneratedText]:
         """Generate texts for a prompt, or for several at once: `generate("the old teacher")[0].text`.
 
         The most likely token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search. A
-        prompt is a text, or token ids; `show(number, text)` is told what is added to a text as it is written.
+        prompt is a text, or token ids; `show(number, text)` is told what is added to a text as it is written. Weights
+        are cast to `precision` once, however many calls ask for it.
         """
         strategy = DecodingStrategy(
             temperature=temperature,
@@ -65,7 +79,7 @@ class LoadedRun(FinishedRun):
         )
         is_one = isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], int))
         several: Sequence[Any] = [prompts] if is_one else prompts
-        return self.writer.write(
+        return self._writer_in(precision).write(
             several, strategy, max_new_tokens=max_new_tokens, stop=stop, stop_tokens=stop_tokens, show=show
         )
 

@@ -9,7 +9,7 @@ from functools import cache
 from headtohead.metrics.external_metrics import guessed
 from headtohead.metrics.metric import Direction, Metric
 
-__all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_metric", "unit_of"]
+__all__ = ["Direction", "Metric", "direction_error", "guessed", "metric_named", "metrics", "own_metric", "unit_of"]
 
 
 @cache
@@ -31,6 +31,13 @@ def own_metric(name: str) -> Metric | None:
 def metric_named(name: str) -> Metric | None:
     """Return the project's own metric of this name, else the guess for another program's."""
     return own_metric(name) or guessed(name)
+
+
+def direction_error(name: str, direction: Direction, better: Direction | None) -> str | None:
+    """Return why a result of this name and better direction is not judged in this one; None where it may be."""
+    if better in (None, direction):
+        return None
+    return f"{name} is better the {'lower' if better == 'min' else 'higher'} it is"
 
 
 def unit_of(name: str, task: str | None) -> str:

@@ -64,6 +64,7 @@ class BertLike(ModelFamily):
     """Our parts of each head and theirs; each has a weight and a bias."""
     vocabulary_bias: ClassVar[str]
     """The bias of their logits of tokens."""
+    layer: ClassVar[tuple[tuple[str, str], ...]] = LAYER
     more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The layers that a descendant adds to a block, each with a weight and a bias."""
 
@@ -125,7 +126,7 @@ class BertLike(ModelFamily):
         yield from renamed("stack.embedding_norm", f"{there}.LayerNorm")
         for layer in range(hub["num_hidden_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"{self.prefix}encoder.layer.{layer}"
-            for our_name, their_name in (*LAYER, *self.more_of_a_layer):
+            for our_name, their_name in (*self.layer, *self.more_of_a_layer):
                 yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import EVERYTHING, check_positive
+from headtohead.pretrained.config_fields import check_positive
 from headtohead.pretrained.decoder_family import WindowedFamily
+from headtohead.pretrained.layer_kinds import EVERYTHING
 from headtohead.pretrained.model_description import Describable, Model, described
 from headtohead.pretrained.model_family import Architectures, Hub, HubConfig
 

@@ -1,16 +1,13 @@
 """Fields of config.json that several families share: rotary positions in both of their spellings, `rope_theta` beside
-`rope_scaling` or a complete `rope_parameters`; lists of layers that differ in kind, and our patterns of mixers for
-them; sizes of images and patches, one number for both sides or two."""
+`rope_scaling` or a complete `rope_parameters`; sizes of images and patches, one number for both sides or two."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from headtohead.pretrained.model_description import Model
 from headtohead.pretrained.model_family import Hub, HubConfig, InexpressibleError, choice, flag
 
 _BESIDE = ("rope_theta", "partial_rotary_factor")
@@ -199,81 +196,6 @@ def check_positive(hub: Hub, *fields: str) -> None:
             raise InexpressibleError(
                 f"its config.json has {field}={hub[field]}, which must be a number above 0: correct it"
             )
-
-
-def check_period(hub: Hub, field: str) -> None:
-    """Refuse a number of layers, from one of a kind to the next, that is none."""
-    if type(hub[field]) is not int or hub[field] < 1:
-        raise InexpressibleError(
-            f"its config.json has {field}={hub[field]}, which must be a whole number of layers, 1 or more: correct it"
-        )
-
-
-@dataclass(frozen=True)
-class LayerKind:
-    """The mixer of ours in layers of a kind."""
-
-    choice: str
-    made_by: str
-    """Its class."""
-
-
-EVERYTHING, WINDOW = "full_attention", "sliding_attention"
-WINDOWS: Mapping[str, LayerKind] = {
-    EVERYTHING: LayerKind("softmax_attention", "SoftmaxAttention"),
-    WINDOW: LayerKind("sliding_window", "SlidingWindow"),
-}
-
-
-def listed_kinds(hub: Hub, known: Mapping[str, LayerKind]) -> list[str]:
-    """Return the kind of each layer as `layer_types` lists them; refuse a kind without a mixer of ours."""
-    kinds = list(hub["layer_types"])
-    if len(kinds) != hub["num_hidden_layers"] or not set(kinds) <= known.keys():
-        raise InexpressibleError(
-            f"its config.json has layer_types={kinds}, which must be {' or '.join(known)} for each of its "
-            f"{hub['num_hidden_layers']} layers: correct it"
-        )
-    return kinds
-
-
-def pattern_override(kinds: Sequence[str], known: Mapping[str, LayerKind]) -> str:
-    """Return the override of the pattern: the shortest beginning that repeated gives all layers."""
-    lengths = range(1, len(kinds) + 1)
-    length = next(n for n in lengths if all(kind == kinds[layer % n] for layer, kind in enumerate(kinds)))
-    return f"model.pattern=[{','.join(known[kind].choice for kind in kinds[:length])}]"
-
-
-def mixer_paths(model: Model) -> list[str]:
-    """Return where each layer's mixer stands in the configuration."""
-    pattern = model.get("pattern") or ()
-    paths = [f"mixers.{name}" for name in pattern] or ["mixer"]
-    return [paths[layer % len(paths)] for layer in range(model["num_layers"])]
-
-
-def kinds_of_layers(model: Model, known: Mapping[str, LayerKind]) -> list[str]:
-    """Return the kind of each layer by the class of its mixer, which must be among those known."""
-    kinds = {kind.made_by: name for name, kind in known.items()}
-    return [kinds[choice(mixer_node(model, path))] for path in mixer_paths(model)]
-
-
-def mixer_node(model: Model, path: str) -> Model:
-    """Return the configuration of the mixer at one of these paths."""
-    slot, _, name = path.partition(".")
-    node: Model = model[slot][name] if name else model[slot]
-    return node
-
-
-def shared_fields(model: Model, paths: Sequence[str], form: str) -> HubConfig:
-    """Return the fields of the mixers at these paths, which must agree where several have one."""
-    fields: HubConfig = {}
-    for path in dict.fromkeys(paths):
-        for field, value in mixer_node(model, path).items():
-            if field != "_target_" and fields.setdefault(field, value) != value:
-                raise InexpressibleError(
-                    f"the mixers of model.pattern have {field}={fields[field]} and {field}={value}, and {form} has one "
-                    "for all: give all the same"
-                )
-    return fields
 
 
 def base_of_layers(hub: Hub, kind: str, default: float) -> float:

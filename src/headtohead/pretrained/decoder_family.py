@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import (
+from headtohead.pretrained.config_fields import rope_parameters, rotary_differences, rotary_fields, rotary_overrides
+from headtohead.pretrained.layer_kinds import (
     EVERYTHING,
+    WINDOW,
     WINDOWS,
     LayerKind,
     check_period,
@@ -17,10 +19,6 @@ from headtohead.pretrained.config_fields import (
     listed_kinds,
     mixer_paths,
     pattern_override,
-    rope_parameters,
-    rotary_differences,
-    rotary_fields,
-    rotary_overrides,
     shared_fields,
 )
 from headtohead.pretrained.model_description import Describable, Model, check_describable
@@ -279,12 +277,18 @@ class PatternedFamily(DecoderFamily):
         return [pattern_override(kinds, self.kinds), *fields]
 
     def mixer_config(self, model: Model) -> HubConfig:
+        """Return the fields of the mixers; without attention the cache of transformers has no length, and is off."""
         kinds = kinds_of_layers(model, self.kinds)
         by_kind: dict[str, list[str]] = {kind: [] for kind in self.kinds}
         for kind, path in zip(kinds, mixer_paths(model), strict=True):
             by_kind[kind].append(path)
         fields = {kind: shared_fields(model, paths, self.model_type) for kind, paths in by_kind.items()}
-        return {"layer_types": kinds, **self.config_of_kinds(model, fields)}
+        cache = {} if {EVERYTHING, WINDOW} & set(kinds) else {"use_cache": False}
+        return {**self.kinds_config(kinds), **self.config_of_kinds(model, fields), **cache}
+
+    def kinds_config(self, kinds: Sequence[str]) -> HubConfig:
+        """Return the field of config.json that lists the kinds of layers."""
+        return {"layer_types": list(kinds)}
 
     @abstractmethod
     def config_of_kinds(self, model: Model, by_kind: Mapping[str, Hub]) -> HubConfig:

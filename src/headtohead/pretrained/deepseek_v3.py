@@ -27,15 +27,15 @@ from headtohead.pretrained.model_family import (
     their_activation,
 )
 from headtohead.pretrained.weight_mapping import (
-    FreshCounts,
     FusedByHead,
     FusedInBlocks,
+    PermutedHeadRows,
     Renamed,
-    RolledHeads,
     WeightMapping,
+    ZeroedBuffer,
 )
 
-_LATENT_EPS = 1e-6
+LATENT_EPS = 1e-6
 """That of the latents' norms, whatever that of the others."""
 
 
@@ -87,14 +87,8 @@ class DeepseekV3Family(DecoderFamily):
     def complete(self, config: Hub) -> Hub:
         """Complete the configuration; refuse widths of heads that are not those of their parts."""
         hub = super().complete(config)
-        turned = hub["qk_rope_head_dim"]
-        derived = {
-            "num_key_value_heads": hub["num_attention_heads"],
-            "head_dim": turned,
-            "qk_head_dim": turned + hub["qk_nope_head_dim"],
-        }
-        for field, value in derived.items():
-            if hub.get(field, value) != value:
+        for field, value in self.derived(hub).items():
+            if hub.get(field) not in (None, value):
                 raise InexpressibleError(
                     f"its config.json has {field}={hub[field]}, and latent attention of these sizes has {value}: "
                     "correct it or leave it out"
@@ -106,19 +100,28 @@ class DeepseekV3Family(DecoderFamily):
                 )
         return hub
 
+    def derived(self, hub: Hub) -> HubConfig:
+        """Return the fields that follow from others, and must agree with them where a file holds them."""
+        turned = hub["qk_rope_head_dim"]
+        width = turned + hub["qk_nope_head_dim"]
+        return {"num_key_value_heads": hub["num_attention_heads"], "head_dim": turned, "qk_head_dim": width}
+
     def mixer_overrides(self, hub: Hub) -> list[str]:
-        fields = {
+        fields = self.attention_overrides(hub)
+        return ["model/mixer=latent_attention", *(f"model.mixer.{name}={value}" for name, value in fields.items())]
+
+    def attention_overrides(self, hub: Hub) -> dict[str, object]:
+        return {
             "head_width": hub["qk_rope_head_dim"],
             "latent_width": hub["kv_lora_rank"],
             "query_latent_width": "null" if hub["q_lora_rank"] is None else hub["q_lora_rank"],
             "content_width": hub["qk_nope_head_dim"],
             "value_width": hub["v_head_dim"],
-            "eps": _LATENT_EPS,
-            "scale": self._scale(hub),
+            "eps": LATENT_EPS,
+            "scale": self.score_scale(hub),
         }
-        return ["model/mixer=latent_attention", *(f"model.mixer.{name}={value}" for name, value in fields.items())]
 
-    def _scale(self, hub: Hub) -> float | str:
+    def score_scale(self, hub: Hub) -> float | str:
         """Return the scale of the scores; null where it is the usual one."""
         magnitude = score_magnitude(hub, self.default_base)
         width = hub["qk_rope_head_dim"] + hub["qk_nope_head_dim"]
@@ -141,7 +144,7 @@ class DeepseekV3Family(DecoderFamily):
             overrides += gated_overrides(hub, "swiglu", hub["intermediate_size"], activation, slot=slot)
             overrides.append(f"model.num_early_layers={early}")
         routing = {
-            "num_experts": hub["n_routed_experts"],
+            "num_experts": hub[self.experts_field],
             "experts_per_token": hub["num_experts_per_tok"],
             "num_shared": hub["n_shared_experts"],
             "num_groups": hub["n_group"],
@@ -159,7 +162,7 @@ class DeepseekV3Family(DecoderFamily):
         if hub["q_lora_rank"] is not None:
             yield Renamed(f"{ours}.query_down.weight", f"{theirs}.q_a_proj.weight")
             yield Renamed(f"{ours}.query_latent_norm.weight", f"{theirs}.q_a_layernorm.weight")
-        yield RolledHeads(f"{ours}.query.weight", f"{theirs}.{query}.weight", heads, turned)
+        yield PermutedHeadRows(f"{ours}.query.weight", f"{theirs}.{query}.weight", heads, turned)
         latent_and_key = (f"{ours}.value.weight", f"{ours}.key.weight")
         yield FusedInBlocks(latent_and_key, f"{theirs}.kv_a_proj_with_mqa.weight", (hub["kv_lora_rank"], turned))
         yield Renamed(f"{ours}.latent_norm.weight", f"{theirs}.kv_a_layernorm.weight")
@@ -174,7 +177,7 @@ class DeepseekV3Family(DecoderFamily):
             return
         yield Renamed(f"{ours}.router.weight", f"{theirs}.gate.weight")
         yield Renamed(f"{ours}.choice_bias", f"{theirs}.gate.e_score_correction_bias")
-        yield FreshCounts(f"{ours}.loads_of_step", hub["n_routed_experts"])
+        yield ZeroedBuffer(f"{ours}.loads_of_step", hub[self.experts_field])
         if hub["n_shared_experts"]:
             yield from gated_pieces(f"{ours}.shared", f"{theirs}.shared_experts")
         yield from self.experts(hub, f"{ours}.experts", f"{theirs}.experts")
@@ -184,7 +187,10 @@ class DeepseekV3Family(DecoderFamily):
         return (*super().beside(hub, head), f"model.layers.{hub['num_hidden_layers']}.")
 
     def mixer_config(self, model: Model) -> HubConfig:
-        mixer, width, heads = model["mixer"], model["d_model"], model["num_heads"]
+        return self.attention_config(model, model["mixer"])
+
+    def attention_config(self, model: Model, mixer: Hub) -> HubConfig:
+        width, heads = model["d_model"], model["num_heads"]
         turned = mixer["head_width"] or width // heads
         return {
             "num_key_value_heads": heads,
@@ -208,7 +214,7 @@ class DeepseekV3Family(DecoderFamily):
             **dense,
             "first_k_dense_replace": early,
             "moe_intermediate_size": feedforward_width(model),
-            "n_routed_experts": node["num_experts"],
+            self.experts_field: node["num_experts"],
             "num_experts_per_tok": node["experts_per_token"],
             "n_shared_experts": node["num_shared"],
             "n_group": node["num_groups"],
@@ -229,10 +235,11 @@ class DeepseekV3Family(DecoderFamily):
         words = {**super().words(model), "feedforward": ("SharedExperts", "DenseFeedForward")}
         if model.get("num_early_layers"):
             alike = {name: (described(model, f"feedforward.{name}"),) for name in ("activation", "gated", "bias")}
+            words |= {"num_early_layers": (model["num_early_layers"],)}
             words |= {"feedforward": ("SharedExperts",), "early_feedforward": ("DenseFeedForward",)}
             words |= {f"early_feedforward.{name}": value for name, value in alike.items()}
         return words
 
     def mixer_words(self, model: Model, path: str) -> Describable:
         del model, path
-        return {"pattern": (None,), "mixer": ("LatentAttention",), "mixer.eps": (_LATENT_EPS,)}
+        return {"pattern": (None,), "mixer": ("LatentAttention",), "mixer.eps": (LATENT_EPS,)}

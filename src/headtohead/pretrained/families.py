@@ -19,15 +19,18 @@ from headtohead.pretrained.cohere2 import Cohere2Family
 from headtohead.pretrained.convnext import ConvNextFamily
 from headtohead.pretrained.deberta import DebertaFamily
 from headtohead.pretrained.deepseek_v3 import DeepseekV3Family
+from headtohead.pretrained.fnet import FNetFamily
 from headtohead.pretrained.gemma import Gemma2Family, Gemma3Family
 from headtohead.pretrained.gpt2 import Gpt2Family
 from headtohead.pretrained.gpt_neox import GptJFamily, GptNeoXFamily
 from headtohead.pretrained.gpt_oss import GptOssFamily
 from headtohead.pretrained.hub_checkpoint import Checkpoint
+from headtohead.pretrained.kimi_linear import KimiLinearFamily
 from headtohead.pretrained.lfm2 import Lfm2Family
 from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, MixtralFamily, Olmo2Family
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
+from headtohead.pretrained.mamba_hybrids import BambaFamily, JambaFamily
 from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
@@ -38,6 +41,7 @@ from headtohead.pretrained.rwkv import RwkvFamily
 from headtohead.pretrained.safetensor_files import CheckpointError
 from headtohead.pretrained.sparse_encoders import BigBirdFamily, LongformerFamily
 from headtohead.pretrained.swin import SwinFamily
+from headtohead.pretrained.switch_transformers import SwitchTransformersFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
 
@@ -54,10 +58,13 @@ FAMILIES: tuple[ModelFamily, ...] = (
     DiffLlamaFamily(),
     Gemma2Family(),
     DeepseekV3Family(),
+    KimiLinearFamily(),
     Gemma3Family(),
     GptOssFamily(),
     Cohere2Family(),
     Lfm2Family(),
+    BambaFamily(),
+    JambaFamily(),
     GptNeoXFamily(),
     GptJFamily(),
     BloomFamily(),
@@ -69,10 +76,12 @@ FAMILIES: tuple[ModelFamily, ...] = (
     RoFormerFamily(),
     DebertaFamily(),
     AlbertFamily(),
+    FNetFamily(),
     ModernBertFamily(),
     LongformerFamily(),
     BigBirdFamily(),
     T5Family(),
+    SwitchTransformersFamily(),
     BartFamily(),
     MbartFamily(),
     VitFamily(),

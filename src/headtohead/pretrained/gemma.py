@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import EVERYTHING, WINDOW, base_of_layers, check_positive
+from headtohead.pretrained.config_fields import base_of_layers, check_positive
 from headtohead.pretrained.decoder_family import Names, WindowedFamily
+from headtohead.pretrained.layer_kinds import EVERYTHING, WINDOW
 from headtohead.pretrained.model_description import Describable, Model
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
-from headtohead.pretrained.weight_mapping import OneAbove
+from headtohead.pretrained.weight_mapping import UnitOffsetGain
 
 
 class Gemma2Family(WindowedFamily):
@@ -46,7 +47,7 @@ class Gemma2Family(WindowedFamily):
     activation_field = "hidden_activation"
     residual = ("sandwich", "Sandwich")
     feedforward = ("geglu", "DenseFeedForward")
-    gain = OneAbove
+    gain = UnitOffsetGain
     layer_norms = (
         "input_layernorm",
         "pre_feedforward_layernorm",

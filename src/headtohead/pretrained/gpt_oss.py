@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from headtohead.pretrained.config_fields import EVERYTHING, WINDOW, LayerKind, check_positive
+from headtohead.pretrained.config_fields import check_positive
 from headtohead.pretrained.decoder_family import WindowedFamily
-from headtohead.pretrained.llama_descendants import routing_config, routing_overrides
+from headtohead.pretrained.layer_kinds import EVERYTHING, WINDOW, LayerKind
+from headtohead.pretrained.llama_descendants import routing_config, routing_fields
 from headtohead.pretrained.model_description import Describable, Model
 from headtohead.pretrained.model_family import (
     Accepted,
@@ -80,7 +81,7 @@ class GptOssFamily(WindowedFamily):
             "model.feedforward.renormalise=true",
             f"model.feedforward.limit={float(hub['swiglu_limit'])}",
             f"model.feedforward.sharpness={float(hub['swiglu_alpha'])}",
-            *routing_overrides(hub, self.experts_field),
+            *(f"model.feedforward.{name}={value}" for name, value in routing_fields(hub, self.experts_field).items()),
         ]
 
     def attention(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
@@ -102,7 +103,7 @@ class GptOssFamily(WindowedFamily):
             "intermediate_size": feedforward_width(model),
             "swiglu_alpha": node["sharpness"],
             "swiglu_limit": node["limit"],
-            **routing_config(model, self.experts_field),
+            **routing_config(model["feedforward"], self.experts_field),
             "hidden_act": "silu",
         }
 

@@ -17,9 +17,9 @@ from headtohead.data.data_source import DataError
 from headtohead.data.tokenizers.published_tokenizer import FILE, FILES_OF_NAMES, published_tokenizer
 from headtohead.data.tokenizers.tokenizer import Tokenizer
 from headtohead.files.safe_read import DamagedFile, read_json, read_text
+from headtohead.pretrained.checkpoint_reference import PREFIX, missing_folder
 from headtohead.pretrained.safetensor_files import CheckpointError, FileTensors
 
-PREFIX = "hf:"
 _CONFIG, _WHOLE, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _TEXTS = (_CONFIG, _INDEX, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _PATIENCE = 5
@@ -103,8 +103,8 @@ def open_checkpoint(origin: str) -> Checkpoint:
     folder = Path(reference).expanduser()
     if folder.is_dir():
         return Checkpoint(origin, folder.resolve())
-    if reference.startswith(("/", ".", "~")):
-        raise CheckpointError(f"init_from={origin}: there is no such folder; correct the path")
+    if (sentence := missing_folder(origin)) is not None:
+        raise CheckpointError(sentence)
     name, _, revision = reference.partition("@")
     config = _fetched(name, _CONFIG, revision or None, origin)
     # The hub's cache keeps the files of a commit in a folder of its name.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from headtohead.pretrained.config_fields import EVERYTHING, WINDOWS, LayerKind
 from headtohead.pretrained.decoder_family import NUMBERED, Names, PatternedFamily, gated_overrides
+from headtohead.pretrained.layer_kinds import EVERYTHING, WINDOWS, LayerKind
 from headtohead.pretrained.model_description import Describable, Model, described
 from headtohead.pretrained.model_family import Architectures, Hub, HubConfig, feedforward_width, flag
 from headtohead.pretrained.weight_mapping import Renamed, Reshaped, WeightMapping, renamed, weight_kinds

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar
 
-from headtohead.pretrained.config_fields import mixer_node, mixer_paths
 from headtohead.pretrained.decoder_family import NUMBERED, Names
+from headtohead.pretrained.layer_kinds import mixer_paths, node_at
 from headtohead.pretrained.llama import LlamaFamily
 from headtohead.pretrained.model_description import Describable, Model, described
 from headtohead.pretrained.model_family import Accepted, Architectures, Hub, HubConfig, InexpressibleError
@@ -70,7 +70,7 @@ class MixtralFamily(MistralFamily):
             *super().feedforward_overrides(hub),
             "model.feedforward.gated=true",
             "model.feedforward.renormalise=true",
-            *routing_overrides(hub, self.experts_field),
+            *(f"model.feedforward.{name}={value}" for name, value in routing_fields(hub, self.experts_field).items()),
         ]
 
     def feedforward_pieces(self, hub: Hub, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
@@ -79,22 +79,21 @@ class MixtralFamily(MistralFamily):
         yield from self.experts(hub, f"{ours}.experts", f"{theirs}.experts")
 
     def feedforward_config(self, model: Model) -> HubConfig:
-        return {**super().feedforward_config(model), **routing_config(model, self.experts_field)}
+        return {**super().feedforward_config(model), **routing_config(model["feedforward"], self.experts_field)}
 
 
-def routing_overrides(hub: Hub, experts_field: str) -> list[str]:
-    """Return the overrides of experts that a loss balances."""
-    return [
-        f"model.feedforward.num_experts={hub[experts_field]}",
-        f"model.feedforward.experts_per_token={hub['num_experts_per_tok']}",
-        f"model.feedforward.balance_weight={hub['router_aux_loss_coef']}",
-        "model.feedforward.z_weight=0.0",
-    ]
+def routing_fields(hub: Hub, experts_field: str) -> dict[str, object]:
+    """Return our fields of experts that a loss balances."""
+    return {
+        "num_experts": hub[experts_field],
+        "experts_per_token": hub["num_experts_per_tok"],
+        "balance_weight": hub["router_aux_loss_coef"],
+        "z_weight": 0.0,
+    }
 
 
-def routing_config(model: Model, experts_field: str) -> HubConfig:
-    """Return the fields of experts that a loss balances."""
-    node = model["feedforward"]
+def routing_config(node: Hub, experts_field: str) -> HubConfig:
+    """Return their fields of experts that a loss balances."""
     return {
         experts_field: node["num_experts"],
         "num_experts_per_tok": node["experts_per_token"],
@@ -157,7 +156,7 @@ class DiffLlamaFamily(LlamaFamily):
         yield StackedVectors(f"{ours}.lambdas", tuple(vectors), (2, 2))
 
     def mixer_words(self, model: Model, path: str) -> Describable:
-        first = mixer_node(model, mixer_paths(model)[0])
+        first = node_at(model, mixer_paths(model)[0])
         alike = {field: value for field, value in first.items() if field not in ("_target_", "subtracted")}
         return {path: ("DifferentialAttention",), **{f"{path}.{field}": (value,) for field, value in alike.items()}}
 
@@ -170,7 +169,7 @@ class DiffLlamaFamily(LlamaFamily):
                     f"model.{path}.subtracted={share} in layer {layer}, and {self.model_type} has "
                     f"{subtracted(layer):.4f} there: keep our own form, or start from a checkpoint of this family"
                 )
-        return self.attention_config(model, mixer_node(model, paths[0]))
+        return self.attention_config(model, node_at(model, paths[0]))
 
 
 def subtracted(layer: int) -> float:

@@ -142,6 +142,8 @@ class MambaFamily(StateSpaces):
 
 
 UNBOUNDED = float("inf")
+UNBOUNDED_STEPS = ([0.0, UNBOUNDED], (0.0, UNBOUNDED), [0.0, {"__float__": "Infinity"}])
+"""The spellings of steps without limits."""
 
 
 class Mamba2Family(StateSpaces):
@@ -165,7 +167,7 @@ class Mamba2Family(StateSpaces):
     }
     accepts: ClassVar[Accepted] = {
         "hidden_act": ("silu", "swish"),
-        "time_step_limit": ([0.0, UNBOUNDED], (0.0, UNBOUNDED), [0.0, {"__float__": "Infinity"}]),
+        "time_step_limit": UNBOUNDED_STEPS,
     }
     parts: ClassVar[Mapping[str, str]] = {**StateSpaces.parts, "mixer": "Mamba2"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headtohead.pretrained.model_family import InexpressibleError
+from headtohead.pretrained.model_family import InexpressibleError, OtherArchitectureError
 
 Model = Mapping[str, Any]
 """The node `model` of a run's configuration, with nothing left to the data."""
@@ -24,11 +24,13 @@ def described(model: Model, path: str) -> Any:
 
 def check_describable(model: Model, form: str, words: Describable) -> None:
     """Raise InexpressibleError where the model cannot be expressed in the format."""
-    for path, known in {"loops": (None, 1), "embedding_width": (None,), **words}.items():
+    alike = {"loops": (None, 1), "num_early_layers": (None, 0)}
+    fields = {**alike, **dict.fromkeys(("embedding_width", "feedforward_pattern"), (None,)), **words}
+    for path, known in sorted(fields.items(), key=lambda field: field[0] != ""):
         if (value := described(model, path)) not in known:
             listed = " or ".join("null" if one is None else str(one) for one in known)
             field = f"model.{path}" if path else "model"
-            raise InexpressibleError(
+            raise (InexpressibleError if path else OtherArchitectureError)(
                 f"{field}={value} cannot be written in the form of {form}, which supports only {listed}: keep our own "
                 "form, or train a model of that kind"
             )
@@ -68,7 +70,7 @@ def block_fields(
 
 def side_fields(*sides: str) -> Describable:
     """Return the fields of an encoder-decoder's sides, which may differ only in depth."""
-    parts = ("pattern", "mixer", "local", "position", "norm", "residual", "feedforward")
+    parts = ("pattern", "mixer", "local", "position", "norm", "residual", "feedforward", "feedforward_pattern")
     return {f"{side}.{part}": (None,) for side in sides for part in parts}
 
 

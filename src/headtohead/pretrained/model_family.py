@@ -69,16 +69,18 @@ Accepted = Mapping[str, tuple[Any, ...]]
 
 COUNTS = frozenset({
     "attention_hidden_size", "block_multiple_of", "block_size", "conv_kernel", "conv_L_cache", "d_ff", "d_kv",
-    "d_model", "decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "embed_dim", "encoder_attention_heads",
-    "encoder_ffn_dim", "encoder_layers", "expand", "head_dim", "hidden_size", "intermediate_size", "kv_lora_rank",
-    "linear_conv_kernel_dim", "linear_key_head_dim", "linear_num_key_heads", "linear_num_value_heads",
-    "linear_value_head_dim", "max_position_embeddings", "moe_intermediate_size", "n_embd", "n_group", "n_groups",
-    "n_head", "n_heads", "n_inner", "n_layer", "n_layers", "n_positions", "n_routed_experts", "num_attention_heads",
-    "num_channels", "num_decoder_layers", "num_experts_per_tok", "num_heads", "num_hidden_layers",
-    "num_key_value_heads", "num_layers", "num_local_experts", "q_lora_rank", "qk_head_dim", "qk_nope_head_dim",
-    "qk_rope_head_dim", "relative_attention_max_distance", "relative_attention_num_buckets", "rotary_dim",
+    "d_model", "decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "embed_dim", "embedding_size",
+    "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers", "expand", "head_dim", "hidden_size",
+    "inner_group_num", "intermediate_size", "kv_lora_rank", "linear_conv_kernel_dim", "linear_head_dim",
+    "linear_key_head_dim", "linear_num_heads", "linear_num_key_heads", "linear_num_value_heads",
+    "linear_value_head_dim", "mamba_d_conv", "mamba_d_state", "mamba_expand", "mamba_n_groups", "mamba_n_heads",
+    "max_position_embeddings", "moe_intermediate_size", "n_embd", "n_group", "n_groups", "n_head", "n_heads", "n_inner",
+    "n_layer", "n_layers", "n_positions", "n_routed_experts", "num_attention_heads", "num_channels",
+    "num_decoder_layers", "num_experts_per_tok", "num_heads", "num_hidden_layers", "num_key_value_heads", "num_layers",
+    "num_local_experts", "q_lora_rank", "qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim",
+    "relative_attention_max_distance", "relative_attention_num_buckets", "rotary_dim",
     "shared_expert_intermediate_size", "sliding_window", "state_size", "topk_group", "v_head_dim", "vocab_size",
-    "embedding_size", "inner_group_num", "window_size",
+    "window_size",
 })  # fmt: skip
 """Fields that hold a whole number above 0, or null where a family knows what that means."""
 
@@ -94,6 +96,10 @@ row."""
 
 class InexpressibleError(UsageError):
     """A model that the other side cannot express; the message names the choice, and the remedy."""
+
+
+class OtherArchitectureError(InexpressibleError):
+    """A model of another architecture than the family's; nothing else about it has been compared."""
 
 
 class ModelFamily(ABC):
@@ -189,7 +195,8 @@ class ModelFamily(ABC):
         for slot, name in {"": "DecoderOnly", **parts}.items():
             chosen = choice(model[slot] if slot else model)
             if chosen != name:
-                raise InexpressibleError(
+                refusal = InexpressibleError if slot else OtherArchitectureError
+                raise refusal(
                     f"{'.'.join(filter(None, ('model', slot)))} is {chosen}, and {self.model_type} has {name}"
                 )
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headtohead.architectures.head_names import HeadName
-from headtohead.pretrained.config_fields import (
+from headtohead.pretrained.config_fields import base_of_layers
+from headtohead.pretrained.layer_kinds import (
     EVERYTHING,
     WINDOW,
     WINDOWS,
-    base_of_layers,
     kinds_of_layers,
     listed_kinds,
     mixer_paths,

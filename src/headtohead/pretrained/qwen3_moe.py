@@ -3,29 +3,25 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from headtohead.pretrained.config_fields import check_period
-from headtohead.pretrained.decoder_family import DecoderFamily, gated_overrides, gated_pieces
+from headtohead.pretrained.layer_kinds import check_period
 from headtohead.pretrained.llama import Qwen3Family
-from headtohead.pretrained.llama_descendants import routing_config, routing_overrides
-from headtohead.pretrained.model_description import Describable, Model
+from headtohead.pretrained.llama_descendants import routing_config, routing_fields
 from headtohead.pretrained.model_family import (
     Architectures,
     Hub,
     HubConfig,
     InexpressibleError,
-    choice,
-    feedforward_width,
     flag,
-    their_activation,
 )
+from headtohead.pretrained.sparse_layers import SparseLayers
 from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 
-class QwenExperts(DecoderFamily):
-    """All layers have experts, or none has."""
+class QwenExperts(SparseLayers):
+    """Experts in all layers, or in those of a period that are not listed as dense."""
 
     experts_field = "num_experts"
 
@@ -37,52 +33,38 @@ class QwenExperts(DecoderFamily):
                 f"its config.json has num_experts={experts}, which must be a whole number, 0 for none: correct it"
             )
         check_period(hub, "decoder_sparse_step")
-        if len({has_experts(hub, layer) for layer in range(hub["num_hidden_layers"])}) > 1:
-            raise InexpressibleError(
-                f"its config.json has mlp_only_layers={hub['mlp_only_layers']} and decoder_sparse_step="
-                f"{hub['decoder_sparse_step']}, so that some layers have experts and others none, and here all layers "
-                "have one kind of feed-forward: choose another checkpoint"
-            )
         return hub
 
-    def feedforward_overrides(self, hub: Hub) -> list[str]:
-        """Return the overrides of the feed-forward: experts, or a gated layer alone."""
-        if not has_experts(hub, 0):
-            return gated_overrides(hub, "swiglu", hub["intermediate_size"], self.activation(hub))
-        return [
-            *gated_overrides(hub, self.feedforward[0], hub["moe_intermediate_size"], self.activation(hub)),
-            "model.feedforward.gated=true",
-            f"model.feedforward.renormalise={flag(hub['norm_topk_prob'])}",
-            *routing_overrides(hub, self.experts_field),
-        ]
+    def has_experts(self, hub: Hub, layer: int) -> bool:
+        among = (layer + 1) % hub["decoder_sparse_step"] == 0 and layer not in (hub["mlp_only_layers"] or ())
+        return hub["num_experts"] > 0 and among
 
-    def feedforward_pieces(self, hub: Hub, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        if not has_experts(hub, layer):
-            yield from gated_pieces(ours, theirs)
-            return
+    def expert_width(self, hub: Hub) -> int:
+        width: int = hub["moe_intermediate_size"]
+        return width
+
+    def expert_fields(self, hub: Hub) -> Mapping[str, object]:
+        fields = {"gated": "true", "renormalise": flag(hub["norm_topk_prob"])}
+        return {**fields, **routing_fields(hub, self.experts_field)}
+
+    def expert_pieces(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
         yield from self.experts(hub, f"{ours}.experts", f"{theirs}.experts")
         yield Renamed(f"{ours}.router.weight", f"{theirs}.gate.weight")
 
-    def feedforward_config(self, model: Model) -> HubConfig:
-        node = model["feedforward"]
-        activation = {self.activation_field: their_activation(node["activation"])}
-        if choice(node) == "DenseFeedForward":
-            return {**activation, "num_experts": 0, "intermediate_size": feedforward_width(model)}
+    def config_of_layers(
+        self, are_sparse: Sequence[bool], experts: HubConfig, dense_width: int | None, expert_width: int | None
+    ) -> HubConfig:
+        width = {} if dense_width is None else {"intermediate_size": dense_width}
+        if not experts:
+            return {**width, "num_experts": 0}
+        without = [layer for layer, is_sparse in enumerate(are_sparse) if not is_sparse]
         return {
-            **activation,
-            "moe_intermediate_size": feedforward_width(model),
-            "norm_topk_prob": node["renormalise"],
-            **routing_config(model, self.experts_field),
+            **width,
+            **({"mlp_only_layers": without} if without else {}),
+            "moe_intermediate_size": expert_width,
+            "norm_topk_prob": experts["renormalise"],
+            **routing_config(experts, self.experts_field),
         }
-
-    def words(self, model: Model) -> Describable:
-        return {**super().words(model), "feedforward": (self.feedforward[1], "DenseFeedForward")}
-
-
-def has_experts(hub: Hub, layer: int) -> bool:
-    """Return whether this layer has experts."""
-    among = (layer + 1) % hub["decoder_sparse_step"] == 0 and layer not in (hub["mlp_only_layers"] or ())
-    return hub["num_experts"] > 0 and among
 
 
 class Qwen3MoeFamily(QwenExperts, Qwen3Family):

@@ -7,25 +7,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.components.feedforwards import inner_width
-from headtohead.pretrained.config_fields import EVERYTHING, LayerKind, rope_parameters, rotary_fields
+from headtohead.pretrained.config_fields import rope_parameters, rotary_fields
 from headtohead.pretrained.decoder_family import Names, PatternedFamily, gated_pieces
+from headtohead.pretrained.layer_kinds import EVERYTHING, LayerKind, feedforward_paths, node_at
 from headtohead.pretrained.model_description import Describable, Model, described
 from headtohead.pretrained.model_family import (
     Accepted,
     Architectures,
     Hub,
     HubConfig,
-    choice,
 )
-from headtohead.pretrained.qwen3_moe import QwenExperts, has_experts
-from headtohead.pretrained.weight_mapping import FusedByHead, OneAbove, Renamed, WeightMapping, weight_kinds
+from headtohead.pretrained.qwen3_moe import QwenExperts
+from headtohead.pretrained.weight_mapping import FusedByHead, Renamed, UnitOffsetGain, WeightMapping, weight_kinds
 
 _DELTA = "linear_attention"
 
 
 class Qwen3NextFamily(QwenExperts, PatternedFamily):
     """Two kinds of mixers; norms before each sublayer and on queries and keys, whose files hold a gain less one; a part
-    of each head of attention turns; all layers have experts, or none has."""
+    of each head of attention turns; all layers have experts, or none has, or some have."""
 
     model_type = "qwen3_next"
     architectures: ClassVar[Architectures] = {
@@ -67,7 +67,7 @@ class Qwen3NextFamily(QwenExperts, PatternedFamily):
     }
     every = "full_attention_interval"
     bias_fields: ClassVar[tuple[str, ...]] = ("attention_bias",)
-    gain = OneAbove
+    gain = UnitOffsetGain
     # The map of queries holds their gates too.
     projections: ClassVar[Names] = {name: f"{name[0]}_proj" for name in ("key", "value", "output")}
     score_norms: ClassVar[Names] = {"query": "q_norm", "key": "k_norm"}
@@ -90,9 +90,9 @@ class Qwen3NextFamily(QwenExperts, PatternedFamily):
             "norm_eps": hub["rms_norm_eps"],
         }
 
-    def feedforward_overrides(self, hub: Hub) -> list[str]:
-        shared = f"model.feedforward.shared_multiple={hub['shared_expert_intermediate_size'] / hub['hidden_size']}"
-        return [*super().feedforward_overrides(hub), *([shared] if has_experts(hub, 0) else [])]
+    def expert_fields(self, hub: Hub) -> Mapping[str, object]:
+        shared = hub["shared_expert_intermediate_size"] / hub["hidden_size"]
+        return {**super().expert_fields(hub), "shared_multiple": shared}
 
     def mixer_pieces(self, hub: Hub, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
         is_attention = self.layer_kinds(hub)[layer] == EVERYTHING
@@ -104,28 +104,28 @@ class Qwen3NextFamily(QwenExperts, PatternedFamily):
             yield FusedByHead(pair, f"{theirs}.q_proj.{kind}", hub["num_attention_heads"])
         yield from super().attention(hub, ours, theirs)
 
-    def feedforward_pieces(self, hub: Hub, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
-        yield from super().feedforward_pieces(hub, layer, ours, theirs)
-        if has_experts(hub, layer):
-            yield Renamed(f"{ours}.shared_gate.weight", f"{theirs}.shared_expert_gate.weight")
-            yield from gated_pieces(f"{ours}.shared", f"{theirs}.shared_expert")
+    def expert_pieces(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        yield from super().expert_pieces(hub, ours, theirs)
+        yield Renamed(f"{ours}.shared_gate.weight", f"{theirs}.shared_expert_gate.weight")
+        yield from gated_pieces(f"{ours}.shared", f"{theirs}.shared_expert")
 
     def config_of_kinds(self, model: Model, by_kind: Mapping[str, Hub]) -> HubConfig:
         return {**self.attention_config(model, by_kind[EVERYTHING]), **_delta_config(model, by_kind[_DELTA])}
 
     def feedforward_config(self, model: Model) -> HubConfig:
-        config, node = super().feedforward_config(model), model["feedforward"]
-        if choice(node) == "DenseFeedForward":
+        config = super().feedforward_config(model)
+        experts = [node for path in feedforward_paths(model) if "shared_multiple" in (node := node_at(model, path))]
+        if not experts:
             return config
-        shared = node["multiple"] if node["shared_multiple"] is None else node["shared_multiple"]
-        inner = inner_width(model["d_model"], shared, two_thirds=node["two_thirds"])
+        shared = experts[0]["multiple"] if experts[0]["shared_multiple"] is None else experts[0]["shared_multiple"]
+        inner = inner_width(model["d_model"], shared, two_thirds=experts[0]["two_thirds"])
         return {**config, "shared_expert_intermediate_size": inner}
 
     def position_config(self, model: Model) -> HubConfig:
         return rotary_fields({**rope_parameters(model), "partial_rotary_factor": model["position"]["fraction"]})
 
-    def words(self, model: Model) -> Describable:
-        return {**super().words(model), "feedforward.activation": ("silu",)}
+    def feedforward_words(self) -> Describable:
+        return {**super().feedforward_words(), "activation": ("silu",)}
 
     def mixer_words(self, model: Model, path: str) -> Describable:
         words = super().mixer_words(model, path)

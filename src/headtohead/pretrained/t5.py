@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from headtohead.architectures.head_names import HeadName
 from headtohead.pretrained.model_description import (
+    Describable,
     Model,
     attention_fields,
     block_fields,
@@ -22,6 +23,7 @@ from headtohead.pretrained.model_family import (
     Architectures,
     EncoderDecoderFamily,
     Hub,
+    HubConfig,
     feedforward_width,
     flag,
     multiple,
@@ -86,7 +88,6 @@ class T5Family(EncoderDecoderFamily):
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         width = hub["d_model"]
-        gated, activation = _activation(hub)
         attention = ("bias=false", "scale=1.0", f"head_width={hub['d_kv']}")
         own = [
             "model=encoder_decoder",
@@ -103,7 +104,7 @@ class T5Family(EncoderDecoderFamily):
             "model/position=t5_bias",
             "model/norm=rms_norm",
             "model/residual=pre",
-            "model/feedforward=relu",
+            *self.feedforward_overrides(hub, head),
             f"model.d_model={width}",
             f"model.num_layers={hub['num_layers']}",
             f"model.num_heads={hub['num_heads']}",
@@ -112,12 +113,20 @@ class T5Family(EncoderDecoderFamily):
             f"model.position.num_buckets={hub['relative_attention_num_buckets']}",
             f"model.position.max_distance={hub['relative_attention_max_distance']}",
             f"model.norm.eps={hub['layer_norm_epsilon']}",
-            multiple(hub["d_ff"], width),
+            f"model.dropout={hub['dropout_rate']}",
+            "model.scale_embedding=false",
+        ]
+
+    def feedforward_overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        """Return the overrides of the feed-forwards."""
+        del head
+        gated, activation = _activation(hub)
+        return [
+            "model/feedforward=relu",
+            multiple(hub["d_ff"], hub["d_model"]),
             f"model.feedforward.activation={activation}",
             f"model.feedforward.gated={flag(gated)}",
             "model.feedforward.bias=false",
-            f"model.dropout={hub['dropout_rate']}",
-            "model.scale_embedding=false",
         ]
 
     def embedding(self) -> WeightMapping:
@@ -126,9 +135,19 @@ class T5Family(EncoderDecoderFamily):
     def side(self, hub: Hub, side: str, ours: str) -> Iterator[WeightMapping]:
         first = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         yield Renamed(f"{ours}.positions.0.table", first)
+        last = 1 if side == "encoder" else 2
         for layer in range(hub["num_layers" if side == "encoder" else "num_decoder_layers"]):
-            yield from _block(f"{ours}.blocks.{layer}", f"{side}.block.{layer}.layer", side, _activation(hub)[0])
+            our_block, their_block = f"{ours}.blocks.{layer}", f"{side}.block.{layer}.layer"
+            yield from _attention_and_norms(our_block, their_block, last)
+            yield from self.feedforward_pieces(hub, side, layer, f"{our_block}.feedforward", f"{their_block}.{last}")
         yield Renamed(f"{ours}.final_norm.scale.weight", f"{side}.final_layer_norm.weight")
+
+    def feedforward_pieces(self, hub: Hub, side: str, layer: int, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        """Yield the weights of a layer's feed-forward."""
+        del side, layer
+        maps = [("gate", "wi_0"), ("up", "wi_1")] if _activation(hub)[0] else [("up", "wi")]
+        for our_part, their_part in (*maps, ("down", "wo")):
+            yield Renamed(f"{ours}.{our_part}.weight", f"{theirs}.DenseReluDense.{their_part}.weight")
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
@@ -142,25 +161,28 @@ class T5Family(EncoderDecoderFamily):
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         heads, width = model["num_heads"], model["d_model"]
-        tied, gated = described(model, "tie_weights"), described(model, "feedforward.gated")
-        activation = described(model, "feedforward.activation")
+        tied = described(model, "tie_weights")
         plain = {part: attention_fields(model, part, bias=False, scale=1.0) for part in ("mixer", "cross")}
         head_width = described(model, "mixer.head_width") or width // heads
         own = {f"{part}.head_width": (head_width, *((None,) if head_width * heads == width else ())) for part in plain}
         words = {
             "": ("EncoderDecoder",),
-            **block_fields("Pre", norm="RmsNorm", bias=False, gated=(True, False)),
+            **{
+                path: values
+                for path, values in block_fields("Pre", norm="RmsNorm").items()
+                if "feedforward" not in path
+            },
             **plain["mixer"],
             **plain["cross"],
             **own,
             **side_fields("encoder", "decoder"),
+            "scale_logits": (False, *((True,) if tied else ())),
+            **self.feedforward_words(model),
             "position": ("T5Bias",),
             "embedding_norm": (False,),
             "scale_embedding": (False,),
             "share_embeddings": (True,),
             "head_bias": (False,),
-            "scale_logits": (False, *((True,) if tied else ())),
-            "feedforward.activation": ("gelu_tanh",) if gated else (activation,),
         }
         check_describable(model, self.model_type, words)
         return {
@@ -168,7 +190,6 @@ class T5Family(EncoderDecoderFamily):
             "vocab_size": model["vocab_size"],
             "d_model": width,
             "d_kv": head_width,
-            "d_ff": feedforward_width(model),
             "num_layers": depth(model, "encoder"),
             "num_decoder_layers": depth(model, "decoder"),
             "num_heads": heads,
@@ -176,25 +197,34 @@ class T5Family(EncoderDecoderFamily):
             "relative_attention_max_distance": described(model, "position.max_distance"),
             "dropout_rate": model["dropout"],
             "layer_norm_epsilon": described(model, "norm.eps"),
-            "feed_forward_proj": "gated-gelu" if gated else their_activation(activation),
+            **self.feedforward_config(model),
             "is_encoder_decoder": True,
             "tie_word_embeddings": tied,
             **({"scale_decoder_outputs": False} if tied and not model["scale_logits"] else {}),
         }
 
+    def feedforward_words(self, model: Model) -> Describable:
+        """Return what this format can express of the feed-forwards."""
+        gated = described(model, "feedforward.gated")
+        return {
+            "feedforward": ("DenseFeedForward",),
+            "feedforward.gated": (True, False),
+            "feedforward.bias": (False,),
+            "feedforward.activation": ("gelu_tanh" if gated else described(model, "feedforward.activation"),),
+        }
 
-def _block(ours: str, theirs: str, side: str, gated: bool) -> Iterator[WeightMapping]:
-    """Yield the weights of one block, whose sublayers are numbered there."""
-    sublayers = [("mixer", "SelfAttention")]
-    if side == "decoder":
-        sublayers.append(("cross", "EncDecAttention"))
-    for index, (our_name, their_name) in enumerate(sublayers):
+    def feedforward_config(self, model: Model) -> HubConfig:
+        """Return the fields of the feed-forwards."""
+        node = model["feedforward"]
+        named = "gated-gelu" if node["gated"] else their_activation(node["activation"])
+        return {"d_ff": feedforward_width(model), "feed_forward_proj": named}
+
+
+def _attention_and_norms(ours: str, theirs: str, last: int) -> Iterator[WeightMapping]:
+    """Yield the weights of one block but for its feed-forward, which is the last of its numbered sublayers there."""
+    for index, (our_name, their_name) in enumerate((("mixer", "SelfAttention"), ("cross", "EncDecAttention"))[:last]):
         for our_part, their_part in _ATTENTION:
             yield Renamed(f"{ours}.{our_name}.{our_part}.weight", f"{theirs}.{index}.{their_name}.{their_part}.weight")
-    last = len(sublayers)
-    maps = [("gate", "wi_0"), ("up", "wi_1")] if gated else [("up", "wi")]
-    for our_part, their_part in (*maps, ("down", "wo")):
-        yield Renamed(f"{ours}.feedforward.{our_part}.weight", f"{theirs}.{last}.DenseReluDense.{their_part}.weight")
     for index in range(last + 1):
         yield Renamed(f"{ours}.wiring.norms.{index}.scale.weight", f"{theirs}.{index}.layer_norm.weight")
 

@@ -81,7 +81,7 @@ class Renamed(OneToOneMapping):
         return tensor
 
 
-class OneAbove(OneToOneMapping):
+class UnitOffsetGain(OneToOneMapping):
     """A gain that a file holds as its difference from 1; in half precision the sum would be rounded."""
 
     def to_ours(self, tensor: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ class Reshaped(OneToOneMapping):
 
 
 @dataclass(frozen=True)
-class RolledHeads(OneToOneMapping):
+class PermutedHeadRows(OneToOneMapping):
     """Projections of heads whose last rows there, `shift` in each head, are the first here."""
 
     num_heads: int
@@ -145,7 +145,7 @@ class RolledHeads(OneToOneMapping):
 
 
 @dataclass(frozen=True)
-class FreshCounts(WeightMapping):
+class ZeroedBuffer(WeightMapping):
     """Counts of ours that training fills and no file holds: they start at 0."""
 
     our_name: str
@@ -182,12 +182,11 @@ class OffsetRows(OneToOneMapping):
 
 
 @dataclass(frozen=True)
-class StackedVectors(WeightMapping):
-    """One weight of ours, whose first axes count vectors of theirs."""
+class OneOfSeveral(WeightMapping, ABC):
+    """One weight of ours, which is made of several of theirs."""
 
     our_name: str
     their_names: tuple[str, ...]
-    axes: tuple[int, ...]
 
     @property
     def ours(self) -> tuple[str, ...]:
@@ -197,6 +196,13 @@ class StackedVectors(WeightMapping):
     def theirs(self) -> tuple[str, ...]:
         return self.their_names
 
+
+@dataclass(frozen=True)
+class StackedVectors(OneOfSeveral):
+    """One weight of ours, whose first axes count vectors of theirs."""
+
+    axes: tuple[int, ...]
+
     def take(self, theirs: Mapping[str, Tensor]) -> Weights:
         vectors = torch.stack([theirs[name] for name in self.their_names])
         return {self.our_name: vectors.unflatten(0, self.axes)}
@@ -204,6 +210,19 @@ class StackedVectors(WeightMapping):
     def give(self, ours: Mapping[str, Tensor]) -> Weights:
         vectors = ours[self.our_name].flatten(0, len(self.axes) - 1)
         return dict(zip(self.their_names, vectors.unbind(0), strict=True))
+
+
+@dataclass(frozen=True)
+class JoinedRows(OneOfSeveral):
+    """One weight of ours, which holds several of theirs one below the other, with as many rows each as `sizes` say."""
+
+    sizes: tuple[int, ...]
+
+    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
+        return {self.our_name: torch.cat([theirs[name] for name in self.their_names])}
+
+    def give(self, ours: Mapping[str, Tensor]) -> Weights:
+        return dict(zip(self.their_names, ours[self.our_name].split(self.sizes), strict=True))
 
 
 @dataclass(frozen=True)

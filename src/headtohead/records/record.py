@@ -12,6 +12,7 @@ from typing import Any, Literal
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import DamagedFile, parse_json
 from headtohead.metrics import Direction, Metric, metric_named
+from headtohead.records.open_fields import check_open_fields
 from headtohead.records.secrets import mask_secrets
 from headtohead.records.strict_json import RecordError, decode, encode, shortened
 
@@ -23,6 +24,10 @@ FOUNDATION = "foundation"
 """The job of a run that others of its study start from."""
 
 Status = Literal["running", "finished", "diverged", "out_of_memory", "out_of_disk", "interrupted", "failed"]
+COUNTED: tuple[Status, ...] = ("finished", "diverged")
+"""The statuses of an outcome that is the arm's own; other runs ended for other reasons, or have not ended."""
+ENDED: tuple[Status, ...] = (*COUNTED, "out_of_memory", "failed")
+"""The statuses with which nothing is left to do; everything else is half a run, and counts as none."""
 
 
 @dataclass
@@ -232,10 +237,6 @@ class RunRecord:
         return self.baselines.get(f"{stage}/{name}", self.baselines.get(name))
 
 
-_SECTIONS = ("model", "data", "task", "trainer", "optimizer", "tracking")
-"""Parts of a configuration that are objects of fields wherever they are."""
-
-
 def to_json(record: RunRecord) -> str:
     """Return the text of record.json: valid JSON, secrets masked."""
     data = encode(record, "record")
@@ -264,9 +265,7 @@ def record_of(data: dict[str, Any], where: str) -> RunRecord:
     record: RunRecord = decode(RunRecord, data, where)
     for name in ("started", "finished"):
         _check_time(getattr(record.timing, name), f"{where}.timing.{name}")
-    for name in _SECTIONS:
-        if not isinstance(record.config.get(name, {}), dict):
-            raise RecordError(f"{where}.config.{name} is {shortened(record.config[name])}; expected an object")
+    check_open_fields(data, where)
     return record
 
 

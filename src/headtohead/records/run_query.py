@@ -3,6 +3,7 @@ words that choose among runs, `d_model=64 status=running loss<2`, are the same i
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import json
 import math
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
+from headtohead.metrics import own_metric
 from headtohead.records.index.run_index import RunIndex
 from headtohead.records.run_summary import UNREADABLE, RunSummary
 
@@ -23,6 +25,10 @@ _IS_LOSS = re.compile("loss|perplexity|bits_per_byte")
 _Key = Callable[[RunSummary], Any]
 
 
+RESULT = "result"
+"""The column of the metric by which a run was selected, with its value."""
+
+
 def runs(
     paths: str | Path | Sequence[str | Path] = "outputs", *, where: str = "", sort: str = "newest", limit: int = 0
 ) -> list[RunSummary]:
@@ -31,7 +37,47 @@ def runs(
     for path in map(Path, folders):
         if not path.is_dir():
             raise UsageError(f"{path} is not a folder: give the folder of a run, or one above it such as outputs")
-    return ordered(filter(run_filter(where), _distinct(folders)), sort, limit)
+    chosen = ordered(filter(run_filter(where), _distinct(folders)), sort, limit)
+    if sort not in _orders():
+        check_fields(chosen, [sort.removeprefix("-")], "--sort", folders)
+    return chosen
+
+
+def check_fields(
+    chosen: Sequence[RunSummary], names: Iterable[str], option: str, folders: Sequence[str | Path] = ()
+) -> None:
+    """Raise UsageError for the first name that is a field neither of these runs, nor of any below the folders that they
+    were chosen from, nor of runs in general."""
+    for name in names if chosen else ():
+        if name in _ALWAYS or own_metric(name.rpartition("/")[2]):
+            continue
+        if any(_has(run, name) for run in chosen) or any(_has(run, name) for run in _distinct(folders)):
+            continue
+        known = list(dict.fromkeys(_names_of(chosen[0])))
+        close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
+        listed = f"did you mean {' or '.join(close)}?" if close else f"choose among {', '.join(known[:_FEW])}, ..."
+        raise UsageError(
+            f"{option} {name} is not a field of these runs: {listed} (config.yaml of a run has its fields)"
+        )
+
+
+def check_columns(
+    chosen: Sequence[RunSummary], names: Iterable[str], option: str, folders: Sequence[str | Path] = ()
+) -> None:
+    """Raise UsageError for the first name that is neither a field nor the result in short."""
+    check_fields(chosen, [name for name in names if name != RESULT], option, folders)
+
+
+def _has(run: RunSummary, name: str) -> bool:
+    return _typed(run, name) is not _MISSING
+
+
+def _names_of(run: RunSummary) -> Iterator[str]:
+    """Yield the names that may be typed: fields of the run, results, and of the configuration the last parts too."""
+    yield from (*_ALWAYS, *run.results, *(name.rpartition("/")[2] for name in run.results))
+    for section in run.sections:
+        yield from section.values
+        yield from (name.rpartition(".")[2] for name in section.values)
 
 
 def _distinct(paths: Iterable[str | Path]) -> Iterator[RunSummary]:
@@ -55,7 +101,15 @@ def ordered(chosen: Iterable[RunSummary], sort: str, limit: int = 0) -> list[Run
 
 def order_of(sort: str) -> tuple[_Key, bool]:
     """Return the key by which runs are sorted, and whether from the largest down."""
-    named: dict[str, tuple[_Key, bool]] = {
+    named = _orders()
+    if sort in named:
+        return named[sort]
+    is_reversed, name = sort.startswith("-"), sort.removeprefix("-")
+    return (lambda run: _key_of(named_value(run, name), is_reversed)), is_reversed
+
+
+def _orders() -> Mapping[str, tuple[_Key, bool]]:
+    return {
         "newest": (lambda run: run.started or "", True),
         "oldest": (lambda run: run.started or "", False),
         "name": (lambda run: (natural(run.name), run.seed), False),
@@ -64,10 +118,6 @@ def order_of(sort: str) -> tuple[_Key, bool]:
         "parameters": (lambda run: _or_infinite(run.costs.get("parameters")), False),
         "step": (lambda run: -run.progress.get("step", 0), False),
     }
-    if sort in named:
-        return named[sort]
-    is_reversed, name = sort.startswith("-"), sort.removeprefix("-")
-    return (lambda run: _key_of(named_value(run, name), is_reversed)), is_reversed
 
 
 def _key_of(value: Any, is_reversed: bool) -> tuple[Any, ...]:
@@ -103,9 +153,15 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 Predicate = Callable[[RunSummary], bool]
 OWN = dict.fromkeys((
     "arm", "name", "seed", "status", "group", "study", "trial", "share", "id", "job_type", "metric", "stage", "value",
-    "baseline", "started", "notes", "reason", "path", "max_steps",
+    "baseline", "started", "notes", "reason", "path", "max_steps", "tags", "direction", "selected_by",
 ))  # fmt: skip
 """Fields of a run that are neither its configuration nor its results."""
+_ALWAYS = (
+    *OWN, "step", "epoch", "tokens", "flops", "seconds", "parameters", "flops_per_token", "tokens_per_second",
+    "samples_per_second", "peak_memory_bytes", "joules", "joules_per_token",
+)  # fmt: skip
+"""The fields that a run may have, whatever it is."""
+_FEW = 12
 STAGES = ("test", "validation", "train")
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _TERM = re.compile(r"(-?)([^\s=<>!~]+)(!=|<=|>=|=|<|>|~)(.*)", re.DOTALL)
@@ -124,6 +180,15 @@ def named_value(run: RunSummary, name: str) -> Any:
     test/loss."""
     value = _typed(run, name)
     return None if value is _MISSING else value
+
+
+def column_value(run: RunSummary, name: str) -> Any:
+    """Return what a column shows of a run: a field, or the result in short."""
+    if name != RESULT:
+        return named_value(run, name)
+    if run.value is None:
+        return None
+    return f"{run.metric} {run.value:.4g}{'' if run.stage == 'test' else f' ({run.stage})'}"
 
 
 def run_filter(text: str) -> Predicate:
@@ -150,7 +215,7 @@ def cut_to_cell(text: str, *, most: int = 300) -> str:
 def _exact(run: RunSummary, name: str) -> Any:
     if name in OWN:
         value = getattr(run, name)
-        return _MISSING if value is None else value
+        return _MISSING if value is None or value == [] else value
     for section in run.sections:
         if name in section.values:
             return section.values[name]
@@ -198,6 +263,8 @@ def _comparison(sign: str, expected: str) -> Callable[[Any], bool]:
     pattern = re.compile(".*".join(map(re.escape, expected.lower().split("*"))), re.DOTALL)
 
     def is_same(value: Any) -> bool:
+        if isinstance(value, list) and any(map(is_same, value)):
+            return True
         if number is not None and _is_number(value):
             return bool(value == number)
         return pattern.fullmatch(as_text(value).lower()) is not None

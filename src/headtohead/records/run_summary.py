@@ -3,18 +3,19 @@ headline, the one result that stands for it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.metrics import Direction, own_metric
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.records.record import RunRecord
 
-GIVEN = "given"
+UNNAMED_STAGE = "given"
 """The results of another program, which does not say on which split."""
-STAGES = ("test", "validation", GIVEN)
+STAGES = ("test", "validation", UNNAMED_STAGE)
 """The stages whose results count, the first first."""
 
 
@@ -62,7 +63,11 @@ class ConfigSection:
         return self._by_ending[name]
 
 
-@dataclass
+APART = ("costs", "progress", "results", "sections")
+"""The parts of a summary that an index stores apart."""
+
+
+@dataclass(repr=False)
 class RunSummary:
     """One run as lists show it; None where its record does not say."""
 
@@ -120,13 +125,38 @@ class RunSummary:
     """All results by stage and name: test/loss."""
     latest: Mapping[str, float | None] = field(default_factory=dict)
     """The last logged value of each metric, where somebody follows the run; None where it is not a number."""
-    sections: Sequence[ConfigSection] = field(default=(), repr=False)
+    sections: Sequence[ConfigSection] = field(default_factory=tuple, repr=False)
     """The configuration by its sections."""
+
+    if not TYPE_CHECKING:  # which goes on refusing names that a summary does not have
+
+        def __getattr__(self, name: str) -> object:
+            """Decode what an index stores apart once the first of it is read: of thousands of runs few are."""
+            if name not in APART or "_apart" not in vars(self):
+                raise AttributeError(f"a run has no {name}", name=name, obj=self)
+            text, shared = self._apart
+            *values, plain = json.loads(text)
+            for part, value in zip(APART, [*values, [ConfigSection(plain), *shared]], strict=True):
+                vars(self).setdefault(part, value)
+            return vars(self)[name]
+
+    @classmethod
+    def stored(cls, values: Mapping[str, object], apart: str, shared: Sequence[ConfigSection]) -> RunSummary:
+        """Return a summary of all its values but those in `apart`, a text that is decoded when somebody asks: APART,
+        with the fields outside sections in place of the sections. The constructor would fill each in once more."""
+        summary = cls.__new__(cls)
+        vars(summary).update(values, latest={}, _apart=(apart, shared))
+        return summary
 
     @property
     def config(self) -> dict[str, Any]:
         """Return the configuration by dotted names: model.d_model; a choice by its group: model/mixer."""
         return {name: value for section in self.sections for name, value in section.values.items()}
+
+    def __repr__(self) -> str:
+        """Name the run, its status and its result in one line."""
+        result = "" if self.value is None else f", {self.stage}/{self.metric} {self.value:.4g}"
+        return f"<RunSummary {self.name or self.id}: {self.status.replace('_', ' ')}{result}, {self.path}>"
 
     def __fspath__(self) -> str:
         """Return the run's folder, so that the summary stands wherever a run is taken by its path."""

@@ -92,7 +92,7 @@ def _decode_mapping(kind: Any, value: object, where: str) -> object:
     if not isinstance(value, dict):
         return _decode_scalar(kind, value, where)
     item_kind = get_args(kind)[1]
-    if item_kind is Any:
+    if item_kind in (Any, object):
         return dict(value)
     decoder = _decoder(item_kind)
     return {key: decoder(item, f"{where}.{key}") for key, item in value.items()}

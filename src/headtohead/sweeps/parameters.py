@@ -14,7 +14,8 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError, nearest, one_of, show, unknown
 from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.key_checks import check
-from headtohead.config.schema.metric_names import metric_names
+from headtohead.config.schema.metric_names import better_direction, metric_names
+from headtohead.metrics import Direction, direction_error
 from headtohead.sweeps.agent_overrides import field_of, typed
 from headtohead.sweeps.distributions import (
     BOUNDS,
@@ -202,7 +203,7 @@ def _overrides(sweep: Sweep, setting: Mapping[str, Value]) -> tuple[str, ...]:
 
 
 def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, object]]) -> None:
-    """Check that every trial logs the metric."""
+    """Check that every trial logs the metric, and that the goal is its better direction."""
     for config in configs:
         measured = metric_names(RunConfig(config).task_target)
         if not measured:
@@ -212,6 +213,11 @@ def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, object]]) -> None:
             whole = sweep.metric if "/" in sweep.metric else f"validation/{sweep.metric}"
             message = unknown(f"metric.name={sweep.metric} is not logged by any run", whole, names)
             raise ConfigurationError(f"sweep {sweep.name}: {message}")
+        goal, better = ("maximize", "minimize") if sweep.larger_is_better else ("minimize", "maximize")
+        judged: Direction = "max" if sweep.larger_is_better else "min"
+        if why := direction_error(sweep.metric, judged, better_direction(config, sweep.metric)):
+            usual = ", which is W&B's where none is given," if goal == "minimize" else ""
+            raise ConfigurationError(f"sweep {sweep.name}: metric.goal={goal}{usual} and {why}: give goal: {better}")
 
 
 def refuse_several_devices(config: Mapping[str, object]) -> None:

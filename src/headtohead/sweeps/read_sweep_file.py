@@ -13,7 +13,7 @@ from typing import Any
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError, nearest, one_of, show
 from headtohead.config.schema.value_kinds import (
-    FlagKind,
+    BoolKind,
     Kind,
     MappingOf,
     MismatchError,
@@ -70,7 +70,7 @@ _KINDS_OF_STOPPING: dict[str, Kind] = {
     "max_iter": WholeNumber(),
     "s": WholeNumber(),
     "eta": NumberKind(),
-    "strict": FlagKind(),
+    "strict": BoolKind(),
 }
 
 

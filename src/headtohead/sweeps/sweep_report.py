@@ -30,6 +30,7 @@ from headtohead.comparison.report.section_parts import (
     figure,
 )
 from headtohead.comparison.tables.run_table import number
+from headtohead.execution.single_run import details_of
 from headtohead.files.atomic_write import replace_text
 from headtohead.sweeps.sweep import Outcome
 from headtohead.sweeps.sweep_plan import SweepPlan, SweptRun
@@ -259,6 +260,15 @@ def ranked(plan: SweepPlan) -> list[tuple[SweptRun, Outcome | None]]:
         return value is None, 0.0 if value is None else sign * value, row[0].number
 
     return sorted(((trial, plan.outcomes.get(trial.number)) for trial in plan.trials), key=key)
+
+
+def failed_trials(plan: SweepPlan) -> Iterator[str]:
+    """Yield a sentence for each trial that ended without a value: why, and where it says more."""
+    for trial, outcome in ranked(plan):
+        if outcome is not None and outcome.value is None:
+            run = trial.run
+            where = "" if run is None else f" ({details_of(plan.folder, run.id, plan.run_folder(run))})"
+            yield f"trial {trial.number}, {outcome.status.replace('_', ' ')}: {outcome.reason}{where}"
 
 
 def _outcome_text(outcome: Outcome | None) -> tuple[str, str, str]:

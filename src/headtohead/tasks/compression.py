@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.head_names import HeadName
-from headtohead.architectures.heads import GivenLogits
+from headtohead.architectures.heads import IdentityHead
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
@@ -45,7 +45,7 @@ class Compression(TokenPrediction):
     def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         self.sums = PerStage(lambda: MetricSums("loss", "correct", "tokens"))
-        self.logits = GivenLogits()
+        self.logits = IdentityHead()
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.num_scored is not None:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import GivenLogits, Tagger
+from headtohead.architectures.heads import IdentityHead, Tagger
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
@@ -180,7 +180,7 @@ class Tagging(Task):
 
     def _scored(self, model: Architecture, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, " N"]]:
         """Return the logits and the tags of the words, row after row."""
-        if not isinstance(model.head, Tagger | GivenLogits):
+        if not isinstance(model.head, Tagger | IdentityHead):
             raise UsageError(
                 f"head={type(model.head).__name__} makes no tags: build the model with the head that the task names."
             )

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.heads import GivenLogits
+from headtohead.architectures.heads import IdentityHead
 from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import OrderedSplit
@@ -22,8 +22,8 @@ from headtohead.tasks.class_metrics import class_loss, losses_of_rows
 from headtohead.tasks.task import Loss
 
 
-def vocabulary_head(model: Architecture) -> VocabularyHead | GivenLogits:
-    if not isinstance(model.head, VocabularyHead | GivenLogits):
+def vocabulary_head(model: Architecture) -> VocabularyHead | IdentityHead:
+    if not isinstance(model.head, VocabularyHead | IdentityHead):
         raise UsageError(
             f"head={type(model.head).__name__} makes no logits over a vocabulary, which this task predicts: "
             "build the model with the head that the task names."
@@ -52,14 +52,14 @@ def scored_index(targets: Int[Tensor, " N"], *, wait: bool) -> Int[Tensor, " M"]
 
 
 def loss_of_rows(
-    head: VocabularyHead | GivenLogits,
+    head: VocabularyHead | IdentityHead,
     rows: Tensor,
     targets: Tensor,
     *,
     label_smoothing: float,
     workspace: Workspace,
 ) -> Loss:
-    if isinstance(head, GivenLogits):
+    if isinstance(head, IdentityHead):
         return class_loss(rows, targets, label_smoothing=label_smoothing)
     total = cross_entropy_sum(
         head.transform(rows),
@@ -73,8 +73,8 @@ def loss_of_rows(
     return Loss(total=total, count=(targets != IGNORED).sum())
 
 
-def score_rows(head: VocabularyHead | GivenLogits, rows: Tensor, targets: Tensor, *, workspace: Workspace) -> Scores:
-    if isinstance(head, GivenLogits):
+def score_rows(head: VocabularyHead | IdentityHead, rows: Tensor, targets: Tensor, *, workspace: Workspace) -> Scores:
+    if isinstance(head, IdentityHead):
         return _score_logits(rows.detach(), targets)
     with torch.no_grad():
         return score(head.transform(rows), head.weight, head.bias, targets, cap=head.cap, workspace=workspace)

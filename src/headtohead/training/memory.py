@@ -16,7 +16,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class KeptState:
+class OptimizerStateSize:
     """The numbers that an optimizer keeps of a weight: the fewest, and the most where weights differ."""
 
     least: int
@@ -27,28 +27,28 @@ class KeptState:
     """Whether dimensions have matrices of their own, whose size does not follow from that of the weight."""
 
 
-_KEPT = {
-    "adamw": KeptState(2, 2),
-    "adam": KeptState(2, 2),
-    "ademamix": KeptState(3, 3, updating=2),
-    "schedule_free": KeptState(2, 2, updating=2),
-    "soap": KeptState(2, 9, updating=3, has_bases=True),  # the most: of matrices up to four times as long as wide
-    "lion": KeptState(1, 1, updating=1),
-    "muon": KeptState(1, 2, updating=4),  # of hidden matrices, and of all else
+_STATE_SIZES = {
+    "adamw": OptimizerStateSize(2, 2),
+    "adam": OptimizerStateSize(2, 2),
+    "ademamix": OptimizerStateSize(3, 3, updating=2),
+    "schedule_free": OptimizerStateSize(2, 2, updating=2),
+    "soap": OptimizerStateSize(2, 9, has_bases=True),  # the most: of matrices up to four times as long as wide
+    "lion": OptimizerStateSize(1, 1, updating=1),
+    "muon": OptimizerStateSize(1, 2),  # of hidden matrices, and of all else
 }
 
 
-def kept_state(optimizer: Mapping[str, object]) -> KeptState:
+def optimizer_state_size(optimizer: Mapping[str, object]) -> OptimizerStateSize:
     """Return what an optimizer keeps; one that is not listed keeps a momentum if it has one."""
     momentum = 1 if optimizer.get("momentum") else 0
     name = str(optimizer["_target_"]).rpartition(".")[2].lower()
-    return _KEPT.get(name, KeptState(momentum, momentum))
+    return _STATE_SIZES.get(name, OptimizerStateSize(momentum, momentum))
 
 
 def basis_numbers(optimizer: Mapping[str, object], shape: Sequence[int]) -> int:
     """Return the numbers that an optimizer keeps of the dimensions of a weight: a covariance and a basis of each."""
     longest = optimizer.get("max_basis")
-    if not kept_state(optimizer).has_bases or len(shape) < 2 or not isinstance(longest, int):
+    if not optimizer_state_size(optimizer).has_bases or len(shape) < 2 or not isinstance(longest, int):
         return 0
     return sum(2 * size**2 for size in shape if size <= longest)
 
@@ -162,14 +162,16 @@ def trained_bytes(
     optimizer: Mapping[str, object],
     weight_averaging: float | None,
     bases: float = 0.0,
+    updating: float = 0.0,
 ) -> TrainedBytes:
-    """Return the bytes by those of the weights on the device, of those of them that are trained, and of their bases."""
-    state = kept_state(optimizer)
+    """Return the bytes by those of the weights on the device, of those of them that are trained, of their bases, and of
+    what exists while they are updated."""
+    state = optimizer_state_size(optimizer)
     averaged = trained if weight_averaging is not None else 0.0
     return TrainedBytes(
         weights=weights + averaged,
         gradients=trained,
         optimizer=state.least * trained + bases,
-        updating=trained * (state.updating + 1),
+        updating=trained * (state.updating + 1) + updating,
         moved=trained * (3 + 2 * state.least) + 3 * averaged + 2 * bases,
     )

@@ -38,7 +38,8 @@ from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.loop.training_module import TrainingModule
 from headtohead.training.memory import PeakMemory
-from headtohead.training.parallel.devices import device_name, number_format, peak_flops, threads
+from headtohead.training.parallel.device_sheets import peak_flops
+from headtohead.training.parallel.devices import device_name, number_format, threads
 from headtohead.training.parallel.process_group import (
     is_main_process,
     join_process_group,
@@ -256,13 +257,13 @@ class Run:
         return counter_of(self._device, count=settings.devices, num_nodes=settings.num_nodes)
 
     def _peak_flops(self) -> float | None:
-        """Return the peak rate of all devices together in the number format in use."""
+        """Return the peak rate of all devices together in the number format in use; None where no data sheet tells,
+        as of every processor, and only of other devices is that news."""
         name, format_ = device_name(self._device), number_format(self._precision.name)
         peak = peak_flops(name, format_)
-        if peak is None:
+        if peak is None and self._device.type != "cpu":
             _log.info("no peak rate is known for %s in %s: utilisation (MFU) is not reported", name, format_)
-            return None
-        return peak * self.parts.settings.devices * self.parts.settings.num_nodes
+        return None if peak is None else peak * self.parts.settings.devices * self.parts.settings.num_nodes
 
 
 def _num_frozen(model: Architecture) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,21 +12,25 @@ import torch
 import yaml
 
 from headtohead.data.batches.row_order import OrderedSplit
+from headtohead.data.data_source import DataError
 from headtohead.data.splits.leaks import LEAKS
 from headtohead.data.splits.left_out_rows import LEFT_OUT
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import remove_unfinished
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.metrics import Metric
-from headtohead.records.early_end import why_ended_early
+from headtohead.records.early_stopping_marker import why_ended_early
 from headtohead.records.environment import collect_environment
-from headtohead.records.record import VALIDATION_TEXTS, CheckpointSelection, Comparability, RunRecord, Status
+from headtohead.records.open_fields import check_open_fields
+from headtohead.records.record import CheckpointSelection, RunRecord, Status
 from headtohead.records.run_folder import RunFolder
+from headtohead.records.strict_json import RecordError, encode
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import last_step
 from headtohead.training.energy_counters import Energy
 from headtohead.training.loop.run_state import JOULES, RunState
 from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.measurement import Measurement
 from headtohead.training.parallel.devices import describe
 from headtohead.training.parallel.process_group import is_main_process
 from headtohead.training.run_components import RunComponents, RunInfo
@@ -73,16 +75,17 @@ class RunRecorder:
         identity = parts.identity
         if not is_main_process():
             return cls(parts, _new_record(ELSEWHERE, parts), None, resumed=False)
+        new = _new_record(ELSEWHERE, parts) if identity.resume_from is None else None  # refused before it has a folder
         folder = _claimed_folder(identity)
         try:
-            if identity.resume_from is None:
-                record = _new_record(folder.id, parts)
+            if new is not None:
+                record = replace(new, id=folder.id)
             else:
                 record = _resumable_folder(folder, identity, parts.settings.max_steps)
                 record.config = {**parts.config, "resume_from": record.config.get("resume_from")}
                 record.content_hash = identity.content_hash or record.content_hash
             record.environment = collect_environment(describe(device, count=_num_devices(parts)), parts.config)
-            record.comparability = _comparability(parts, precision)
+            record.comparability = _measurement(parts).comparability(precision)
             return cls(parts, record, folder, resumed=identity.resume_from is not None)
         except BaseException as error:
             folder.release()
@@ -179,15 +182,7 @@ def _new_record(run_id: str, parts: RunComponents) -> RunRecord:
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),
         content_hash=identity.content_hash,
-        data={
-            **parts.data.provenance(),
-            **parts.data.reading(),
-            **_rows(parts),
-            **_classes(parts),
-            **_validation_texts(parts),
-            **({LEAKS: dict(leaks)} if (leaks := parts.data.leaks()) else {}),
-            **({LEFT_OUT: dict(left_out)} if (left_out := parts.data.left_out()) else {}),
-        },
+        data=_data_facts(parts),
         costs=dict(parts.costs),
         budget=dict(parts.budget),
         place=identity.place,
@@ -195,6 +190,28 @@ def _new_record(run_id: str, parts: RunComponents) -> RunRecord:
         scales=_scales(task),
         selection=CheckpointSelection(metric=task.monitor, direction=task.direction),
     )
+
+
+def _data_facts(parts: RunComponents) -> dict[str, object]:
+    """Return what the data tells of itself; raises DataError for what no reader of the record would take."""
+    data = parts.data
+    facts = {
+        **data.provenance(),
+        **data.reading(),
+        **_rows(parts),
+        **_classes(parts),
+        **_measurement(parts).validation_texts(),
+        **({LEAKS: dict(leaks)} if (leaks := data.leaks()) else {}),
+        **({LEFT_OUT: dict(left_out)} if (left_out := data.left_out()) else {}),
+    }
+    try:
+        check_open_fields({"data": encode(facts, "record.data")}, "record")
+    except RecordError as error:
+        raise DataError(
+            f"what {type(data).__qualname__} tells of its rows could not be read back from the run's record ({error}): "
+            "correct what its provenance(), reading(), leaks(), left_out() or spec().class_names return"
+        ) from None
+    return facts
 
 
 def _scales(task: Task) -> dict[str, Metric]:
@@ -261,36 +278,8 @@ def _with_repeated(throughput: Mapping[str, float | None], folder: RunFolder, st
     return {**throughput, _REPEATED: (throughput.get(_REPEATED) or 0.0) + lost} if lost else dict(throughput)
 
 
-def _comparability(parts: RunComponents, precision: str) -> Comparability:
-    spec, task, sampled = parts.data.spec(), parts.task.measured_how(), _sampled(parts)
-    return Comparability(
-        data=spec.data_hash or None,
-        tokenizer=spec.tokenizer_hash or None,
-        evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, sampled]),
-        texts=_hash([spec.texts_hash, task, *(sampled or ())]) if spec.texts_hash else None,
-        loss_normalisation=f"{task}: mean over everything scored in a batch",
-        precision=precision,
-    )
-
-
-def _sampled(parts: RunComponents) -> list[object] | None:
-    """Return how many rows a validation reads, or None if it reads all."""
-    if (batches := parts.settings.validation_batches) is None:
-        return None
-    count = batches * parts.data.batch_size
-    return ["sampled rows", count] if count < len(parts.data.split("validation")) else None
-
-
-def _validation_texts(parts: RunComponents) -> dict[str, str]:
-    """Only where a validation reads some rows, and which texts are in them follows from the tokenizer."""
-    spec, sampled = parts.data.spec(), _sampled(parts)
-    if not spec.texts_hash or sampled is None or not spec.rows_follow_tokens:
-        return {}
-    return {VALIDATION_TEXTS: _hash([spec.texts_hash, spec.data_hash, spec.tokenizer_hash, *sampled])}
-
-
-def _hash(content: object) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+def _measurement(parts: RunComponents) -> Measurement:
+    return Measurement(parts.data, parts.task, parts.settings.validation_batches)
 
 
 def _num_devices(parts: RunComponents) -> int:

@@ -125,7 +125,7 @@ class Extremes:
 
 Medium = Literal["numbers", "pictures", "tables"]
 _PER_STEP, _PER_ROUND = 100, 16
-_PLACES: dict[tuple[Medium, str], int] = {
+_SECTION_ORDER: dict[tuple[Medium, str], int] = {
     ("numbers", "train"): 0,
     ("numbers", "attention"): 1,
     ("pictures", "attention"): 2,
@@ -181,7 +181,7 @@ def _index_in_step(name: str, medium: Medium) -> int:
         section = "attention"
     elif section.startswith("test") and section != "test":
         section = "longer tests"
-    return _PLACES.get((medium, section), 0 if medium == "numbers" else 7)
+    return _SECTION_ORDER.get((medium, section), 0 if medium == "numbers" else 7)
 
 
 MAPS, TABLES = "attention", "tables"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from headtohead.errors import UsageError
 from headtohead.metrics.metric import MetricTable
-from headtohead.records.early_end import why_ended_early
+from headtohead.records.early_stopping_marker import why_ended_early
 from headtohead.records.record import Progress, RunRecord, Status, WandbLink
 from headtohead.records.run_folder import RunFolder
 from headtohead.records.secrets import mask_secrets, without_home

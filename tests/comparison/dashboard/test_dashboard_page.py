@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from browser import CHROMIUM, Browser
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import Progress, RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
-from served_runs import go, served, shown, train, written_run
+from served_runs import go, noted_pieces, served, shown, train, written_run
 from waiting import PATIENCE
 from warm_commands import WarmCommand
 
@@ -264,6 +265,74 @@ def test_losses_of_different_tasks_have_charts_of_their_own(browser: Browser, tm
         tasks = browser.run("[...document.querySelectorAll('.chart')].map((chart) => chart.dataset.task).sort()")
         assert tasks == ["causal_lm · copying", "causal_lm · grammar_lm"]
         assert browser.run(f"{LINES}.filter((line) => line.low).length") == 1, "one mean of two seeds, with its band"
+        assert_quiet(browser, dashboard)
+
+
+SHARES = """(() => {
+    const svg = document.querySelector('.figure svg'), { x, y, width, height } = svg.getBoundingClientRect();
+    const strokes = [...svg.querySelectorAll('.share')].map((one) => getComputedStyle(one).stroke);
+    const colours = strokes.map((stroke) => stroke.match(/\\d+/g).map(Number));
+    return { colours, box: [x, y, x + width, y + height] };
+})()"""
+LEFT, TURN = 54, 9
+
+
+def turns_seen(browser: Browser, folder: Path, *, start: int = LEFT) -> list[tuple[set[int], set[int]]]:
+    """Return of each mean, where it has its turns, the columns with its colour and those with another one."""
+    browser.wait_until_idle()
+    browser.screenshot(folder / "page.png")
+    shares = browser.run(SHARES)
+    colours = [tuple(colour[:3]) for colour in shares["colours"]]
+    with Image.open(folder / "page.png") as page:
+        figure = page.convert("RGB").crop(tuple(map(round, shares["box"])))
+    columns: list[set[Any]] = [
+        {figure.getpixel((left, top)) for top in range(figure.height)} for left in range(figure.width)
+    ]
+    seen: list[tuple[set[int], set[int]]] = [(set(), set()) for _ in colours]
+    for left in range(start, figure.width - 12):
+        turn, within = divmod((left - LEFT) % (TURN * len(colours)), TURN)
+        if 2 <= within <= TURN - 3:
+            mine, others = seen[turn]
+            mine |= {left} if colours[turn] in columns[left] else set()
+            others |= {left} if columns[left] & ({*colours} - {colours[turn]}) else set()
+    return seen
+
+
+@pytest.mark.parametrize("groups", [4, 9])
+def test_means_that_coincide_are_all_seen(browser: Browser, tmp_path: Path, groups: int) -> None:
+    for group in range(groups):
+        for seed in (0, 1):
+            written_run(tmp_path, name=f"arm{group}", status="finished", steps=100, seed=seed)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss")
+        shown(browser, f"{LINES}.filter((line) => line.low).length === {groups}")
+        seen = turns_seen(browser, tmp_path)
+    assert len(seen) == groups and all(mine for mine, _ in seen), seen
+
+
+def test_means_that_join_late_are_both_seen(browser: Browser, tmp_path: Path) -> None:
+    for name, early in (("steep", 3.0), ("flat", 0.1)):
+        for seed in (0, 1):
+            folder = written_run(tmp_path, name=name, status="finished", steps=0, seed=seed)
+            for step in range(1, 101):
+                loss = 1.0 + (early * (step % 2) if step < 30 else 0.0)
+                folder.log(Progress(step, 0, 10 * step, 1e6 * step, 0.5 * step), {"train/loss": loss})
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss")
+        shown(browser, f"{LINES}.filter((line) => line.low).length === 2")
+        width = browser.run("document.querySelector('.figure').clientWidth")
+        seen = turns_seen(browser, tmp_path, start=LEFT + (width - LEFT) // 2)
+    assert len(seen) == 2 and all(mine and not others for mine, others in seen), seen
+
+
+def test_a_run_that_has_not_come_to_a_metric_leaves_its_unit(browser: Browser, tmp_path: Path) -> None:
+    config = {"choices": {"task": "causal_lm"}}
+    first = written_run(tmp_path, name="first", status="finished", config=config)
+    first.log(Progress(3, 0, 30, 3e6, 2.0), {"validation/loss": 1.0})
+    written_run(tmp_path, name="second", steps=1, config=config)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="validation/loss")
+        shown(browser, "document.querySelector('.figure svg')?.textContent.includes('nats per token')")
         assert_quiet(browser, dashboard)
 
 
@@ -535,6 +604,87 @@ def test_a_name_in_the_legend_hides_its_lines_and_a_chart_is_read_by_keys(browse
         shown(browser, "location.hash.includes('from=')")
         browser.key("0")
         shown(browser, "!location.hash.includes('from=')")
+        assert_quiet(browser, dashboard)
+
+
+FADED = """[...document.querySelectorAll(".figure")].map((figure) => [...new Set([...figure.querySelectorAll(".faded")]
+    .map((part) => part.dataset.group))].join())"""
+"""The groups whose lines are faded, chart by chart."""
+CURSORS = """[...document.querySelectorAll(".figure")].map((figure) => figure.querySelector(".tip").hidden ? null
+    : figure.querySelector(".tip b").innerText)"""
+"""The step that each chart reads."""
+
+
+def test_a_name_that_is_pointed_at_stands_out_and_all_charts_read_one_step(browser: Browser, tmp_path: Path) -> None:
+    for arm in ("alibi", "rotary"):
+        folder = written_run(tmp_path, name=arm, status="finished", steps=20)
+        for step in (5, 10, 15, 20):
+            folder.log(Progress(step, 0, 10 * step, 1e6 * step, 0.5 * step), {"validation/loss": 3.0 / step})
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts="train/loss,validation/loss")
+        shown(browser, f"{LINES}.length === 2 && document.querySelectorAll('.figure svg').length === 2")
+        assert browser.run(FADED) == ["", ""]
+        x, y = browser.run(
+            "(() => { const box = document.querySelectorAll('.legend button')[1].getBoundingClientRect(); "
+            "return [box.x + 5, box.y + 5]; })()"
+        )
+        browser.point(x, y)
+        assert browser.run(FADED) == ["alibi", "alibi"]
+        browser.point(1, 1)
+        assert browser.run(FADED) == ["", ""]
+        browser.run("document.querySelector('.legend button').focus()")
+        assert browser.run(FADED) == ["rotary", "rotary"], "by keyboard"
+        browser.key("Escape")
+        x, y = browser.run(
+            "(() => { const box = document.querySelector('.figure').getBoundingClientRect(); "
+            "return [box.right - 12, box.y + 100]; })()"
+        )
+        browser.point(x, y)
+        assert browser.run(CURSORS) == ["20", "20"]
+        browser.point(1, 1)
+        assert browser.run(CURSORS) == [None, None]
+        browser.run("document.querySelectorAll('.figure')[1].focus()")
+        assert browser.run(FADED) == ["", ""]
+        browser.key("Home")
+        assert browser.run(CURSORS)[1] == "5" and browser.run(CURSORS)[0] in ("4", "5", "6")
+        browser.run("document.activeElement.blur()")
+        assert browser.run(CURSORS) == [None, None]
+        assert_quiet(browser, dashboard)
+
+
+def test_a_run_is_read_once_for_all_charts_and_read_on_from_there(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = noted_pieces(monkeypatch)
+    names = ["train/loss", "validation/loss", "validation/accuracy", "train/learning_rate"]
+    folders = [written_run(tmp_path, name=f"run{number}") for number in range(5)]
+    for folder in folders:
+        folder.log(Progress(4, 0, 40, 4e6, 2.0), dict.fromkeys(names, 1.0))
+    sizes = [folder.metrics_file.path.stat().st_size for folder in folders]
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", charts=",".join(names))
+        shown(browser, "document.querySelectorAll('.figure svg').length === 4")
+        assert sorted(path.parent for path, _ in pieces) == sorted(folder.path for folder in folders)
+        assert sum(size for _, size in pieces) == sum(sizes)
+        train(folders[0], range(5, 9))
+        shown(browser, f"{POINTS} === 8")
+        grown = folders[0].metrics_file.path
+        assert [path for path, _ in pieces[5:] if path != grown] == []
+        assert sum(size for _, size in pieces[5:]) == grown.stat().st_size - sizes[0]
+
+
+def test_maps_are_of_every_group_and_runs_without_one_are_named(browser: Browser, tmp_path: Path) -> None:
+    for seed in range(20):
+        written_run(tmp_path, name="many", seed=seed, status="finished")
+    rare = written_run(tmp_path, name="rare", status="finished")
+    (rare.attention / "step_1").mkdir(parents=True)
+    Image.new("L", (8, 8)).save(rare.attention / "step_1" / "stack.0.mixer.png")
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="maps")
+        shown(browser, "document.querySelectorAll('.pictures figure').length === 1")
+        assert browser.run("document.querySelector('.pictures b').innerText") == "rare · seed 0"
+        note = browser.run("document.querySelector('#panel .note').innerText")
+        assert note.startswith("Not drawn: many · seed") and note.endswith("12 of 21 runs, as many of each group.")
         assert_quiet(browser, dashboard)
 
 

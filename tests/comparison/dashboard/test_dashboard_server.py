@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -20,7 +20,7 @@ from headtohead.comparison.dashboard.served_folder import FILE
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import MULTIRUN, RunFolder, log_file
-from served_runs import message, requested, served, train, written_run
+from served_runs import message, noted_pieces, requested, served, train, written_run
 from waiting import PATIENCE
 
 SECRET = "the secret"
@@ -143,14 +143,33 @@ def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
     folder = written_run(root)
     key = f"some/{folder.id}"
     first = message(dashboard, "/api/curves", metric="train/loss", run=key, file="0", offset="0")[key]
-    assert first["step"] == [1, 2, 3]
-    assert first["tokens"] == [10, 20, 30]
+    assert first["curves"]["train/loss"]["step"] == [1, 2, 3]
+    assert first["curves"]["train/loss"]["tokens"] == [10, 20, 30]
     train(folder, range(4, 6))
     position = {"file": first["file"], "offset": str(first["offset"])}
     second = message(dashboard, "/api/curves", metric="train/loss", run=key, **position)[key]
-    assert second["step"] == [4, 5]
-    assert second["value"] == [1.0, 0.8]
+    assert second["curves"]["train/loss"]["step"] == [4, 5]
+    assert second["curves"]["train/loss"]["value"] == [1.0, 0.8]
     assert not second["restarted"]
+
+
+def test_a_run_is_read_once_for_all_metrics_of_a_question(
+    dashboard: Dashboard, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = noted_pieces(monkeypatch)
+    folders = [written_run(root, name=f"run{number}") for number in range(3)]
+    names = [f"train/metric{number}" for number in range(20)]
+    for folder in folders:
+        folder.log(Progress(4, 0, 40, 4e6, 2.0), {name: float(at) for at, name in enumerate(names)})
+    query = [("metric", name) for name in names]
+    for folder in folders:
+        query += [("run", f"some/{folder.id}"), ("file", "0"), ("offset", "0")]
+    answer, body = requested(dashboard, f"/api/curves?{urlencode(query)}")
+    assert answer.status == 200
+    for own in json.loads(body).values():
+        assert [own["curves"][name]["value"] for name in names] == [[float(at)] for at in range(20)]
+    assert sorted(path.parent for path, _ in pieces) == sorted(folder.path for folder in folders)
+    assert sum(size for _, size in pieces) == sum(folder.metrics_file.path.stat().st_size for folder in folders)
 
 
 def test_a_curve_is_as_many_points_as_a_chart_shows_however_long_it_is(dashboard: Dashboard, root: Path) -> None:
@@ -160,10 +179,15 @@ def test_a_curve_is_as_many_points_as_a_chart_shows_however_long_it_is(dashboard
     for step, value in enumerate(values, 1):
         folder.log(Progress(step, 0, 8 * step, 1e6 * step, 0.5 * step), {"train/loss": value})
     ask = {"metric": "train/loss", "run": "some/long", "file": "0", "offset": "0"}
-    whole = message(dashboard, "/api/curves", **ask)["some/long"]
+
+    def curve(**query: str) -> dict[str, list[float]]:
+        answer = message(dashboard, "/api/curves", **ask, **query)
+        return dict(answer["some/long"]["curves"]["train/loss"])
+
+    whole = curve()
     assert (len(whole["step"]), set(whole["value"]) - {None}) == (1000, set(values) - {math.inf})
     for most in (3, 10, 100, 400, 999):
-        part = message(dashboard, "/api/curves", most=str(most), **ask)["some/long"]
+        part = curve(most=str(most))
         assert {len(part[name]) for name in ("step", "tokens", "value", "low", "high", "count")} == {most}
         assert (sum(part["count"]), part["step"][0], part["step"][-1]) == (1000, 1, 1000)
         assert part["step"] == sorted(set(part["step"]))
@@ -173,9 +197,9 @@ def test_a_curve_is_as_many_points_as_a_chart_shows_however_long_it_is(dashboard
             expected = [None] * 3 if math.inf in own else [min(own), pytest.approx(sum(own) / count), max(own)]
             assert [low, mean, high] == expected
             start += count
-    assert "low" not in message(dashboard, "/api/curves", most="1000", **ask)["some/long"]
+    assert "low" not in curve(most="1000")
     stretch = {"axis": "tokens", "from": "800", "to": "880"}
-    part = message(dashboard, "/api/curves", most="100", **ask, **stretch)["some/long"]
+    part = curve(most="100", **stretch)
     assert part["step"] == list(range(99, 112)), "one more on either side"
 
 

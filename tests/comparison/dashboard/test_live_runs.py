@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,6 +101,26 @@ def test_what_is_asked_of_a_few_runs_goes_through_these_alone(tmp_path: Path, mo
         before = live.work.fetched
         request()
         assert live.work.fetched - before <= (6 if name == "the same page" else 2), name
+
+
+def test_of_many_runs_those_alone_are_decoded_that_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    decoded = 0
+
+    def counted(text: str) -> Any:
+        nonlocal decoded
+        decoded += 1
+        return json.loads(text)
+
+    monkeypatch.setattr("headtohead.records.run_summary.json", SimpleNamespace(loads=counted))
+    keys = [f"some/{written_run(tmp_path / 'runs', status='finished').id}" for _ in range(20)]
+    live = restless(tmp_path / "runs")
+    page(live, ViewOf("status=finished", "arm", "newest"), selected=("*",))
+    page(live, ViewOf("", "arm", "name"))
+    assert decoded == 0
+    facts = live.rows(keys[:2], "")
+    assert decoded == 2
+    assert [facts[key]["progress"]["step"] for key in keys[:2]] == [0, 0]
 
 
 def test_a_running_record_without_its_process_is_interrupted(tmp_path: Path) -> None:

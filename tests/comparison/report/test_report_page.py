@@ -168,6 +168,25 @@ def test_an_appendix_is_two_pages(browser: Browser, file: Path) -> None:
     assert browser.num_printed_pages() > 2, "without the button all of it is printed"
 
 
+HEIGHTS = """[...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.clientWidth)
+    .map((plot) => plot._fullLayout.height)"""
+
+
+def test_figures_of_an_appendix_are_as_high_as_its_pages_leave_them(browser: Browser, tmp_path: Path) -> None:
+    heights = {}
+    for count in (2, 4, 8):
+        arms = {f"arm_{number}": 2.0 + number / 10 for number in range(count)}
+        written = tmp_path / f"{count}.html"
+        write_report(made_up(tmp_path / str(count), arms, num_seeds=3, steps=40, maps=False), written)
+        opened(browser, written)
+        browser.run("window.print = () => 0; document.getElementById('appendix').click()")
+        browser.run("window.dispatchEvent(new Event('beforeprint'))")
+        browser.wait_until_idle()
+        heights[count] = max(browser.run(HEIGHTS))
+        assert browser.num_printed_pages() == 2
+    assert heights[2] >= heights[4] >= heights[8] >= 215 < heights[2], heights
+
+
 CAUGHT = """
 window.saved = [];
 const blobs = new Map();

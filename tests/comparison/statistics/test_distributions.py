@@ -9,11 +9,11 @@ from scipy import stats
 
 from headtohead.comparison import statistics
 from headtohead.comparison.statistics.distributions import (
-    above_normal,
-    above_t,
     chi_squared_quantile,
-    normal_exceeded_by,
-    t_exceeded_by,
+    norm_isf,
+    norm_sf,
+    t_isf,
+    t_sf,
 )
 from headtohead.comparison.statistics.multiple_testing import adjusted
 
@@ -24,10 +24,10 @@ VALUES = np.array([-np.inf, -40.0, -1.5, 0.0, 0.3, 2.5, 12.0, np.inf, np.nan])
 
 
 def test_tails_and_quantiles_are_scipys() -> None:
-    np.testing.assert_array_equal(above_t(VALUES[:, None], DEGREES), stats.t.sf(VALUES[:, None], DEGREES))
-    np.testing.assert_array_equal(t_exceeded_by(SHARES[:, None], DEGREES), stats.t.isf(SHARES[:, None], DEGREES))
-    np.testing.assert_array_equal(above_normal(VALUES), stats.norm.sf(VALUES))
-    np.testing.assert_array_equal(normal_exceeded_by(SHARES), stats.norm.isf(SHARES))
+    np.testing.assert_array_equal(t_sf(VALUES[:, None], DEGREES), stats.t.sf(VALUES[:, None], DEGREES))
+    np.testing.assert_array_equal(t_isf(SHARES[:, None], DEGREES), stats.t.isf(SHARES[:, None], DEGREES))
+    np.testing.assert_array_equal(norm_sf(VALUES), stats.norm.sf(VALUES))
+    np.testing.assert_array_equal(norm_isf(SHARES), stats.norm.isf(SHARES))
     whole = DEGREES[:5]
     ours, theirs = chi_squared_quantile(SHARES[:, None], whole), stats.chi2.ppf(SHARES[:, None], whole)
     np.testing.assert_allclose(ours, theirs, rtol=1e-13)

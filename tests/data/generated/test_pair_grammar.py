@@ -12,7 +12,7 @@ from headtohead.data.data_source import DataError
 from headtohead.data.generated.pair_grammar import CONTRADICTION, ENTAILMENT, NEUTRAL, SCENES, PairGrammar, Relation
 from headtohead.data.generated.stories import NEXT, PEOPLE, RANDOM, TOPICS
 
-PLACES = [position for _, positions in SCENES for position in positions.split(" / ")]
+LOCATIONS = [position for _, positions in SCENES for position in positions.split(" / ")]
 Pair = tuple[str, str, str]
 every_relation = pytest.mark.parametrize("relation", get_args(Relation))
 
@@ -76,10 +76,10 @@ def test_every_place_is_claimed_with_every_label() -> None:
     result = {
         (position, label)
         for _, claim, label in pairs("entailment")["train"]
-        for position in PLACES
+        for position in LOCATIONS
         if position in claim
     }
-    assert len(result) == 3 * len(PLACES)
+    assert len(result) == 3 * len(LOCATIONS)
 
 
 def test_rows_are_pairs_with_token_types() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from from_fields import from_fields
 from headtohead.data.data_source import DataError
-from headtohead.data.generated.qa_grammar import PEOPLE, PLACES, THINGS, QaGrammar
+from headtohead.data.generated.qa_grammar import LOCATIONS, PEOPLE, THINGS, QaGrammar
 from headtohead.data.row_formats.questions import Question
 
 FACT = re.compile(
@@ -75,7 +75,7 @@ def test_context_alone_does_not_tell_the_answer(samples: list[Question]) -> None
 
 def test_all_words_are_used(samples: list[Question]) -> None:
     answers = {options.answer for options in samples}
-    assert answers == {*PEOPLE, *THINGS, *PLACES}
+    assert answers == {*PEOPLE, *THINGS, *LOCATIONS}
 
 
 def test_a_share_of_questions_joins_what_two_facts_tell_apart(samples: list[Question]) -> None:

@@ -78,6 +78,15 @@ def test_classes_that_look_alike_are_mentioned(tmp_path: Path, caplog: pytest.Lo
     assert "the classes 'Yes' and 'yes' differ in case or blanks alone" in caplog.text
 
 
+@pytest.mark.parametrize("word", ["NA", "null", "NaN", "None"])
+def test_word_for_a_missing_label_is_a_class_and_is_mentioned(
+    tmp_path: Path, word: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "data.csv", [{"text": f"row {n}", "label": (word, "no", "yes")[n % 3]} for n in range(60)])
+    assert source_of(path).spec().num_classes == 3
+    assert caplog.text.count(f"among the classes are words for a missing label: {word};") == 1
+
+
 def test_unknown_label_in_validation_is_named_with_its_own_file(tmp_path: Path) -> None:
     write(tmp_path / "train.csv", LABELLED)
     write(tmp_path / "dev.csv", [*LABELLED[:5], {**LABELLED[5], "label": "meh"}])

@@ -169,6 +169,7 @@ def test_columns_that_leave_a_doubt_are_to_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "data.csv", [{"review": "a", "stars": 1}])
     message = refusal(lambda: source_of(path))
     assert f"{path} has the columns 'review', 'stars', which do not say what they are" in message
+    assert f": h2h data {path} guesses it, and shows the command; or give" in message
     assert "data.label_column data.text_column [data.second_text_column] for labelled_text" in message
 
 

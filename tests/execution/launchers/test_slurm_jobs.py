@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import headtohead as h2h
 from execution.launchers.patient_commands import all_ended, waits_once
+from headtohead.api.studies import StudyRequest
+from headtohead.cli import main
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.launchers import slurm
 from headtohead.execution.launchers.slurm import Allocation, Slurm
+from headtohead.execution.launchers.worker_commands import Workers
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from slurm_cluster import Cluster, Job
+from studies.small_studies import plan_without_models, write_run
 from waiting import until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the tests' cluster reads /proc")
@@ -68,6 +75,38 @@ def test_a_machine_that_knows_no_cluster_is_told_where_to_go(tmp_path: Path, mon
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"Could not detect .srun.* use launcher=submitit_local"):
         Slurm().submit([waits_once(tmp_path)])
+
+
+@pytest.mark.parametrize("budget", ["null", "equal_tokens", "equal_time"])
+def test_such_a_machine_is_told_so_before_a_study_is_matched_or_estimated_and_nothing_is_written(
+    budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def matches(planner: StudyPlanner) -> StudyPlan:
+        raise AssertionError("arms were matched")
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(StudyPlanner, "plan", matches)
+    monkeypatch.chdir(tmp_path)
+    words = ["data=copy", "model.d_model=16", f"budget={budget}", "launcher=slurm"]
+    assert main(["study", "norms_small", *words]) == 2
+    assert "Could not detect" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match="Could not detect"):
+        h2h.study("norms_small", words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_such_a_machine_reports_a_study_whose_runs_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    plan = plan_without_models(tmp_path)
+    request = StudyRequest(plan.study, Workers(Slurm(), number=1, threads=1), ("study", "small"))
+    begun = SimpleNamespace(folder=plan.folder, plan=lambda: plan, has_begun=True)
+    vars(request)["planner"] = begun
+    for run in plan.runs[1:]:
+        write_run(plan.run_folder(run))
+    with pytest.raises(ConfigurationError, match="Could not detect"):
+        request.check_start()
+    write_run(plan.run_folder(plan.runs[0]))
+    request.check_start()
 
 
 @pytest.mark.process

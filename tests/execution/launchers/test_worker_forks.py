@@ -52,7 +52,7 @@ def command(folder: Path, program: str) -> list[str]:
 
 def test_a_worker_has_a_log_a_session_its_threads_and_an_exit_code(tmp_path: Path) -> None:
     program = """
-    def work(threads, parent):
+    def work(threads, parent, command):
         alone = os.getsid(0) == os.getpid() and os.getppid() == parent
         print(threads, os.environ["OMP_NUM_THREADS"], alone)
         return 7
@@ -110,7 +110,7 @@ def test_stopping_asks_workers_to_end_and_leaves_no_process(tmp_path: Path) -> N
 
 def test_workers_end_when_their_command_is_killed(tmp_path: Path) -> None:
     program = """
-    def work(threads, parent):
+    def work(threads, parent, command):
         (folder / "there").write_text(str(os.getpid()))
         while os.getppid() == parent:
             time.sleep(0.02)
@@ -139,7 +139,7 @@ def test_where_the_forking_process_was_killed_a_program_is_started(tmp_path: Pat
 
 def test_an_answer_that_ctrl_c_kept_from_being_read_is_not_taken_for_the_next(tmp_path: Path) -> None:
     program = """
-    forks = WorkerForks(lambda threads, parent: threads)
+    forks = WorkerForks(lambda threads, *_: threads)
     workers = [forks.start(log, os.environ, code) for code in (3, 4)]
     time.sleep(0.5)
     line, read = forks._line, forks._line.recv
@@ -219,6 +219,51 @@ def test_runs_of_a_multirun_and_of_a_sweep_are_forked_and_none_computes_in_the_c
     print(code, len(list(folder.rglob("record.json"))), worker_forks.threads_here() - before)
     """
     assert run(tmp_path, program).splitlines()[-1] == "0 2 0"
+
+
+SHARED = """
+    from headtohead import cli
+    from headtohead.execution import worker
+    from headtohead.execution.launchers import launcher, worker_forks
+    forked, notes = [], folder / "notes"
+    def fork(real=os.fork):
+        if len(forked) == 2:  # the process that workers are forked from, and the first of them
+            raise BlockingIOError
+        forked.append(1)
+        return real()
+    def program(command, variables):
+        words = command.arguments
+        (folder / "program").write_text(words[words.index("--parent") + 1])
+        return subprocess.Popen(("true",))
+    def pool(leases, shared_by):
+        (folder / "forked").write_text(str(shared_by))
+        os._exit(0)
+    worker.GpuPool, launcher._program = pool, program
+    os.chdir(folder)
+    os.environ["HEADTOHEAD_CACHE"] = str(folder / "cache")
+    pathlib.Path("sweep.yaml").write_text(
+        'command: [h2h, train, "${args_no_hyphens}"]\\nmethod: grid\\n'
+        "metric: {name: validation/loss, goal: minimize}\\nparameters: {optimizer.lr: {values: [0.1, 0.2]}}"
+    )
+    pathlib.Path("study.yaml").write_text(
+        "question: Which norm?\\nhypothesis: None.\\ntuning: None.\\n"
+        "metric: validation/loss\\ndirection: min\\nbaseline: one\\nseeds: 2\\n"
+        "base: [trainer.max_steps=2]\\narms: {one: [model/norm=rms_norm], other: [model/norm=layer_norm]}\\n"
+    )
+    from unittest import mock
+    with mock.patch("os.fork", fork):
+        sys.argv = ["h2h", *ARGUMENTS]
+        cli.main()
+    print((folder / "forked").read_text() == (folder / "program").read_text() == str(os.getpid()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["train", "-m", "seed=1,2"], ["sweep", "sweep.yaml"], ["study", "study.yaml"]])
+def test_workers_that_were_forked_share_gpus_with_those_that_could_not_be(tmp_path: Path, command: list[str]) -> None:
+    """A machine that forks no more starts programs instead, which look for free GPUs by the command's number."""
+    arguments = [*command, "--workers", "2", "--threads", "1", "tracking=none"]
+    assert run(tmp_path, SHARED.replace("ARGUMENTS", repr(arguments))).splitlines()[-1] == "True"
 
 
 def test_threads_are_counted_of_libraries_too(tmp_path: Path) -> None:

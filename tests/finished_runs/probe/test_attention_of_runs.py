@@ -140,6 +140,8 @@ def test_a_run_is_compared_with_what_it_was_before_training(translator: Finished
     low, high, _ = layer["scales"]["trained"]
     assert [low, high] == layer["scales"]["other"][:2], "what is compared has one scale"
     assert layer["scales"]["difference"][0] == -layer["scales"]["difference"][1]
+    own, other, change = (layer["statistics"][name]["entropy"] for name in ("trained", "other", "difference"))
+    assert change == pytest.approx([one - two for one, two in zip(own, other, strict=True)])
 
 
 def test_a_run_of_another_model_cannot_be_compared(translator: FinishedRun, tmp_path: Path) -> None:

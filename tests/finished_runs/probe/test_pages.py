@@ -148,6 +148,7 @@ def test_the_difference_from_before_training_is_shown(run: FinishedRun, folder: 
     shown = float(browser.run("document.getElementById('weight').textContent"))
     assert shown == pytest.approx(float(compared.pairs[0].forms["difference"].weights[0, 0, 5, 2]), abs=1e-3)
     assert browser.run("document.querySelector('.bar span').textContent").startswith("-"), "both sides of zero"
+    assert browser.run("document.querySelector('.figures').innerText.includes('change of the head')")
     _nothing_amiss(browser)
 
 
@@ -185,9 +186,12 @@ def test_no_page_is_wider_than_its_window(
     pages = [translated, *_other_pages(folder, run), write_attention(run, attention, folder / "narrow")[-1]]
     for file in pages:
         browser.open(file)
+        browser.run("for (const option of document.querySelectorAll('option')) option.append(' and so on'.repeat(20))")
         for width in (390, 1500):
             browser.look(width=width, height=800, dark=dark)
             assert browser.run("document.documentElement.scrollWidth <= innerWidth"), file
+            cut = "[...document.querySelectorAll('.tiles')].some((one) => one.scrollHeight > one.clientHeight)"
+            assert width > 390 or not browser.run(cut), file
             assert browser.run("document.documentElement.dataset.theme") == ("dark" if dark else "light")
         _nothing_amiss(browser)
 

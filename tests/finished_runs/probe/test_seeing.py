@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from headtohead.data.batches.batch import IGNORED
 from headtohead.data.batches.row_order import order_of
 from headtohead.data.data_source import DataSource
 from headtohead.data.splits.sample_splits import fewer_rows
-from headtohead.finished_runs.probe.data_page import data_as_dict, data_content, show_data
-from headtohead.finished_runs.probe.data_seen import DataSeen, TokenSeen, see
+from headtohead.finished_runs.probe.data_page import data_as_dict, data_content, edges_of, show_data
+from headtohead.finished_runs.probe.data_seen import ProbedData, TokenSeen, see
 from headtohead.finished_runs.probe.probe_files import write_data
 from headtohead.tasks.prompt_templates import drawn_examples, texts_of
 from headtohead.tasks.task import Task
@@ -57,7 +58,7 @@ def parts(name: str) -> tuple[DataSource, Task, Mapping[str, Any]]:
     return data, build_task(config, data.spec()), config
 
 
-def tokens(seen: DataSeen) -> list[TokenSeen]:
+def tokens(seen: ProbedData) -> list[TokenSeen]:
     return [token for sample in seen.samples for side in sample.sides.values() for token in side]
 
 
@@ -72,6 +73,23 @@ def test_every_kind_of_data_can_be_seen(name: str, tmp_path: Path) -> None:
     files = write_data(seen, config, tmp_path)
     assert files[-1].name == "data.html" and all(file.stat().st_size > 500 for file in files)
     assert data_content(seen, config)["samples"] and data_as_dict(seen)["splits"] and show_data(seen)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("lacking", range(3))
+def test_lengths_that_a_split_does_not_have_are_left_out_of_its_part(lacking: int, tmp_path: Path) -> None:
+    data, task, config = parts("language")
+    seen = see(data, task, 0)
+    of_documents = "tokens of a document within a row"
+    assert all(of_documents in split.lengths for split in seen.splits)
+    splits = list(seen.splits)
+    remaining = {what: own for what, own in splits[lacking].lengths.items() if what != of_documents}
+    splits[lacking] = replace(splits[lacking], lengths=remaining)
+    seen = replace(seen, splits=tuple(splits))
+    assert all(file.stat().st_size > 500 for file in write_data(seen, config, tmp_path))
+    shown = [split["lengths"].keys() for split in data_content(seen, config)["splits"]]
+    assert [of_documents in own for own in shown] == [number != lacking for number in range(3)]
+    assert data_as_dict(seen)["splits"] and show_data(seen)
 
 
 @pytest.mark.usefixtures("cache")
@@ -184,3 +202,10 @@ def test_no_row_that_is_learned_from_is_seen_as_an_example_to_itself() -> None:
     for sample, (text,) in zip(seen.samples, texts_of(batch, task.spec), strict=True):
         prompt = "".join(token.text for token in sample.sides["tokens"] if not token.special)
         assert prompt.count(text.replace(" ", "␣")) == 1, prompt
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 128), (3, 3), (2, 61), (5, 1000)])
+def test_bars_over_lengths_begin_and_end_with_what_is_there(low: int, high: int) -> None:
+    edges = edges_of([np.array([low, high]), np.array([high])])
+    assert (edges[0], edges[-1]) == (low, high + 1) and (np.diff(edges) > 0).all()
+    assert np.histogram([low, high], edges)[0].sum() == 2

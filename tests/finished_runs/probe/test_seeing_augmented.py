@@ -14,7 +14,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.origins.from_weights import build_data
 from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.finished_runs.probe.data_page import data_as_dict, data_content, show_data
-from headtohead.finished_runs.probe.data_seen import DataSeen, see
+from headtohead.finished_runs.probe.data_seen import ProbedData, see
 from headtohead.finished_runs.probe.probe_files import write_data
 from headtohead.training.loop.seeds import seeds_of
 
@@ -22,7 +22,7 @@ CHOICES = ["model=cnn", "task=image_classification", "data=digits", "data.num_tr
 CHANGES = ["augmentation=[horizontal_flip,mixup]", "augmentation.steps.mixup.alpha=1.0"]
 
 
-def seen_with(*overrides: str, split: str = "train") -> tuple[DataSeen, dict[str, object]]:
+def seen_with(*overrides: str, split: str = "train") -> tuple[ProbedData, dict[str, object]]:
     config = compose_checked("train", [*CHOICES, *overrides])
     data = build_data(config)
     made = see(

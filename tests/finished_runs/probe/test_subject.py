@@ -126,7 +126,7 @@ def test_image_is_resized_and_as_bright_as_the_data(vision: FinishedRun, tmp_pat
     levels = np.kron(np.arange(0, 256, 4, dtype=np.uint8).reshape(8, 8), np.ones((5, 5), dtype=np.uint8))
     Image.fromarray(levels).save(tmp_path / "ramp.png")
     subject = of_image(vision, tmp_path / "ramp.png")
-    assert subject.remarks == ("ramp.png (40 x 40) is resized to 8 x 8",)
+    assert subject.remarks == ("ramp.png (40 x 40) is scaled and cropped to 8 x 8",)
     assert subject.batch.images is not None and subject.batch.images.shape == (1, 1, 8, 8)
     assert subject.batch.images[0, 0, 0, 0] == -1 and subject.batch.images.max() == pytest.approx(252 / 127.5 - 1)
     assert np.array_equal(pixels_of(subject.batch.images[0])[..., 0], levels[::5, ::5])
@@ -176,6 +176,9 @@ def test_missing_image_row_and_split_are_refused(vision: FinishedRun, decoder: F
     (tmp_path / "text.png").write_text("no image")
     with pytest.raises(ValueError, match="cannot be read as an image"):
         of_image(vision, tmp_path / "text.png")
+    Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "deep.tif")
+    with pytest.raises(ValueError, match=r"^--image \S+deep\.tif has pixels of 32 bits, .*: save it with 8 or 16$"):
+        of_image(vision, tmp_path / "deep.tif")
     with pytest.raises(ValueError, match="are not images; give --text or --rows"):
         of_image(decoder, tmp_path / "text.png")
     with pytest.raises(ValueError, match="the test split has rows 0 to"):

@@ -9,11 +9,11 @@ from headtohead.comparison.contrasts import TimeUnit, Values
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 Run = tuple[str, int, RunRecord]
 """The arm it belongs to, and the seed that pairs it."""
-_VALIDATED = (TEST, "validation", GIVEN)
+_VALIDATED = (TEST, "validation", UNNAMED_STAGE)
 """Longer rows are measured at the end alone."""
 
 _UNITS: Mapping[str, TimeUnit] = {"equal_flops": "FLOPs", "equal_time": "seconds"}

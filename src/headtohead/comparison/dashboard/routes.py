@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -96,19 +95,19 @@ def _by_step(files: dict[tuple[str, str], Path]) -> dict[str, list[str]]:
 
 
 Query = Mapping[str, list[str]]
-_PAGES = Path(str(files("headtohead.comparison.dashboard") / "pages"))
-_SHARED = Path(str(files("headtohead.comparison")))
+_PAGES = Path(__file__).parent / "pages"
+_SHARED = Path(__file__).parents[1]
 """That of reports: an arm has one set of colours everywhere."""
 _SHOWN, _MOST_SHOWN = 60, 500
 """Lines of the list where the page does not say how many it shows, and at most."""
 _MOST_OUTPUT = 2**18
 """Bytes from the end of what a run printed."""
 _MOST_DIGITS = 20
-_MOST = 400
-"""Runs in one question."""
+_MOST, _MOST_METRICS = 400, 100
+"""Runs, and metrics of each, in one question."""
 
 
-class NotThereError(LookupError):
+class NotFoundError(LookupError):
     """The requested thing does not exist."""
 
 
@@ -157,8 +156,8 @@ class DashboardRoutes:
             return refusal(404, "no such page: open / for the start")
         try:
             return handler(parse_qs(query, keep_blank_values=True, errors="replace"))
-        except (NotThereError, FileNotFoundError) as error:
-            return refusal(404, str(error) if isinstance(error, NotThereError) else "the file is gone")
+        except (NotFoundError, FileNotFoundError) as error:
+            return refusal(404, str(error) if isinstance(error, NotFoundError) else "the file is gone")
         except (OSError, UsageError, csv.Error) as error:
             return refusal(404, f"a file of it cannot be read: {error}")
 
@@ -188,27 +187,32 @@ class DashboardRoutes:
         return self._studies[1]
 
     def _curves(self, query: Query) -> HttpResponse:
-        """One metric of many runs, each from where the page has it: run=, file= and offset= side by side; of each as
-        many points as most= says, and only those of a stretch of axis= between from= and to=."""
-        metric, most = _one(query, "metric"), _whole(_one(query, "most", "")) or 0
+        """Metrics of many runs, each run from where the page has them: run=, file= and offset= side by side; of each
+        metric= as many points as most= says, and only those of a stretch of axis= between from= and to=."""
+        _one(query, "metric")
+        metrics, most = query["metric"][:_MOST_METRICS], _whole(_one(query, "most", "")) or 0
         low, high = (_number(_one(query, name, "")) for name in ("from", "to"))
         axis = _one(query, "axis", AXES[0])
         within = None if low is None or high is None or axis not in AXES else Stretch(axis, low, high)
-        files = zip(query.get("run", ()), query.get("file", ()), query.get("offset", ()), strict=False)
+        positions = zip(query.get("run", ()), query.get("file", ()), query.get("offset", ()), strict=False)
         return as_json(
-            {key: self._curve(key, metric, _read_position(file, offset), most, within) for key, file, offset in files}
+            {
+                key: self._curves_of(key, metrics, _read_position(file, offset), most, within)
+                for key, file, offset in positions
+            }
         )
 
-    def _curve(
-        self, key: str, metric: str, position: ReadPosition, most: int, within: Stretch | None
+    def _curves_of(
+        self, key: str, metrics: Sequence[str], position: ReadPosition, most: int, within: Stretch | None
     ) -> dict[str, Any] | None:
+        """Return what was added to some metrics of a run: its file is read once for all of them."""
         folder = self.runs.folder(key)
         if folder is None or not is_inside(self.root, folder.metrics_file.path):
             return None
         piece = read_on(folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
         data = {"file": str(piece.position.file), "offset": piece.position.offset, "restarted": piece.restarted}
-        return {**data, **curve_columns(piece, metric, most, within)}
+        return {**data, "curves": {name: curve_columns(piece, name, most, within) for name in metrics}}
 
     def _run(self, query: Query) -> HttpResponse:
         folder = self._folder(query)
@@ -229,7 +233,7 @@ class DashboardRoutes:
         folder = self._folder(query)
         file = output_of(self.root, folder.path)
         if file is None:
-            raise NotThereError("this run has no output here: it was started by itself, and wrote to its terminal")
+            raise NotFoundError("this run has no output here: it was started by itself, and wrote to its terminal")
         with file.open("rb") as content:
             content.seek(max(0, file.stat().st_size - _MOST_OUTPUT))
             return HttpResponse(content.read(), "text/plain; charset=utf-8")
@@ -238,21 +242,21 @@ class DashboardRoutes:
         name = _one(query, "study")
         file = report_of(self.root, name)
         if file is None:
-            raise NotThereError(f"study {name} has no report: h2h study {name} writes it")
+            raise NotFoundError(f"study {name} has no report: h2h study {name} writes it")
         return as_file(file, policy=REPORT_POLICY)
 
     def _folder(self, query: Query) -> RunFolder:
         key = _one(query, "run")
         folder = self.runs.folder(key)
         if folder is None:
-            raise NotThereError(f"run={key} is not a run below this folder")
+            raise NotFoundError(f"run={key} is not a run below this folder")
         return folder
 
     def _chosen(self, query: Query, among: Callable[[Path, Path], dict[tuple[str, str], Path]]) -> Path:
         result = among(self.root, self._folder(query).path)
         step, name = _one(query, "step"), _one(query, "name")
         if (step, name) not in result:
-            raise NotThereError(f"this run has no {name} of {step}")
+            raise NotFoundError(f"this run has no {name} of {step}")
         return result[step, name]
 
 
@@ -263,7 +267,7 @@ def _view_of(query: Query) -> ViewOf:
 def _one(query: Query, name: str, otherwise: str | None = None) -> str:
     values = query.get(name, [otherwise] if otherwise is not None else [])
     if not values:
-        raise NotThereError(f"{name}= is missing")
+        raise NotFoundError(f"{name}= is missing")
     return values[0]
 
 

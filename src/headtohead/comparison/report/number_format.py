@@ -6,7 +6,7 @@ from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.tables.run_table import TASKS, number
 from headtohead.metrics import unit_of
 from headtohead.records.metrics_file import multiple_of
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 UNKNOWN = "–"
 
@@ -18,7 +18,7 @@ def metric_words(metric: str) -> str:
     multiple = multiple_of(stage)
     if multiple is not None and multiple > 1:
         return f"test {name.replace('_', ' ')} at {multiple}x the length"
-    return (name if stage in (GIVEN, TASKS) else metric).replace("/", " ").replace("_", " ")
+    return (name if stage in (UNNAMED_STAGE, TASKS) else metric).replace("/", " ").replace("_", " ")
 
 
 def axis_words(results: ComparisonResults, metric: str) -> str:

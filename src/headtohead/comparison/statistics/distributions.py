@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def above_t(value: ArrayLike, degrees: ArrayLike) -> Floats:
+def t_sf(value: ArrayLike, degrees: ArrayLike) -> Floats:
     """Return the probability that Student's t is above the value."""
     from scipy import special
 
     return np.asarray(special.stdtr(degrees, np.negative(value)))
 
 
-def t_exceeded_by(share: ArrayLike, degrees: ArrayLike) -> Floats:
+def t_isf(share: ArrayLike, degrees: ArrayLike) -> Floats:
     """Return the value that Student's t exceeds with this probability."""
     from scipy import special
 
@@ -25,14 +25,14 @@ def t_exceeded_by(share: ArrayLike, degrees: ArrayLike) -> Floats:
     return np.where(np.equal(share, 0) & ~np.isnan(quantile), np.inf, quantile)  # of 0, stdtrit has the sign wrong
 
 
-def above_normal(value: ArrayLike) -> Floats:
+def norm_sf(value: ArrayLike) -> Floats:
     """Return the probability that a standard normal value is above this one."""
     from scipy import special
 
     return np.asarray(special.ndtr(np.negative(value)))
 
 
-def normal_exceeded_by(share: ArrayLike) -> Floats:
+def norm_isf(share: ArrayLike) -> Floats:
     """Return the value that a standard normal one exceeds with this probability."""
     from scipy import special
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headtohead.comparison.statistics.distributions import Floats, above_t, t_exceeded_by
+from headtohead.comparison.statistics.distributions import Floats, t_isf, t_sf
 from headtohead.errors import UsageError
 from headtohead.metrics import Metric, metric_named
 
@@ -36,19 +36,19 @@ class MeanDifference:
 
     def interval(self, alpha: float = 0.05) -> tuple[Floats, Floats]:
         """Holds the true difference in 1 - alpha of all studies."""
-        reach = t_exceeded_by(alpha / 2, self.degrees) * self.error
+        reach = t_isf(alpha / 2, self.degrees) * self.error
         return self.difference - reach, self.difference + reach
 
     def p(self) -> Floats:
         """Two-sided, against no difference."""
-        return 2 * above_t(np.abs(self.difference) / self.error, self.degrees)
+        return 2 * t_sf(np.abs(self.difference) / self.error, self.degrees)
 
     def p_equivalent(self, margin: float) -> Floats:
         """Return two one-sided tests against a difference of the margin or more
         (https://doi.org/10.1007/BF01068419)."""
         if not margin > 0:
             raise UsageError(f"margin={margin}: the smallest difference that matters is a number above 0")
-        return above_t((margin - np.abs(self.difference)) / self.error, self.degrees)
+        return t_sf((margin - np.abs(self.difference)) / self.error, self.degrees)
 
 
 def paired(first: ArrayLike, second: ArrayLike) -> MeanDifference:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headtohead.comparison.statistics.distributions import above_normal, above_t, normal_exceeded_by, t_exceeded_by
+from headtohead.comparison.statistics.distributions import norm_isf, norm_sf, t_isf, t_sf
 from headtohead.errors import UsageError
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
@@ -58,7 +58,7 @@ _LEAST = 1e-15
 
 def alpha_spent(share: float, alpha: float = 0.05) -> float:
     """The two-sided error that may be used up once this share of the seeds is in."""
-    return float(4 * above_normal(normal_exceeded_by(alpha / 4) / np.sqrt(share)))
+    return float(4 * norm_sf(norm_isf(alpha / 4) / np.sqrt(share)))
 
 
 def interim_levels(interim_analyses: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
@@ -79,13 +79,13 @@ def _levels(interim_analyses: tuple[int, ...], alpha: float) -> tuple[float, ...
     levels, inside = [max(budget[1], _LEAST)], np.ones(_PATHS, dtype=bool)
     for index, num_seeds in enumerate(interim_analyses[:-1]):
         paths, after = _paths(interim_analyses), interim_analyses[index + 1]
-        inside &= paths[index] <= t_exceeded_by(levels[-1] / 2, num_seeds - 1)
+        inside &= paths[index] <= t_isf(levels[-1] / 2, num_seeds - 1)
         earned = budget[index + 2] - budget[index + 1]
         crossing, level = round(earned * _PATHS), max(earned, _LEAST)
         if crossing >= _FEWEST:
             left = paths[index + 1][inside]
             bound = np.partition(left, len(left) - crossing)[len(left) - crossing]
-            level = max(level, float(2 * above_t(bound, after - 1)))
+            level = max(level, float(2 * t_sf(bound, after - 1)))
         levels.append(level)
     return tuple(levels)
 

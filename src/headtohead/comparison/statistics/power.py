@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from headtohead.comparison.statistics import value_shapes
 from headtohead.comparison.statistics.brent_root import brent_root
 from headtohead.comparison.statistics.distributions import (
-    above_normal,
     chi_squared_quantile,
-    t_exceeded_by,
+    norm_sf,
+    t_isf,
 )
 from headtohead.comparison.statistics.exact_tests import ExactTestGuard, rearrangements
 from headtohead.comparison.statistics.means import paired as paired_difference
@@ -57,9 +57,9 @@ def power_of_t(effect: float, num_seeds: int, *, alpha: float = 0.05, paired: bo
     gives NaN at two seeds."""
     degrees, scale = (num_seeds - 1, num_seeds) if paired else (2 * num_seeds - 2, num_seeds / 2)
     deviations, weights = _deviations(degrees)
-    limit = t_exceeded_by(alpha / 2, degrees) * deviations
+    limit = t_isf(alpha / 2, degrees) * deviations
     shift = abs(effect) * math.sqrt(scale)
-    return float(weights @ (above_normal(limit - shift) + above_normal(limit + shift)))
+    return float(weights @ (norm_sf(limit - shift) + norm_sf(limit + shift)))
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headtohead.comparison.statistics.distributions import Floats, normal_exceeded_by, t_exceeded_by
+from headtohead.comparison.statistics.distributions import Floats, norm_isf, t_isf
 from headtohead.errors import UsageError
 
 HUBER = 2.0
@@ -189,7 +189,7 @@ class _Redrawn:
 
     def losses(self, predicted: Floats, residuals: Floats, degrees: int) -> Floats:
         """Return losses with resampled residuals, which are scaled for these degrees of freedom."""
-        wider = float(t_exceeded_by(self.alpha / 2, degrees) / normal_exceeded_by(self.alpha / 2))
+        wider = float(t_isf(self.alpha / 2, degrees) / norm_isf(self.alpha / 2))
         larger = residuals * np.sqrt(len(residuals) / degrees) * wider
         return predicted + np.random.default_rng(self.seed).choice(larger, (self.samples, len(larger)))
 

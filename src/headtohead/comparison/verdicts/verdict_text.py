@@ -23,7 +23,7 @@ OF_WHAT = {
 }
 """The words, by method, where a difference is not one of the metric's means."""
 _USUAL = 0.05
-_ADJUSTMENTS = {
+ADJUSTMENTS = {
     None: "",
     "holm": " after Holm's correction",
     "benjamini_hochberg": " after Benjamini and Hochberg's correction",
@@ -218,7 +218,7 @@ def _tested(verdict: Verdict) -> str:
 def _p(p: float | None, verdict: Verdict) -> str:
     if p is None:
         return "no p-value, all seeds are equal"
-    return f"p {'< 0.001' if p < 0.001 else f'= {_on_its_side(p, verdict.level)}'}{_ADJUSTMENTS[verdict.adjustment]}"
+    return f"p {'< 0.001' if p < 0.001 else f'= {_on_its_side(p, verdict.level)}'}{ADJUSTMENTS[verdict.adjustment]}"
 
 
 def _on_its_side(p: float, level: float) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, MixerFactory, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.sequence_ops.ragged_rows import reordered, reversed_order
 from headtohead.errors import UsageError
@@ -62,10 +62,10 @@ class LocalThenMixer(Mixer):
         y, state.mixer = self.mixer.step(h, state.mixer, context)
         return y, state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return self.local.costs(query) + self.mixer.costs(query)
 
-    def saves_output(self, query: CostQuery) -> bool:
+    def saves_output(self, query: CostContext) -> bool:
         return self.mixer.saves_output(query)
 
 
@@ -103,7 +103,7 @@ class Bidirectional(Mixer):
         del x, state, context
         raise UsageError("a mixer that reads both ways cannot decode step by step: use a causal one")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs. Nothing is carried from token to token, since no token is final before the last one is
         read. Reversing saves the order, and the row twice."""
         both = self.forwards.costs(query) + self.backwards.costs(query)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 
 
 class Identity(Mixer):
@@ -38,6 +38,6 @@ class Identity(Mixer):
         del context
         return x, state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()

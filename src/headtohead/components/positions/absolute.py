@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.component import Grid, Position
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive
@@ -24,7 +24,7 @@ class NoPosition(Position):
         super().__init__()
         del d_model, num_heads, max_length, causal, grid
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()
 
@@ -54,7 +54,7 @@ class Learned(Position):
         y: Tensor = x + self.table(positions)
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the indices."""
         return Costs.of(self, activation_bytes=8 * query.length)
 
@@ -88,7 +88,7 @@ class Sinusoidal(Position):
     def add(self, x: Float[Tensor, "B L D"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B L D"]:
         return x + waves(positions, self.d_model, self.base, x.dtype)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 
 from headtohead.components.component import Grid, Position
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive
 
@@ -63,13 +63,13 @@ class Kerple(Position):
         )
         return bias
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the bias and its distances, once for all layers."""
         pairs = query.length**2
         saved = pairs * query.bytes_per_biased_pair + self.bytes_of_bias(query, query.length, pairs)
         return Costs.of(self, activation_bytes=saved)
 
-    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+    def bytes_of_bias(self, query: CostContext, num_queries: int, num_pairs: int) -> int:
         """Return the bytes of the distances."""
         del num_queries
         return num_pairs * max(4, query.bytes_per_element) if self.bias_learns else 0

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Grid, Position
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.positions.absolute import waves
-from headtohead.components.positions.rotary import plain_frequencies, rotated_width, turn, turning_angles
+from headtohead.components.positions.rotary import plain_frequencies, rotary_angles, rotated_width, turn
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive, Share
 
@@ -77,7 +77,7 @@ class Sinusoidal2d(Position):
         )
         return x + both * is_patch[..., None]
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()
 
@@ -114,7 +114,7 @@ class Rotary2d(Position):
     def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
         rows, columns, is_patch = self.patches.rows_and_columns(positions)
         frequencies = plain_frequencies(self.rotated // 4, self.base, positions.device, dtype)
-        angles = torch.cat([turning_angles(position, frequencies, dtype) for position in (rows, columns)], dim=-1)
+        angles = torch.cat([rotary_angles(position, frequencies, dtype) for position in (rows, columns)], dim=-1)
         angles = (angles * is_patch[..., None]).repeat(1, 1, 2)
         return torch.stack((angles.cos(), angles.sin()))[:, :, None].to(dtype)
 
@@ -125,6 +125,6 @@ class Rotary2d(Position):
     ) -> Float[Tensor, "B H L K"]:
         return turn(x, rotation.to(x.dtype), interleaved=False)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves cosines and sines, once for all layers."""
         return Costs(activation_bytes=2 * query.length * self.rotated * query.bytes_per_element)

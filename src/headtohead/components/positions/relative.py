@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.component import Grid, Position
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.errors import UsageError
 from headtohead.ranges import Length, Positive, Width
 
@@ -51,7 +51,7 @@ class Alibi(Position):
         distance = (query_positions[:, None, :, None] - key_positions[:, None, None, :]).abs()
         return -self.slopes[:, None, None] * distance
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the bias, once for all layers."""
         return Costs(activation_bytes=query.length**2 * query.bytes_per_biased_pair)
 
@@ -111,7 +111,7 @@ class Shaw(Position):
         by_distance = queries @ self.table.to(queries.dtype).T
         return by_distance.gather(-1, index.expand(*queries.shape[:2], -1, -1))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the bias and the inputs of its computation."""
         n = query.length
         return Costs.of(
@@ -120,7 +120,7 @@ class Shaw(Position):
             activation_bytes=n * n * query.bytes_per_biased_pair + self.bytes_of_bias(query, n, n * n),
         )
 
-    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+    def bytes_of_bias(self, query: CostContext, num_queries: int, num_pairs: int) -> int:
         """Return the bytes of the distances, of the queries' scores for every distance, and of the queries."""
         per_head = len(self.table) + (self.head_width if self.table.requires_grad else 0)
         return 8 * num_pairs + num_queries * self.num_heads * per_head * query.bytes_per_element
@@ -182,13 +182,13 @@ class T5Bias(Position):
         coarse = (exact + (growth * (count - exact)).long()).clamp(max=count - 1)
         return start + torch.where(distance < exact, distance, coarse)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves the bias and its buckets, once for all layers."""
         pairs = query.length**2
         saved = pairs * query.bytes_per_biased_pair + self.bytes_of_bias(query, query.length, pairs)
         return Costs.of(self, activation_bytes=saved)
 
-    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+    def bytes_of_bias(self, query: CostContext, num_queries: int, num_pairs: int) -> int:
         """Return the bytes of the buckets."""
         del query, num_queries
         return 8 * num_pairs if self.table.requires_grad else 0

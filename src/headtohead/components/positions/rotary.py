@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Grid, Position
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
@@ -72,7 +72,7 @@ class Rotary(Position):
         return self.local
 
     def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
-        angles = turning_angles(positions, self.frequencies(positions.device, dtype), dtype)
+        angles = rotary_angles(positions, self.frequencies(positions.device, dtype), dtype)
         angles = torch.cat((angles, angles), -1) if self.pairing == "half" else angles.repeat_interleave(2, -1)
         waves = torch.stack((angles.cos(), angles.sin()))
         return (waves if self.magnitude == 1.0 else waves * self.magnitude)[:, :, None].to(dtype)
@@ -88,7 +88,7 @@ class Rotary(Position):
     ) -> Float[Tensor, "B H L K"]:
         return turn(x, rotation.to(x.dtype), interleaved=self.pairing == "interleaved")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return Costs.of(self, activation_bytes=2 * query.length * self.rotated * query.bytes_per_element)
 
 
@@ -109,7 +109,7 @@ def plain_frequencies(num_pairs: int, base: float, device: torch.device, dtype: 
     return base ** -(torch.arange(num_pairs, device=device, dtype=exact) / num_pairs)
 
 
-def turning_angles(
+def rotary_angles(
     positions: Int[Tensor, "#B L"], frequencies: Float[Tensor, " P"], dtype: torch.dtype
 ) -> Float[Tensor, "#B L P"]:
     """Return position times frequency, in float32 at least."""

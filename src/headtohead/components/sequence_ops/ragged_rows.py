@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Context
+from headtohead.components.without_memory import has_values, packing
 
 
 def find_document_starts(context: Context) -> Bool[Tensor, "B L"] | None:
@@ -45,7 +46,8 @@ def one_row_per_document(x: Float[Tensor, "B L D"], context: Context) -> Documen
     row = number + (counts.cumsum(0) - counts)[:, None]
     index = torch.arange(length, device=x.device).expand(batch, -1)
     position = index - torch.where(document_starts, index, 0).cummax(1).values
-    num_rows, longest = int(counts.sum()), int(position.max()) + 1
+    has_numbers = has_values(position)
+    num_rows, longest = (int(counts.sum()), int(position.max()) + 1) if has_numbers else packing().sizes(batch, length)
     apart = x.new_zeros(num_rows, longest, x.shape[-1]).index_put((row, position), x)
     real = torch.ones_like(document_starts) if context.valid is None else context.valid
     valid = torch.zeros(num_rows, longest, dtype=torch.bool, device=x.device).index_put((row, position), real)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headtohead.config.compose.choices import check_all, check_chosen, yaml_files
 from headtohead.config.compose.overrides import unreadable
 from headtohead.config.compose.plain_choices import plain_choices, replaced
-from headtohead.config.compose.replacements import searched_first
+from headtohead.config.compose.replacements import searched_first, version_of
 from headtohead.config.errors import ConfigurationError, show
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def choices_and_values(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
 def state_of(folders: Sequence[Path], choices: Sequence[str]) -> Hashable:
     """Tell the files and the environment variables that one composition reads from those of another."""
     files = frozenset(
-        (entry.path, entry.stat().st_mtime_ns) for folder in folders for entry in yaml_files(folder) if entry.is_file()
+        (entry.path, version_of(entry.stat())) for folder in folders for entry in yaml_files(folder) if entry.is_file()
     )
     read = _variables_in(files) | set(_VARIABLE.findall(" ".join(choices)))
     every = any("$" in name for name in read)  # the name of one is itself looked up
@@ -82,7 +82,7 @@ def state_of(folders: Sequence[Path], choices: Sequence[str]) -> Hashable:
 
 
 @lru_cache(maxsize=8)
-def _variables_in(files: frozenset[tuple[str, int]]) -> frozenset[str]:
+def _variables_in(files: frozenset[tuple[str, tuple[int, ...]]]) -> frozenset[str]:
     """Return the names of the environment variables that the files look up."""
     texts = (Path(path).read_text(encoding="utf-8", errors="replace") for path, _ in files)
     return frozenset(name for text in texts for name in _VARIABLE.findall(text))
@@ -104,7 +104,7 @@ def _with_choices(root: str, choices: Sequence[str], folders: tuple[Path, ...]) 
     return config, chosen
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def groups_by_hydra(
     root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: Hashable
 ) -> tuple[DictConfig, Mapping[Any, Any]]:

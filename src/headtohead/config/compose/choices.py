@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -126,16 +125,12 @@ def choices(group: str, config_dir: str | Path | None = None) -> list[Choice]:
     return sorted(by_name.values(), key=lambda choice: choice.name)
 
 
-_PLACED = re.compile(r"mixer@mixers\.(\w+)")
-
-
-def ready_mixers(model: str, config_dir: str | Path | None = None) -> frozenset[str]:
-    """Return the mixers that a choice of the model brings with places of their own; none where there is no such
-    choice."""
-    path = file_of("model", model, config_folders(config_dir))
+def listed_choices(group: str, name: str, config_dir: str | Path | None = None) -> list[str]:
+    """Return the groups, with their packages, of which a choice's file lists choices of its own; none where there is no
+    such file."""
+    path = file_of(group, name, config_folders(config_dir))
     listed = [] if path is None else (read_yaml(path) or {}).get("defaults", [])
-    keys = [key for entry in listed if isinstance(entry, dict) for key in entry]
-    return frozenset(match[1] for key in keys if (match := _PLACED.fullmatch(str(key))))
+    return [str(key) for entry in listed if isinstance(entry, dict) for key in entry]
 
 
 def choice_names(group: str, config_dir: str | Path | None = None) -> list[str]:

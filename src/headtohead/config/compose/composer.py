@@ -19,7 +19,8 @@ from headtohead.config.compose.by_hydra import (
     state_of,
 )
 from headtohead.config.compose.choices import STUDY, check_chosen, config_folders, groups
-from headtohead.config.compose.overrides import check_digits, named_mixers, prepare
+from headtohead.config.compose.layer_patterns import named_parts
+from headtohead.config.compose.overrides import check_digits, prepare
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import (
     fields_in_file,
@@ -45,7 +46,7 @@ class _Chosen(NamedTuple):
     choices: Mapping[Any, Any]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _plain_groups(root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: Hashable) -> _Chosen | None:
     """Return what Hydra composes as plain fields, which is to be copied; None where one refers to another."""
     from omegaconf import OmegaConf
@@ -95,7 +96,7 @@ class Composer:
         return config, choices_made(overrides, chosen.choices)
 
     def _prepared(self, overrides: Sequence[str]) -> list[str]:
-        if named_mixers(overrides, self._config_dir):
+        if named_parts(overrides, self._config_dir):
             return prepare(overrides, self._config_dir, self._groups)
         return [self._prepared_one(override) for override in overrides]
 

@@ -107,6 +107,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
 def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config]) -> Config:
     from headtohead.config.compose.steps_and_batches import resolved_length, with_batch_tokens
     from headtohead.config.rules import compatibility
+    from headtohead.config.rules.unread_overrides import refuse_unread
     from headtohead.config.schema import key_checks
 
     composed = with_dataset_defaults(compose(overrides), overrides, compose)
@@ -114,6 +115,7 @@ def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config
     if starts_published(composed):
         composed = with_its_choices(composed, overrides, compose)
     config = key_checks.check(continued(composed, overrides, lambda override: compose([override])) or composed)
+    refuse_unread(overrides, config)
     config = with_batch_tokens(config, overrides)
     config = resolved_length(config, overrides, compatibility.check)
     if config.get("name") is None:

@@ -13,8 +13,9 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from headtohead.config.compose.choices import STUDY, choice_names, config_folders, groups, ready_mixers
-from headtohead.config.compose.replacements import refuse_unasked
+from headtohead.config.compose.choices import STUDY, choice_names, config_folders, groups
+from headtohead.config.compose.layer_patterns import named_parts
+from headtohead.config.compose.replacements import is_choice, refuse_unasked
 from headtohead.config.errors import ConfigurationError, nearest, one_of, show, unknown
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def prepare(
     """The overrides as Hydra shall read them; refuses what no file on disk can answer. `known` are the groups, for
     whoever has looked for them before."""
     known = frozenset(groups(config_dir)) if known is None else known
-    complete = [*named_mixers(overrides, config_dir), *overrides]
+    complete = [*named_parts(overrides, config_dir), *overrides]
     return [_prepare_one(override, known, config_dir) for override in complete]
 
 
@@ -137,7 +138,7 @@ def _prepare_one(override: str, known: Collection[str], config_dir: str | Path |
         is_there = sign == "++" or (sign == "+" and key == _EMPTY)
         return f"{'' if is_there else sign}{key}" + ("" if value is None else f"={value}")
     if group == STUDY:
-        raise ConfigurationError(f"{override} is a question about many runs, and no part of one: h2h study {value}")
+        raise ConfigurationError(f"{override} is a question about many runs, and no part of one: `h2h study {value}`")
     if ("/" in group or package) and not group.startswith("hydra/"):
         _refuse_group(group, known)
     if key.startswith(("hydra.", "hydra/")):
@@ -164,10 +165,11 @@ def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> Non
         raise ConfigurationError(f"{group}={choice} is not a choice: name one, h2h list {group} shows them all")
     if not _PLAIN.fullmatch(choice):
         return
-    names = choice_names(group, config_dir)
-    if choice not in names:
+    folders = config_folders(config_dir)
+    if not is_choice(group, choice, folders):
+        names = choice_names(group, config_dir)
         raise ConfigurationError(unknown(f"{group}={choice} does not exist", choice, names))
-    refuse_unasked(group, choice, config_folders(config_dir))
+    refuse_unasked(group, choice, folders)
 
 
 _INSTEAD = {
@@ -202,38 +204,6 @@ def _refuse_group(group: str, known: Collection[str]) -> None:
     guess = by_leaf.get(nearest(group.rpartition("/")[2], by_leaf) or "")
     hint = f"did you mean {guess}?" if guess else f"the groups are {one_of(known)}"
     raise ConfigurationError(f"{group} is not a group ({hint}); a single field is written with dots, model.d_model=128")
-
-
-_PATTERN = re.compile(r"\+{0,2}(?P<key>model\.(?:encoder\.|decoder\.)?pattern)=\[(?P<names>[^\]]*)\]")
-_MODEL = re.compile(r"model=([\w.-]+)")
-_PLACED = re.compile(r"\+?model/mixer@model\.mixers\.(?P<name>\w+)=.*")
-
-
-def named_mixers(overrides: Sequence[str], config_dir: str | Path | None = None) -> list[str]:
-    """An override for every mixer that a pattern names and that has no place of its own yet."""
-    placed = {match["name"] for override in overrides if (match := _PLACED.fullmatch(override.strip()))}
-    model = next((match[1] for override in reversed(overrides) if (match := _MODEL.fullmatch(override.strip()))), None)
-    if model is not None and any(_names(overrides)):
-        placed |= ready_mixers(model, config_dir)
-    missing: list[str] = []
-    for field, name in dict.fromkeys(_names(overrides)):
-        if name in placed or name in missing:
-            continue
-        if name not in (known := choice_names("model/mixer", config_dir)):
-            raise ConfigurationError(
-                unknown(f"{field} names {name}, which is not a mixer", name, known)
-                + f"; one with options of its own is +model/mixer@model.mixers.{name}=CHOICE"
-            )
-        missing.append(name)
-    return [f"+model/mixer@model.mixers.{name}={name}" for name in missing]
-
-
-def _names(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for override in overrides:
-        if match := _PATTERN.fullmatch(override.strip()):
-            for name in match["names"].split(","):
-                if name.strip():
-                    yield match["key"], name.strip().strip("'\"")
 
 
 MOST = 10_000

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headtohead.config.compose.replacements import file_of
+from headtohead.config.compose.replacements import file_of, version_of
 from headtohead.config.run_config import Node
 from headtohead.config.schema.source_code import arguments
 
@@ -174,10 +174,17 @@ def fields_of_size(size: str, folders: Sequence[Path]) -> dict[str, Any]:
 
 def fields_in_file(group: str, name: str, folders: Sequence[Path]) -> dict[str, Any]:
     """Return the fields that the file of a choice sets itself, and their values."""
-    from omegaconf import OmegaConf
-
     path = file_of(group, name, folders)
     assert path is not None, "it was composed from that file"
+    return dict(_fields_in(path, version_of(path.stat())))
+
+
+@lru_cache(maxsize=256)
+def _fields_in(path: Path, version: Hashable) -> Node:
+    """Return the fields of one version of a file."""
+    from omegaconf import OmegaConf
+
+    del version
     content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     assert isinstance(content, dict), "the file of a choice names fields"
     return {str(key): value for key, value in content.items() if key != "defaults"}

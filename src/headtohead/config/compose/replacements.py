@@ -23,6 +23,16 @@ _HEADER = re.compile(r"#\s*replaces:\s*(?P<choice>\S+)\s*")
 _INCLUDED = re.compile(r"[\w.-]+")
 
 
+def version_of(state: os.stat_result) -> tuple[int, ...]:
+    """Tell one content of a file from another: two may have the same time of change."""
+    return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino
+
+
+def is_choice(group: str, name: str, folders: Sequence[Path]) -> bool:
+    """Return whether there is a file for a choice, in these letters: some disks find it by others too."""
+    return any(f"{name}.yaml" in os.listdir(folder / group) for folder in folders if (folder / group).is_dir())  # noqa: PTH208
+
+
 def header_choice(path: Path) -> str | None:
     """Return the choice, GROUP/NAME, that the comments at the top of a file say that it replaces."""
     for line in read_text(path).splitlines():

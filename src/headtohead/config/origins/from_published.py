@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,18 @@ from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.source_code import class_value
 from headtohead.config.trust import check_given_values
+from headtohead.pretrained.checkpoint_reference import PREFIX, missing_folder
 
 if TYPE_CHECKING:
     from headtohead.pretrained.weight_conversion import ReadReport
 
 Compose = Callable[[Sequence[str]], dict[str, Any]]
-PREFIX = "hf:"
 _MAY_DIFFER = (
     "model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.pooler", "model.initialisation",
-    "model.feedforward.balance", "model.feedforward.bias_rate", "model.feedforward.capacity",
 )  # fmt: skip
 """The fields that weights do not depend on and no file says, and those of a head."""
+_OF_EXPERTS = re.compile(r"model\.(?:early_)?feedforwards?\.(?:\w+\.)?(?:balance|bias_rate|capacity)")
+"""Those of experts, in any layers."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,11 +37,12 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
 
     The checkpoint is written down by its commit, so that the run can be made again.
     """
+    if (sentence := missing_folder(origin := composed["init_from"])) is not None:
+        raise ConfigurationError(sentence)
     from headtohead.pretrained.families import differences, model_overrides
     from headtohead.pretrained.hub_checkpoint import open_checkpoint
     from headtohead.pretrained.safetensor_files import CheckpointError
 
-    origin = composed["init_from"]
     head = published_head(class_value(RunConfig(composed).task_target, "head"))
     try:
         checkpoint = open_checkpoint(origin)
@@ -96,7 +99,8 @@ def _check(there: Mapping[str, object], here: Mapping[str, object], origin: str)
         there, here = ({**node, "position": None} for node in (there, here))
     for path, was, now in _differences(there, here, "model"):
         shorter = path == "model.max_length" and was and now and now < was
-        if path not in _MAY_DIFFER and not path.startswith("model.initialisation.") and not shorter:
+        is_free = path in _MAY_DIFFER or path.startswith("model.initialisation.") or _OF_EXPERTS.fullmatch(path)
+        if not is_free and not shorter:
             raise ConfigurationError(
                 f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: "
                 "remove it"

@@ -10,28 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.config.compose.by_hydra import Config
-from headtohead.config.compose.choices import config_folders, ready_mixers
+from headtohead.config.compose.choices import config_folders
 from headtohead.config.compose.composition import compose, renamed
+from headtohead.config.compose.layer_patterns import PATTERNS, ready_parts
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.plain_choices import GROUP as SIZE
 from headtohead.config.compose.plain_choices import fields_of_size
 from headtohead.config.compose.replacements import note_replaced
 from headtohead.config.compose.steps_and_batches import resolved_length
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules import compatibility
+from headtohead.config.rules.unread_overrides import refuse_unread
 from headtohead.config.schema import key_checks
 from headtohead.config.schema.slots import slot_of
 from headtohead.config.trust import check_recorded
 from headtohead.files.safe_read import read_text, read_yaml
+from headtohead.pretrained.checkpoint_reference import PREFIX
 from headtohead.records.secrets import MASK
 
 _REFUSED = {
     "experiment": "an experiment makes choices in many groups at once: give only those that should differ",
     "resume_from": "a continued run has its own configuration: give resume_from=RUN without --from-run",
 }
-_MIXER = "model/mixer@model.mixers."
-_PLACED = (_MIXER, "model/feedforward@model.early_feedforward")
+_PLACED = (*(pattern.prefix for pattern in PATTERNS), "model/feedforward@model.early_feedforward")
 """The groups whose choices may stand in places that a model's own file does not have."""
 _DATA = {"data", "task"}
 _log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
         _ConfigRevision(config, overrides, config_dir).apply()
     _refuse_masked(config, "")
     checked = key_checks.check(config)
+    refuse_unread(overrides, checked)
     checked = resolved_length(checked, overrides, compatibility.check)
     if checked.get("name") is None or (overrides and "name" not in map(key_of, overrides)):
         checked["name"] = renamed(recorded, checked, overrides)
@@ -113,9 +115,9 @@ class _ConfigRevision:
         """The run's parts with places of their own, so that a pattern may name them and fields may change."""
         if "model" in self._keys:
             return []
-        ready = ready_mixers(self._choices.get("model") or "", self._config_dir)
+        ready = ready_parts(self._choices.get("model") or "", self._config_dir)
         return [
-            f"{'' if group.removeprefix(_MIXER) in ready else '+'}{group}={choice}"
+            f"{'' if group in ready else '+'}{group}={choice}"
             for group, choice in self._choices.items()
             if group.startswith(_PLACED) and group not in self._keys
         ]

@@ -12,11 +12,11 @@ import torch
 from headtohead.components.component import Position
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.instantiate import make
-from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules.parametrisation_rules import scaling
 from headtohead.config.schema.source_code import class_value
 from headtohead.config.trust import recorded_config
 from headtohead.data.data_source import DataSource, DataSpec
+from headtohead.pretrained.checkpoint_reference import PREFIX
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
 

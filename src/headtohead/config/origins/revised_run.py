@@ -93,7 +93,7 @@ def _refuse_unread(choice: str, node: Mapping[str, object], usual: Mapping[str, 
     apart = [field for field, value in node.items() if usual.get(field) != value]
     if apart and not set(apart) & set(_READ_OF_TRAINER):
         raise ConfigurationError(
-            f"trainer={choice} sets {', '.join(apart)}, which play no part once a run is trained: a finished run is "
+            f"trainer={choice} sets {', '.join(apart)}, which only matter while a run trains: a finished run is "
             f"read on one device; leave it out, or say which, trainer.accelerator={_USUAL}"
         )
 

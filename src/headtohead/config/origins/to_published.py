@@ -14,10 +14,11 @@ from headtohead.architectures.heads import name_of
 from headtohead.config.build import make_model
 from headtohead.config.compose.composition import compose
 from headtohead.data.tokenizers import Tokenizer
+from headtohead.errors import UsageError
 from headtohead.pretrained.checkpoint_writer import write_checkpoint
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.hub_checkpoint import is_published, open_checkpoint
-from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.model_family import InexpressibleError, ModelFamily, OtherArchitectureError
 from headtohead.pretrained.safetensor_files import CheckpointError
 
 _FROM_DATA = ("vocab_size", "max_length", "max_target_length", "num_classes", "image_shape")
@@ -41,23 +42,32 @@ def write_hub(
     `config` is a run's own, with nothing left to the data; `tokenizer` are the facts that its data tells of one, and
     `class_names` those of a classifier's labels.
     """
-    near, far, origin = [], [], _origin(config)
+    near: list[str] = []
+    far: list[str] = []
+    others: list[str] = []
+    origin = _origin(config)
     families = [family for family in FAMILIES if family.made_of_mixers == ("mixer" in config["model"])]
     for family in sorted(families, key=lambda family: family.model_type != origin.get("model_type")):
         try:
             hub = family.hub_config(config["model"])
         except InexpressibleError as error:
+            is_other = isinstance(error, OtherArchitectureError) and family.model_type != origin.get("model_type")
+            (others if is_other else far).append(f"{family.model_type}: {error}")
+            continue
+        try:
+            difference = _difference(model, family, hub, config)
+        except UsageError as error:  # what it would write is refused by its own reader
             far.append(f"{family.model_type}: {error}")
             continue
-        if (difference := _difference(model, family, hub, config)) is not None:
+        if difference is not None:
             near.append(f"{family.model_type}: {difference}")
             continue
         hub |= {**_named(model, family, class_names), **_length(family, hub, origin)}
         write_checkpoint(model, family, hub, folder, None if tokenizer is None else Tokenizer.from_dict(tokenizer))
         return family.model_type
+    reasons = "; ".join([*near, *far, *others][:_SHOWN])
     raise InexpressibleError(
-        f"no form of the hub can represent this model ({'; '.join([*near, *far][:_SHOWN])}): use our own form, "
-        "safetensors and config"
+        f"no form of the hub can represent this model ({reasons}): use our own form, safetensors and config"
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from headtohead.config.compose.choices import choices
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules import (
+    first_values_rules,
     model_rules,
     optimizer_rules,
     parallel_rules,
@@ -25,6 +25,7 @@ from headtohead.config.rules.config_view import ConfigView, StackSide
 from headtohead.config.schema.metric_names import metric_names
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.sources.column_roles import kind_of_fields
+from headtohead.pretrained.checkpoint_reference import PREFIX
 
 Rule = Callable[[ConfigView], Iterator[str]]
 
@@ -43,16 +44,16 @@ def _with(group: str, name: str, value: str) -> str:
     return " or ".join(f"{group}={choice}" for choice in names)
 
 
+def _models_of(family: str) -> list[str]:
+    """Return the choice that has the family's own name, or all of the family where none has it."""
+    names = [choice.name for choice in choices("model") if class_value(choice.target, "family") == family]
+    return [family] if family in names else names
+
+
 def _task_and_model(view: ConfigView) -> Iterator[str]:
     families, family = view.task_value("families"), view.model_value("family")
     if families and family and family not in families:
-        known = choices("model")
-        models = " or ".join(
-            f"model={choice.name}"
-            for name in families
-            for choice in known
-            if class_value(choice.target, "family") == name
-        )
+        models = " or ".join(f"model={choice}" for name in families for choice in _models_of(name))
         tasks = _with("task", "families", family)
         yield (
             f"{view.chosen('task')} cannot be done by {view.chosen('model')}: choose {models}"
@@ -80,6 +81,11 @@ def _path(view: ConfigView) -> Iterator[str]:
     for path, chosen, node in view.data_nodes():
         if "path" in node and node["path"] is None:
             yield f"{chosen} reads files of yours and {path}.path is null: give {path}.path=FILE"
+        if {"name", "folder"} <= node.keys() and node["name"] is None and node["folder"] is None:
+            yield (
+                f"{chosen} reads a published set and {path}.name is null: give {path}.name=OWNER/SET, as at "
+                f"https://huggingface.co/datasets, or {path}.folder=PATH"
+            )
 
 
 def _monitor(view: ConfigView) -> Iterator[str]:
@@ -104,7 +110,7 @@ def _pooling(view: ConfigView) -> Iterator[str]:
 def _heads_divide_width(view: ConfigView) -> Iterator[str]:
     width, heads = view.model.get("d_model"), view.model.get("num_heads")
     has_own_width = all(side.nodes.get("mixer", {}).get("head_width") for side in view.sides())
-    if width and heads and width % heads and not has_own_width:
+    if width and heads and width % heads and not has_own_width and view.layers_read_heads:
         divisors = [number for number in range(1, min(width, 33)) if width % number == 0]
         yield (
             f"model.num_heads={heads} does not divide model.d_model={width}: "
@@ -230,7 +236,7 @@ def _buckets(view: ConfigView) -> Iterator[str]:
 
 
 def _direction(view: ConfigView) -> Iterator[str]:
-    for side in view.sides():
+    for side in view.stacks():
         if side.causal and side.can("mixer", "can_be_causal") is False:
             yield (
                 f"{view.chosen_of(side, 'mixer')} cannot be causal, and {view.chosen('model')} needs a causal one: "
@@ -326,6 +332,7 @@ RULES: tuple[Rule, ...] = (
     *task_rules.rules(),
     *unread_fields.rules(),
     *model_rules.baseline_rules(),
+    *first_values_rules.rules(),
     *parallel_rules.rules(),
     *optimizer_rules.rules(),
     *parametrisation_rules.rules(),

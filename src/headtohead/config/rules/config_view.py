@@ -6,11 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headtohead.architectures.head_names import HEADS
+from headtohead.config.compose.layer_patterns import FEEDFORWARDS, MIXERS, PATTERNS, LayerPattern
 from headtohead.config.run_config import Node
 from headtohead.config.schema.source_code import arguments, class_value
+from headtohead.config.schema.unread_arguments import is_unread
 
 STACK_SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 _EARLY = "early_feedforward"
+_WITH_HEADS = ("mixer", "local", "position")
+"""The parts that are handed the number of heads."""
 _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
     "decoder_only": (("", True),),
     "encoder_only": (("", False),),
@@ -127,6 +132,40 @@ class ConfigView:
         """Return whether the model's constructor has this argument."""
         return any(item.name == name for item in arguments(self.model["_target_"]) or ())
 
+    def fields_of(self, path: str) -> dict[str, str]:
+        """Return the fields from which a stack has its depth, its patterns and its early layers: its own where it has
+        them, else those that all sides share; a part of its own takes the place of a shared pattern, and so do a
+        feed-forward of its own and a pattern of feed-forwards of early layers."""
+        own = {} if path == "model" else self.model.get(path.rpartition(".")[2]) or {}
+        patterns = [one.field for one in PATTERNS if own.get(one.field) or not own.get(one.slot)]
+        fields = {name: f"{path}.{name}" if own.get(name) else f"model.{name}" for name in ("num_layers", *patterns)}
+        by_layer = self.at(fields.get(FEEDFORWARDS.field))
+        early = () if own.get("feedforward") or by_layer else ("num_early_layers", "early_feedforward")
+        return {**fields, **{name: f"model.{name}" for name in early}}
+
+    def at(self, field: str | None) -> Any:
+        """Return the value of a field; None where there is none."""
+        node: object = self.config
+        for name in field.split(".") if field else ():
+            node = node.get(name) if isinstance(node, Mapping) else None
+        return node if field else None
+
+    @property
+    def reads_heads(self) -> bool:
+        """Return whether the number of heads matters to a part of the layers, or of the head, whose own layers have a
+        width that goes by it."""
+        return self._head_has_stack or self.layers_read_heads
+
+    @property
+    def layers_read_heads(self) -> bool:
+        """Return whether the number of heads matters to a part of the model's own layers."""
+        sides = list(self.sides())
+        if not any("mixer" in side.nodes for side in sides):
+            return True
+        parts = [node for side in sides for slot in _WITH_HEADS if (node := side.nodes.get(slot))]
+        parts += [cross] if (cross := self.model.get("cross")) else []
+        return any(not is_unread(part.get("_target_", ""), "num_heads") for part in parts)
+
     def sides(self) -> Iterator[StackSide]:
         for key, causal in _CAUSAL.get(self.model_value("family"), ()):
             own = self.model.get(key) or {}
@@ -136,18 +175,36 @@ class ConfigView:
             present = {slot: node for slot, node in nodes.items() if node}
             paths = {slot: f"{path if own.get(slot) else 'model'}.{slot}" for slot in STACK_SLOTS}
             side = StackSide(path, causal, present, paths)
-            pattern = own.get("pattern") or (None if own.get("mixer") else self.model.get("pattern"))
-            mixers = self.model.get("mixers") or {}
-            with_mixers = [
-                side.with_node("mixer", mixers.get(name, {}), f"model.mixers.{name}")
-                for name in dict.fromkeys(pattern or ())
-            ]
             early = 0 if own.get("feedforward") else self.model.get("num_early_layers") or 0
-            for one in with_mixers or [side]:
+            for of_mixer in self._by_pattern(side, MIXERS, own) or [side]:
+                if by_feedforward := self._by_pattern(of_mixer, FEEDFORWARDS, own):
+                    yield from by_feedforward
+                    continue
                 if early < (self.depth(side) or early + 1):
-                    yield one
+                    yield of_mixer
                 if early:
-                    yield one.with_node("feedforward", self.model.get(_EARLY) or {}, f"model.{_EARLY}")
+                    yield of_mixer.with_node("feedforward", self.model.get(_EARLY) or {}, f"model.{_EARLY}")
+
+    @property
+    def _head_has_stack(self) -> bool:
+        return bool(class_value(HEADS.get(self.task_value("head"), ""), "has_stack"))
+
+    def stacks(self) -> Iterator[StackSide]:
+        """Yield the sides, then the stack of a head that has its own, of the shared parts in all layers."""
+        yield from self.sides()
+        if self._head_has_stack:
+            nodes = {slot: node for slot in STACK_SLOTS if (node := self.model.get(slot))}
+            yield StackSide("model", False, nodes, {slot: f"model.{slot}" for slot in STACK_SLOTS})
+
+    def _by_pattern(self, side: StackSide, pattern: LayerPattern, own: Node) -> list[StackSide]:
+        """Return the side once for each part that its pattern names; a part of its own puts the shared pattern out of
+        force."""
+        names = own.get(pattern.field) or (None if own.get(pattern.slot) else self.model.get(pattern.field))
+        parts = self.model.get(pattern.parts) or {}
+        return [
+            side.with_node(pattern.slot, parts.get(name, {}), f"model.{pattern.parts}.{name}")
+            for name in dict.fromkeys(names or ())
+        ]
 
 
 def _mapping(node: Node, name: str) -> Iterator[tuple[str, object]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import groupby, product
 
 from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
+from headtohead.config.compose.layer_patterns import FEEDFORWARDS, PATTERNS
 from headtohead.config.rules.config_view import ConfigView
 
 _WITHOUT_STACK = ("mlp", "cnn", "resnet", "convnext", "swin", "text_cnn", "bag_of_words", "external")
@@ -24,6 +25,8 @@ def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
         _first_norm,
         _local_base,
         _one_expert,
+        _pattern_and_depth,
+        _early_layers,
         _loops,
         _average,
     )
@@ -71,8 +74,14 @@ def _checkpointing(view: ConfigView) -> Iterator[str]:
 
 def _drop_path(view: ConfigView) -> Iterator[str]:
     rate = view.model.get("drop_path")
-    for side in view.sides():
-        if rate and side.can("residual", "has_stream") is False:
+    sides = list(view.sides()) if rate else []
+    if sides and all(view.depth(side) == 1 for side in sides):
+        yield (
+            f"model.drop_path={rate} grows from 0 at the first layer to that at the last, and there is one layer, of "
+            "which nothing would be dropped: set model.drop_path=0, or give more layers"
+        )
+    for side in sides:
+        if side.can("residual", "has_stream") is False:
             yield (
                 f"model.drop_path={rate} skips branches of a residual stream, and "
                 f"{view.chosen_of(side, 'residual')} has no stream: set model.drop_path=0, or choose model/residual=pre"
@@ -103,6 +112,12 @@ def _first_norm(view: ConfigView) -> Iterator[str]:
                 "model.first_norm=false leaves out the norm before the first sublayer, and "
                 f"{view.chosen_of(side, 'residual')} has none to leave out there: choose model/residual=pre"
             )
+    loops = view.model.get("loops") or 1
+    if view.model.get("first_norm") is False and loops > 1:
+        yield (
+            f"model.first_norm=false lets the first sublayer read the norm after the embedding, and model.loops={loops}"
+            " brings it back to the stream, which no norm precedes: set model.first_norm=true, or model.loops=1"
+        )
 
 
 def _local_base(view: ConfigView) -> Iterator[str]:
@@ -114,6 +129,47 @@ def _local_base(view: ConfigView) -> Iterator[str]:
             yield (
                 f"{mixers[0].paths['position']}.local_base={base} is of layers that see a window, and {path} has none: "
                 "name sliding_window in a pattern, or set it null"
+            )
+
+
+def _pattern_and_depth(view: ConfigView) -> Iterator[str]:
+    for fields, one in product(_fields_of_stacks(view), PATTERNS):
+        pattern, depth = view.at(fields.get(one.field)), view.at(fields["num_layers"])
+        if pattern and isinstance(depth, int) and len(pattern) > depth:
+            yield (
+                f"{fields[one.field]} holds {len(pattern)} layers and {fields['num_layers']}={depth}: give at least as "
+                "many layers"
+            )
+
+
+def _fields_of_stacks(view: ConfigView) -> list[dict[str, str]]:
+    """Return the fields of depth, patterns and early layers of each stack, once where sides share all of them."""
+    fields = [view.fields_of(path) for path in dict.fromkeys(side.path for side in view.sides())]
+    return [own for index, own in enumerate(fields) if own not in fields[:index]]
+
+
+def _early_layers(view: ConfigView) -> Iterator[str]:
+    early = view.model.get("num_early_layers") or 0
+    stacks = _fields_of_stacks(view) if early else []
+    with_early = [fields for fields in stacks if "num_early_layers" in fields]
+    shared = f"model.{FEEDFORWARDS.field}"
+    if view.at(shared) and any(fields.get(FEEDFORWARDS.field) == shared for fields in stacks):
+        yield (
+            f"model.num_early_layers={early} gives the first layers a feed-forward of their own, and {shared} names "
+            "those of all layers: begin the pattern with it, or set model.num_early_layers=0 and "
+            "model.early_feedforward=null"
+        )
+    if with_early and not view.model.get("early_feedforward"):
+        yield (
+            f"model.num_early_layers={early} says how many layers have a feed-forward of their own, and there is "
+            "none: add it by +model/feedforward@model.early_feedforward=CHOICE"
+        )
+    for fields in with_early:
+        depth = view.at(fields["num_layers"])
+        if isinstance(depth, int) and early > depth:
+            yield (
+                f"model.num_early_layers={early} is more than the {depth} layers that there are, by "
+                f"{fields['num_layers']}: give at most as many"
             )
 
 

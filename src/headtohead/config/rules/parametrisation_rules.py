@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from headtohead.config.errors import show
-from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.rules.config_view import STACK_SLOTS, ConfigView
 from headtohead.config.schema.source_code import class_value
+from headtohead.pretrained.checkpoint_reference import PREFIX
 
 _OPTIMIZERS = ("adamw", "adam", "lion", "sgd", "muon")
 _INITIALISATION = "headtohead.components.initialisations.gpt2"

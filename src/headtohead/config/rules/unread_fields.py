@@ -50,6 +50,10 @@ DEPENDENT_FIELDS = (
         lambda momentum: momentum > 0, "optimizer.momentum=0.9",
     ),
     DependentField(
+        "checkpointing.every", 2, "is k of every_k", "checkpointing.kind", lambda kind: kind == "every_k",
+        "checkpointing=every_k",
+    ),
+    DependentField(
         "model.early_feedforward", None, "is the feed-forward of the first layers", "model.num_early_layers",
         bool, "model.num_early_layers=1",
     ),
@@ -62,17 +66,10 @@ def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
 
 def _unread(view: ConfigView) -> Iterator[str]:
     for one in DEPENDENT_FIELDS:
-        value, needed = _at(view.config, one.field), _at(view.config, one.needs)
+        value, needed = view.at(one.field), view.at(one.needs)
         if value in (None, one.unset) or one.is_met(needed):
             continue
         if view.config.get("resume_from") and not one.field.startswith("trainer."):
             continue  # a run that continues cannot change it, and is refused nothing that it began with
         typed = one.field if isinstance(value, Mapping) else f"{one.field}={show(value)}"
         yield f"{typed} {one.why}, and {one.needs} is {show(needed)}: give {one.way}, or {one.field}={show(one.unset)}"
-
-
-def _at(config: Mapping[str, object], field: str) -> Any:
-    node: Any = config
-    for name in field.split("."):
-        node = node.get(name) if isinstance(node, Mapping) else None
-    return node

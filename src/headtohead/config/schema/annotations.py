@@ -7,8 +7,8 @@ import ast
 from headtohead.config.schema.source_code import find, is_dataclass
 from headtohead.config.schema.value_kinds import (
     AnyKind,
+    BoolKind,
     Either,
-    FlagKind,
     Kind,
     ListOf,
     MappingOf,
@@ -26,7 +26,7 @@ from headtohead.ranges import Filled, Range
 _PLAIN: dict[str, Kind] = {
     "int": WholeNumber(),
     "float": NumberKind(),
-    "bool": FlagKind(),
+    "bool": BoolKind(),
     "str": TextKind(),
     "Path": TextKind(),
     "None": NullKind(),

@@ -11,9 +11,9 @@ from headtohead.config.compose.choices import choices, groups
 from headtohead.config.schema.key_checks import NODES, ROOT_FIELDS, ROOT_NODES, fields_of, record_fields
 from headtohead.config.schema.meanings import meanings_of, record_meanings
 from headtohead.config.schema.value_kinds import (
+    BoolKind,
     Either,
     FieldsOf,
-    FlagKind,
     Kind,
     ListOf,
     MappingOf,
@@ -159,7 +159,7 @@ def _(kind: NullKind) -> Schema:
 
 
 @schema_of.register
-def _(kind: FlagKind) -> Schema:
+def _(kind: BoolKind) -> Schema:
     del kind
     return _or_reference({"type": "boolean"})
 
@@ -226,10 +226,18 @@ def _(kind: FieldsOf) -> Schema:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
+_ONLY: Mapping[str | None, Schema] = {
+    None: {},
+    "odd": {"not": {"multipleOf": 2}},
+    "even": {"multipleOf": 2},
+    "powers of two": {"enum": [2**power for power in range(31)]},
+}
+
+
 def _limits(range_: Range) -> Schema:
     """Return the ends of a range that it has."""
     ends = {
         "exclusiveMinimum" if range_.above else "minimum": range_.low,
         "exclusiveMaximum" if range_.below else "maximum": range_.high,
     }
-    return {name: end for name, end in ends.items() if math.isfinite(end)}
+    return {**{name: end for name, end in ends.items() if math.isfinite(end)}, **_ONLY[range_.only]}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from headtohead.config.compose.choices import choices, groups
-from headtohead.config.compose.replacements import REPLACED
+from headtohead.config.compose.choices import Choice, choices, config_folders, groups
+from headtohead.config.compose.replacements import REPLACED, file_of, is_choice
 from headtohead.config.errors import ConfigurationError, nearest, one_of, show
 from headtohead.config.schema.annotations import kind_of
 from headtohead.config.schema.slots import Slot, may_name, slot_of
@@ -220,9 +220,9 @@ def _choices_with(group: str, key: str) -> list[str]:
 
 def _has_other_class(group: str, choice: str, node: Mapping[str, object]) -> bool:
     """Return whether a node was given a class of its own after the choice, whose fields are then another's."""
-    if "_target_" not in node or group not in groups():
-        return False
-    return any(each.name == choice and each.target not in (None, node["_target_"]) for each in choices(group))
+    folders = config_folders()
+    file = file_of(group, choice, folders) if "_target_" in node and is_choice(group, choice, folders) else None
+    return file is not None and Choice(group, choice, file).target != node["_target_"]
 
 
 def _check_target(path: str, group: str, target: Any) -> None:

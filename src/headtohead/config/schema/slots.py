@@ -45,6 +45,7 @@ SLOTS: dict[str, Slot] = {
     "model/position": Slot(("headtohead.components",), _DIMENSIONS | {"grid"}),
     "model/norm": Slot(("headtohead.components",), frozenset({"d_model"})),
     "model/feedforward": Slot(("headtohead.components",), frozenset({"d_model", "dropout"})),
+    "model/feedforwards": Slot(("headtohead.components",), frozenset({"d_model", "dropout"})),
     "model/early_feedforward": Slot(("headtohead.components",), frozenset({"d_model", "dropout"})),
     "model/residual": Slot(("headtohead.components",), frozenset({"norm", "d_model", "branches"})),
     "model/initialisation": Slot(("headtohead.components",), frozenset({"model"})),

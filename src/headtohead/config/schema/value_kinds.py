@@ -60,7 +60,7 @@ class NullKind(Kind):
 
 
 @dataclass(frozen=True)
-class FlagKind(Kind):
+class BoolKind(Kind):
     def read(self, value: Any) -> bool:
         if not isinstance(value, bool):
             raise self.refuse()
@@ -141,7 +141,10 @@ class Either(Kind):
                 outside = error
             except MismatchError:
                 continue
-        raise outside or self.refuse()
+        if outside is None:
+            raise self.refuse()
+        others = [kind.wants() for kind in self.kinds if isinstance(kind, OneOf)]
+        raise OutOfRangeError(" or ".join([*others, str(outside)]))
 
     def wants(self) -> str:
         return " or ".join(dict.fromkeys(kind.wants() for kind in self.kinds))

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from headtohead.data.cache.parallel_map import num_processes
 from headtohead.data.data_source import DataError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import Length
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 Colours = Literal["rgb", "grey"]
 _MODES = {"rgb": "RGB", "grey": "L"}
@@ -50,17 +53,40 @@ def shape_of(image_size: int, colours: Colours) -> tuple[int, int, int]:
 def pixels_of(content: Content, image_size: int, colours: Colours, where: str) -> np.ndarray:
     """Return a picture as a row of bytes, channels first, scaled and cropped in the middle to a square; `where` locates
     it in messages."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     size = (image_size, image_size)
     try:
         with Image.open(content if isinstance(content, Path) else BytesIO(content)) as image:
-            square = ImageOps.fit(image.convert(_MODES[colours]), size)
+            square = fitted_image(image, size, colours)
+    except DataError as refusal:
+        raise DataError(f"{where} {refusal}") from None
     except Image.DecompressionBombError as error:
         raise DataError(f"{where} has more pixels than a picture of a data set ({error}): remove it.") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         raise DataError(f"{where} is not a whole image ({error}): replace it, or remove it.") from error
     return np.asarray(square, dtype=np.uint8).reshape(*size, -1).transpose(2, 0, 1).reshape(-1)
+
+
+def fitted_image(image: Picture, size: tuple[int, int], colours: Colours, *, exact_blocks: bool = False) -> Picture:
+    """Return an open picture in 8 bits a channel, scaled and cropped in the middle to a width and a height;
+    `exact_blocks` scales by means of whole blocks, so that a picture that was enlarged comes back as it was. Raise
+    DataError, without the name of the picture, for pixels that cannot be brought to 8 bits."""
+    from PIL import Image, ImageOps
+
+    method = Image.Resampling.BOX if exact_blocks else Image.Resampling.BICUBIC
+    return ImageOps.fit(_in_eight_bits(image).convert(_MODES[colours]), size, method)
+
+
+def _in_eight_bits(image: Picture) -> Picture:
+    """Return a grey picture of 16 bits by its first 8: Pillow would clip it at 255, and leave little but white."""
+    from PIL import Image
+
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):  # by the version of Pillow
+        return Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise DataError("has pixels of 32 bits, of which no range is known: save it with 8 or 16")
+    return image
 
 
 def all_pixels(

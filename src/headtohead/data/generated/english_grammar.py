@@ -88,7 +88,7 @@ ADJECTIVES = words(
     "cold warm heavy light golden broken empty hidden ancient gentle"
 )
 ADVERBS = words("often never always quickly slowly quietly today again gladly rarely")
-PLACES = words("near behind under beside above beyond with without")
+LOCATIONS = words("near behind under beside above beyond with without")
 
 _SENTENCES: Rules = {
     "Sentence": [
@@ -138,7 +138,7 @@ def english_rules(seed: int) -> Rules:
         "ClaimMany": CLAIMING,
         "Adjective": ADJECTIVES,
         "Adverb": ADVERBS,
-        "Place": PLACES,
+        "Place": LOCATIONS,
     }
     lexicon = {}
     for symbol, entries in lexical.items():

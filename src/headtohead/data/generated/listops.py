@@ -79,7 +79,9 @@ class ListOps(DrawnSource):
         longer."""
         length = self.spans["train"].longest
         span = AnswerSpan((multiple - 1) * length + 1, multiple * length)
-        sample = Growing(_SAMPLE, span.longest, self.max_depth, self.max_args, np.random.default_rng(self.seed))
+        sample = ExpressionBuilder(
+            _SAMPLE, span.longest, self.max_depth, self.max_args, np.random.default_rng(self.seed)
+        )
         sample.finish()
         share = float(((sample.words != PAD).sum(1) >= span.shortest).mean())
         if share < _RAREST:
@@ -93,7 +95,7 @@ class ListOps(DrawnSource):
         """Draw expressions, and draw again those of the wrong length."""
         parts: list[Problems] = []
         for _ in range(_NUM_TRIES):
-            growing = Growing(size, span.longest, self.max_depth, self.max_args, generator)
+            growing = ExpressionBuilder(size, span.longest, self.max_depth, self.max_args, generator)
             growing.finish()
             lengths = (growing.words != PAD).sum(1)
             fits = np.flatnonzero((lengths >= span.shortest) & (lengths <= span.longest))
@@ -131,7 +133,7 @@ def longest_expression(max_depth: int, max_args: int) -> int:
     return longest
 
 
-class Growing:
+class ExpressionBuilder:
     """Many expressions written side by side, token by token, each with a stack of open operators. `need` is the least
     number of tokens that closes all of them: no expression opens what it has no room to close."""
 

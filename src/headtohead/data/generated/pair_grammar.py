@@ -26,7 +26,7 @@ SCENES = (
     ("sang before the king / played to a full house", "on stage / in front of an audience"),
 )
 """The things that someone may do, and where that is; nobody is in two of these places."""
-_ACTIONS, _PLACES = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*SCENES, strict=True))
+_ACTIONS, _LOCATIONS = (tuple(tuple(phrase.split(" / ")) for phrase in side) for side in zip(*SCENES, strict=True))
 _NUM_WAYS = 2
 """The number of wordings of each."""
 OPENINGS = (
@@ -57,7 +57,7 @@ def claim_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
             if LABELS[labels[row]] == NEUTRAL:
                 pronoun = "he" if pronoun == "she" else "she"
             action = _ACTIONS[scenes[row]][ways[row, 0]]
-            index = _PLACES[scenes[row] if there[row] else elsewhere[row]][ways[row, 1]]
+            index = _LOCATIONS[scenes[row] if there[row] else elsewhere[row]][ways[row, 1]]
             was = "was not" if negated[row] else "was"
             report, claim = f"{WHEN[when[row]]}{name} {action} .", f"{OPENINGS[openings[row]]}{pronoun} {was} {index} ."
             yield report, claim, LABELS[labels[row]]

@@ -22,7 +22,7 @@ _DOUBTS = 1
 """Keeps the drawing of unanswerable questions apart from other uses of the same seed."""
 PEOPLE = words("anna boris clara david elena felix maria peter")
 THINGS = tuple(f"{how} {what}" for how in words("old red golden") for what in words("lamp book ring mirror kite"))
-PLACES = ("rome", "oslo", "paris", "cairo", "the garden", "the market", "the old harbour", "the red castle")
+LOCATIONS = ("rome", "oslo", "paris", "cairo", "the garden", "the market", "the old harbour", "the red castle")
 VERBS = (("found", "find"), ("sold", "sell"), ("lost", "lose"), ("hid", "hide"))
 FACTS = ("{who} {did} the {what} in {where} .", "in {where} , {who} {did} the {what} .")
 QUESTIONS = (
@@ -54,10 +54,10 @@ class QaGrammar(TextSource):
         seed: Seed = 0,
     ) -> None:
         super().__init__(rows)
-        if not 2 <= max_facts <= len(PLACES):
+        if not 2 <= max_facts <= len(LOCATIONS):
             raise DataError(
-                f"data.max_facts={max_facts} must be from 2, so that there is a choice, to {len(PLACES)}, since no two "
-                f"facts of a context share a place."
+                f"data.max_facts={max_facts} must be from 2, so that there is a choice, to {len(LOCATIONS)}, since no "
+                f"two facts of a context share a place."
             )
         if not 0 <= unanswerable_share < 1:
             raise DataError(f"data.unanswerable_share={unanswerable_share} must be from 0 to less than 1.")
@@ -83,7 +83,7 @@ class QaGrammar(TextSource):
         most = self.max_facts
         while True:
             numbers = generator.integers(2, most, size=_AT_ONCE, endpoint=True).tolist()
-            who, what, where = (_apart(len(of), most, generator) for of in (PEOPLE, THINGS, PLACES))
+            who, what, where = (_apart(len(of), most, generator) for of in (PEOPLE, THINGS, LOCATIONS))
             verbs, patterns = (generator.integers(len(of), size=(_AT_ONCE, most)).tolist() for of in (VERBS, FACTS))
             kinds, chosen = generator.integers(len(QUESTIONS), size=_AT_ONCE).tolist(), generator.random(_AT_ONCE)
             unanswerable = (doubts.random(_AT_ONCE) < self.unanswerable_share).tolist()
@@ -108,7 +108,7 @@ def _apart(size: int, number: int, generator: np.random.Generator) -> list[list[
 
 def _fact(who: int, what: int, where: int, verb: int) -> dict[str, str]:
     did, do = VERBS[verb]
-    return {"who": PEOPLE[who], "what": THINGS[what], "where": PLACES[where], "did": did, "do": do}
+    return {"who": PEOPLE[who], "what": THINGS[what], "where": LOCATIONS[where], "did": did, "do": do}
 
 
 def _question_about(facts: list[dict[str, str]], texts: list[str], question: tuple[str, str], index: int) -> Question:

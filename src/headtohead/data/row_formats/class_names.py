@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from headtohead.data.data_source import DataError
+from headtohead.data.sources.missing_values import may_mean_missing
 
 Label = int | str
 _log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ class Classes:
         names = tuple(sorted({str(label) for label in labels}, key=_by_number_then_name))
         for first, second in _lookalikes(names):
             _log.warning("the classes %r and %r differ in case or blanks alone: are they two?", first, second)
+        if missing := ", ".join(filter(may_mean_missing, names)):
+            _log.warning(
+                "among the classes are words for a missing label: %s; where they mean that, leave it out", missing
+            )
         return cls(names, are_given=False)
 
     def number_of(self, label: Label, what: str, where: Callable[[], str]) -> int:

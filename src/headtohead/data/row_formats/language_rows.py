@@ -153,9 +153,11 @@ class LanguageFormat(RowFormat[str]):
         if self.packing == "none":
             return PaddedRows(source, name, documents, row_length=row_length, byte_counter=counter)
         if len(documents.values) < row_length:
+            shortest = min(len(ragged(own, "tokens").values) for own in source.content.tables.values())
+            shorter = f" or data.context_length={shortest - 1} at most" if shortest > 1 else ""
             raise DataError(
                 f"the {name} split of data={source.name} has {len(documents.values)} tokens, too few for one row of "
-                f"data.context_length={self.context_length} and one more: give more text or a smaller context_length."
+                f"data.context_length={self.context_length} and one more: give more text{shorter}."
             )
         apart = self.packing == "apart" and len(documents) > 1
         borders = source.tokenizer.special if apart else None

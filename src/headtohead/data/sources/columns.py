@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -143,7 +144,8 @@ def _guessed(header: Sequence[str], file: str, otherwise: str) -> tuple[DataKind
             f"data.column_names=[{names_to_give}]; if they are names, {translation_direction()}."
         )
     raise DataError(
-        f"{file} has the columns {names}, which do not say what they are: {translation_direction()}{otherwise}."
+        f"{file} has the columns {names}, which do not say what they are: h2h data {shlex.quote(file)} guesses it, and "
+        f"shows the command; or {translation_direction()}{otherwise}."
     )
 
 

@@ -21,6 +21,8 @@ from headtohead.data.sources.local_files import HeldOutShares, content_digest, e
 from headtohead.ranges import BatchSize, Seed
 
 _BRIGHTEST = 255
+_NAMED = 5
+"""Images that one message names."""
 NO_CLASS = "image"
 """The name of what images are where no folder says it."""
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -90,7 +92,8 @@ class ImageFolder(CachedSource):
 
     def make(self) -> PreparedContent:
         classes = tuple(self.files["train"])
-        tables = {split: self._table(by_class, classes) for split, by_class in self.files.items()}
+        pixels = self._all_pixels()
+        tables = {split: _table(by_class, classes, pixels) for split, by_class in self.files.items()}
         missing = {split: share for split, share in self.shares.items() if split not in tables}
         if missing:
             train_table = tables["train"]
@@ -105,13 +108,27 @@ class ImageFolder(CachedSource):
                 )
         return PreparedContent({str(split): tables[split] for split in SPLIT_NAMES}, {"class_names": classes})
 
-    def _table(self, by_class: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> Table:
-        files = [(file, classes.index(name)) for name, paths in by_class.items() for file in paths]
-        images = np.stack([self._pixels(file) for file, _ in files])
-        return {"image": images, "label": np.array([label for _, label in files], dtype=smallest_integer(len(classes)))}
+    def _all_pixels(self) -> Mapping[Path, np.ndarray]:
+        """Return each image as bytes; raise DataError that names those which cannot be read."""
+        files = self.all_files()
+        pixels, refusal = self.decoded(files)
+        if refusal is not None:
+            raise DataError(refusal)
+        return pixels
 
-    def _pixels(self, file: Path) -> np.ndarray:
-        return pixels_of(file, self.image_size, self.colours, str(file))
+    def all_files(self) -> list[Path]:
+        """Return the files of all splits and classes."""
+        return [file for by_class in self.files.values() for paths in by_class.values() for file in paths]
+
+    def decoded(self, files: Sequence[Path]) -> tuple[Mapping[Path, np.ndarray], str | None]:
+        """Return each image that can be read as bytes, and the sentence about those that cannot."""
+        pixels, errors = {}, {}
+        for file in files:
+            try:
+                pixels[file] = pixels_of(file, self.image_size, self.colours, str(file))
+            except DataError as error:
+                errors[file] = str(error)
+        return pixels, _unreadable_images(errors, len(files)) if errors else None
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -137,6 +154,21 @@ class ImageFolder(CachedSource):
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         return described_images(batch, self.class_names)
+
+
+def _unreadable_images(errors: Mapping[Path, str], total: int) -> str:
+    """Return the sentence of one image as it is, and one that names the first of several."""
+    if len(errors) == 1:
+        return next(iter(errors.values()))
+    named = ", ".join(map(str, list(errors)[:_NAMED]))
+    more = f" and {len(errors) - _NAMED:,} more" if len(errors) > _NAMED else ""
+    return f"{len(errors):,} of {total:,} images cannot be read, {named}{more}: replace them, or remove them."
+
+
+def _table(by_class: Mapping[str, Sequence[Path]], classes: Sequence[str], pixels: Mapping[Path, np.ndarray]) -> Table:
+    files = [(file, classes.index(name)) for name, paths in by_class.items() for file in paths]
+    images = np.stack([pixels[file] for file, _ in files])
+    return {"image": images, "label": np.array([label for _, label in files], dtype=smallest_integer(len(classes)))}
 
 
 def _by_class(folder: Path) -> dict[str, list[Path]]:

@@ -3,6 +3,8 @@ that are aligned line by line."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -13,11 +15,46 @@ from headtohead.data.row_formats.tagged import TagFormat, Tagged
 from headtohead.data.row_formats.text_pairs import Pair, PairFormat
 from headtohead.data.row_formats.text_source import BucketedRows
 from headtohead.data.sources.file_samples import FileSamples
-from headtohead.data.sources.local_files import FileSplits, content_digest, decoded
+from headtohead.data.sources.local_files import FileSplits, content_digest, decoded, suffix_of
 from headtohead.ranges import Length, Range, Seed
 
 _DOCUMENT = "-DOCSTART-"
 """The token that stands in place of a word where a new document begins."""
+
+
+_ANNOTATED = ".conllu"
+"""Files of ten columns with comments, as of Universal Dependencies."""
+_LINE = re.compile(r".*\n?")
+_ENTITY = re.compile(r"O|[BIESLUM]-\S+")
+_OF_A_TAG = 5
+"""The fewest words for each tag, on average, in lines that are read as tagged words."""
+
+
+def are_tagged(text: str) -> bool:
+    """Return whether lines are words with their tags, in sentences that blank lines end: the last of as many fields is
+    that of an entity, or one of few."""
+    tags: Counter[str] = Counter()
+    num_fields, has_blank, ends_blank = 0, False, False
+    for match in _LINE.finditer(text):  # the first line of other text says so, and the rest of a large file is not read
+        fields = match[0].split()
+        has_blank, ends_blank = has_blank or ends_blank, not fields
+        if not fields or fields[0] == _DOCUMENT:
+            continue
+        if len(fields) != (num_fields := num_fields or len(fields)) or num_fields < 2:
+            return False
+        tags[fields[-1]] += 1
+    if len(tags) < 2 or not has_blank:
+        return False
+    return all(map(_ENTITY.fullmatch, tags)) or len(tags) * _OF_A_TAG <= tags.total()
+
+
+def refuse_annotated(file: Path) -> None:
+    """Raise DataError for a file of Universal Dependencies, with the command that makes tagged words of it."""
+    if suffix_of(file) == _ANNOTATED:
+        raise DataError(
+            f"{file} is of ten columns with comments, of which a tag is one: write the words and their tags by "
+            f"`grep -vE '^(#|[0-9]+[-.])' FILE.conllu | cut -f2,4 > FILE.conll`."
+        )
 
 
 class ConllFiles(FileSamples):
@@ -57,6 +94,7 @@ class ConllFiles(FileSamples):
         words: list[str] = []
         tags: list[str | None] = []
         begins = 1
+        refuse_annotated(file)
         self.begin_count(file)
         lines = decoded(file, self.encoding).removeprefix("\ufeff").split("\n")
         for number, line in enumerate((*lines, ""), 1):

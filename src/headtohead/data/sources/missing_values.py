@@ -9,8 +9,8 @@ from headtohead.data.data_source import DataError
 
 MissingRows = Literal["refuse", "drop"]
 """Refusing names the first row with a missing value; dropping leaves all of them out."""
-_NO_NUMBER = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
-"""Words that programs write into a column of numbers where there is none."""
+_WORDS = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
+"""Words that programs write where there is no value."""
 _OPTIONAL = frozenset({"id", "answer_start"})
 """Roles that a row may leave empty: its number, and the first occurrence of its answer."""
 
@@ -26,9 +26,14 @@ def _is_missing(part: str, value: object) -> bool:
         return _has_no_answer(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return not value or any(map(_is_blank, value))
-    if part == "score" and isinstance(value, str) and value.strip().casefold() in _NO_NUMBER:
+    if part == "score" and isinstance(value, str) and may_mean_missing(value):
         return True
     return _is_blank(value)
+
+
+def may_mean_missing(text: str) -> bool:
+    """Return whether a text is a word for a missing value, which no number is, and which the name of a class may be."""
+    return text.strip().casefold() in _WORDS
 
 
 def _has_no_answer(value: object) -> bool:

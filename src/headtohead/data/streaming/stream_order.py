@@ -60,7 +60,7 @@ def shards_and_rows_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return numbers >> _ROW_BITS & ((1 << _UNIT_BITS) - 1), numbers & ((1 << _ROW_BITS) - 1)
 
 
-class Lane:
+class ShardStream:
     """One of the positions at which a corpus is read: an endless sequence of the rows of its shards."""
 
     def __init__(
@@ -116,11 +116,11 @@ class Lane:
         return np.random.default_rng([*self._seed, number, _UNITS_STREAM]).permutation(self._shards)
 
 
-class SplitInLanes(OrderedSplit):
+class InterleavedSplit(OrderedSplit):
     """A split that is read at several positions at once."""
 
     @abstractmethod
-    def lanes(self, seed: int) -> list[Lane]:
+    def lanes(self, seed: int) -> list[ShardStream]:
         """Return one or more lanes."""
 
     def order(self, *, batch_size: int, seed: int) -> Order:
@@ -131,7 +131,7 @@ class StreamOrder(Order):
     """Batches that take the same number of rows from every lane, as far as that divides; devices share the lanes out,
     so that each reads its own alone where their number divides that of the lanes."""
 
-    def __init__(self, split: SplitInLanes, *, batch_size: int, seed: int) -> None:
+    def __init__(self, split: InterleavedSplit, *, batch_size: int, seed: int) -> None:
         self._split, self.batch_size, self._seed = split, batch_size, seed
         self._lanes = split.lanes(seed)
 

@@ -26,7 +26,7 @@ from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.splits.leaks import LEAKS
 from headtohead.data.streaming.parquet_shards import Shard, shards_of, texts_of
 from headtohead.data.streaming.shard_cache import ShardCache
-from headtohead.data.streaming.stream_order import Lane, SplitInLanes, StreamFields, shards_and_rows_of
+from headtohead.data.streaming.stream_order import InterleavedSplit, ShardStream, StreamFields, shards_and_rows_of
 from headtohead.data.tokenizers import SpecialIds, Tokenizer
 from headtohead.ranges import Rows
 
@@ -34,7 +34,7 @@ _LANE_STREAM = 4
 """Keeps the orders of lanes apart from other uses of the same seed."""
 
 
-class StreamedRows(CachedSplit, SplitInLanes):
+class StreamedRows(CachedSplit, InterleavedSplit):
     """Documents packed as in a split that is all there, unit by unit: the last row of a unit may be shorter, and is
     padded, so that no token is lost."""
 
@@ -68,10 +68,10 @@ class StreamedRows(CachedSplit, SplitInLanes):
         documents = sum(self._shards[shard] for shard in known)
         return round(sum(known.values()) * sum(self._shards.values()) / max(documents, 1))
 
-    def lanes(self, seed: int) -> list[Lane]:
+    def lanes(self, seed: int) -> list[ShardStream]:
         shards, num_lanes = list(self._shards), self._num_lanes
         return [
-            Lane(
+            ShardStream(
                 shards[lane::num_lanes],
                 self.num_rows,
                 self._cache.prefetch,

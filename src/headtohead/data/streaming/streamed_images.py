@@ -42,7 +42,7 @@ from headtohead.data.streaming.parquet_shards import (
     table_of,
 )
 from headtohead.data.streaming.shard_cache import ShardCache
-from headtohead.data.streaming.stream_order import Lane, SplitInLanes, StreamFields, shards_and_rows_of
+from headtohead.data.streaming.stream_order import InterleavedSplit, ShardStream, StreamFields, shards_and_rows_of
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import BatchSize, Rows
 
@@ -285,7 +285,7 @@ class StreamedImages(CachedSource):
         return {name: value for name, value in super().__getstate__().items() if name not in unsent}
 
 
-class StreamedImageRows(CachedSplit, SplitInLanes):
+class StreamedImageRows(CachedSplit, InterleavedSplit):
     """The train images of a stream, decoded when a batch needs them."""
 
     def __init__(self, source: StreamedImages, name: SplitName) -> None:
@@ -298,12 +298,12 @@ class StreamedImageRows(CachedSplit, SplitInLanes):
         """Return the number of rows of one pass."""
         return sum(shard.num_rows for shard in self._shards)
 
-    def lanes(self, seed: int) -> list[Lane]:
+    def lanes(self, seed: int) -> list[ShardStream]:
         source, numbers_of_shards = self._images, range(len(self._shards))
         num_lanes = min(source.lanes, len(self._shards))
         largest = max(shard.num_rows for shard in self._shards)
         return [
-            Lane(
+            ShardStream(
                 numbers_of_shards[lane::num_lanes],
                 self.num_rows,
                 self._prefetch,

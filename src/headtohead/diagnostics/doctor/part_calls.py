@@ -79,14 +79,14 @@ def looking_ahead(model: Architecture, inputs: Mapping[str, Tensor], position: i
                 yield call.name
 
 
-def spoiling(model: Architecture, inputs: Mapping[str, Tensor]) -> Iterator[str]:
-    """Names of the parts that make numbers which are none out of numbers that are."""
+def nonfinite_parts(model: Architecture, inputs: Mapping[str, Tensor]) -> Iterator[str]:
+    """Yield the names of parts that make NaN or infinity out of finite inputs."""
     for call in part_calls(model, inputs):
         if call.x.isfinite().all() and not call.again().isfinite().all():
             yield call.name
 
 
-def blamed(names: list[str]) -> str:
+def culprits(names: list[str]) -> str:
     """Return the first of them, and how many there are."""
     if not names:
         return "the architecture itself"

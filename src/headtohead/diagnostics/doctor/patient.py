@@ -40,7 +40,7 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Patient:
-    """Everything is made when it is requested, from the seed of the run."""
+    """The run under examination: model, data and batches, each built from its seed when first used."""
 
     parts: RunComponents
     note: Callable[[str], None] = field(default=_silent)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,6 +24,7 @@ from headtohead.config.schema.key_checks import fields_of
 from headtohead.config.schema.value_kinds import MismatchError
 from headtohead.diagnostics.laws import LAWS, Law, LawBroken, LawSubject, alone, applies
 from headtohead.diagnostics.laws.remedies import has_something_to_say, remedy_of
+from headtohead.diagnostics.named_class import named_class
 
 KINDS: Mapping[str, Any] = {
     "mixer": Mixer,
@@ -92,14 +91,7 @@ def made(subject: LawSubject) -> None:
 
 def component(target: str) -> tuple[str, type[Component]]:
     """Return a class by its dotted name, and the kind of component it is; raises ConfigurationError."""
-    module, _, name = target.rpartition(".")
-    if not module or target.endswith(_SUFFIX):
-        own = _classes_in(target.removesuffix(_SUFFIX).replace("/", "."))
-        raise ConfigurationError(f"{target} names no class: give {' or '.join(own) or 'package.module.Class'}")
-    namespace = _imported(target, module)
-    defined = getattr(namespace, name, None)
-    if not isinstance(defined, type):
-        raise ConfigurationError(unknown(f"{module} has no class {name}", name, _defined_in(namespace)))
+    defined = named_class(target)
     for kind, base in KINDS.items():
         if issubclass(defined, base):
             return kind, defined
@@ -107,36 +99,6 @@ def component(target: str) -> tuple[str, type[Component]]:
         f"{target} derives from none of {', '.join(base.__name__ for base in KINDS.values())} "
         "(headtohead.components.component), and laws are about those"
     )
-
-
-_SUFFIX = ".py"
-
-
-def _imported(target: str, module: str) -> ModuleType:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{target} is refused: there is no module {error.name}; give one that Python finds (PYTHONPATH)"
-        ) from None
-    except Exception as error:  # whatever the user's own file does wrong
-        raise ConfigurationError(
-            f"{target} is refused: importing {module} raises {type(error).__name__}: {error}; correct the file"
-        ) from error
-
-
-def _classes_in(module: str) -> list[str]:
-    """Return the classes of a file, where one was named in place of a class."""
-    try:
-        return [f"{module}.{name}" for name in _defined_in(import_module(module))]
-    except Exception:  # it may be anything
-        return []
-
-
-def _defined_in(namespace: ModuleType) -> list[str]:
-    """Return the classes that a module defines itself, else all that it knows."""
-    known = {name: value for name, value in vars(namespace).items() if isinstance(value, type)}
-    return [name for name, value in known.items() if value.__module__ == namespace.__name__] or list(known)
 
 
 def options_of(kind: str, target: str, words: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context, Mixer
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.stack import Stack
 from headtohead.diagnostics.laws.law_subject import LawBroken, LawSubject
 
@@ -68,8 +68,8 @@ def _one_row(subject: LawSubject, stack: Stack) -> tuple[Tensor, Context]:
     return x[:1].clone().requires_grad_(), Context(memory=own)
 
 
-def _query(subject: LawSubject, stack: Stack) -> CostQuery:
-    return CostQuery(subject.length, subject.memory_length if stack.has_cross else 0)
+def _query(subject: LawSubject, stack: Stack) -> CostContext:
+    return CostContext(subject.length, subject.memory_length if stack.has_cross else 0)
 
 
 def _require(what: str, declared: int, counted: int, tolerance: float) -> None:

@@ -152,10 +152,13 @@ def _largest_move(subject: LawSubject, draw: int) -> tuple[float, float]:
     x, context = subject.inputs(stack, seed=draw + 1)
     with torch.no_grad():
         exact = stack(x, context)
+    inputs = x.clone().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        y = stack(x, context)
+        y = stack(inputs, context)
         loss = y.float().square().mean()
     loss.backward()
+    if inputs.grad is None or not inputs.grad.isfinite().all():
+        raise LawBroken("under autocast inputs must get a finite gradient")
     if not y.isfinite().all():
         raise LawBroken("under autocast outputs of finite inputs must be finite")
     for name, parameter in stack.named_parameters():

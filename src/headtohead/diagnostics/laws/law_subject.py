@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtohead.components.block_parts import Branches, FeedForward, NormFactory, ResidualScheme, Sublayer
 from headtohead.components.component import Context, CrossFactory, MixerFactory, PositionFactory
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.norms import BatchNorm, NoNorm
 from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.stack import Stack
@@ -118,7 +118,7 @@ class BareResidual(ResidualScheme):
             x = sublayer(x)
         return x
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()
 
@@ -134,7 +134,7 @@ class PassThrough(FeedForward):
         del context
         return x
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         del query
         return Costs()
 

@@ -14,8 +14,8 @@ from headtohead.files.safe_read import read_text
 
 FILE = "claims"
 """The file in the folder of a plan; where it is missing, claims are leases in that folder."""
-_FIRST, _OTHERS = ".1", ("gpu-", "matching")
-"""Leases of runs end with the former; those that begin with the latter are of GPUs and of the matching of arms."""
+_FIRST, _MATCHING = ".1", "matching"
+"""Leases of runs end with the former; one that begins with the latter is of the matching of arms."""
 
 
 def claims_of(folder: Path) -> RunClaims:
@@ -38,7 +38,7 @@ def choose_claims(folder: Path, address: str | None) -> None:
     if chosen == address:
         return
     begun = any(
-        name.endswith(_FIRST) and not name.startswith(_OTHERS) for name in leases.system.names(folder / "leases")
+        name.endswith(_FIRST) and not name.startswith(_MATCHING) for name in leases.system.names(folder / "leases")
     )
     if chosen is not None or begun:
         raise UsageError(

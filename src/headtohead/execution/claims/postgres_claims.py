@@ -6,6 +6,7 @@ operation is a connection of its own, so that a thousand workers do not hold a t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import time
@@ -42,12 +43,19 @@ CREATE TABLE IF NOT EXISTS headtohead_claim (
     beat timestamptz, is_done boolean NOT NULL DEFAULT false, PRIMARY KEY (plan, run)
 );
 CREATE INDEX IF NOT EXISTS headtohead_claim_next ON headtohead_claim (plan, position) WHERE NOT is_done;
+CREATE INDEX IF NOT EXISTS headtohead_claim_done ON headtohead_claim (plan) WHERE is_done;
 """
+_IS_THERE = "SELECT to_regclass('headtohead_claim_done')"
+"""A question for the part that is created last: creating it again takes its owner, and waits for everybody's claims."""
 _OFFER = """
 INSERT INTO headtohead_claim (plan, run, position)
 SELECT %(plan)s, run, place + (SELECT coalesce(max(position), 0) FROM headtohead_claim WHERE plan = %(plan)s)
 FROM unnest(%(runs)s::text[]) WITH ORDINALITY AS offered (run, place) ON CONFLICT DO NOTHING
 """
+_MARK_OFFER = """
+INSERT INTO headtohead_claim (plan, run, position, is_done) VALUES (%(plan)s, %(mark)s, 0, true) ON CONFLICT DO NOTHING
+"""
+"""The row of an offer: whoever offers the same runs again, as each of a thousand workers does, need not send them."""
 _FREE = "(holder IS NULL OR beat < clock_timestamp() - %(stale)s * interval '1 second')"
 _NEXT = f"""
 UPDATE headtohead_claim SET holder = %(holder)s, token = token + 1, beat = clock_timestamp()
@@ -61,7 +69,10 @@ _TAKE = f"""
 UPDATE headtohead_claim SET holder = %(holder)s, token = token + 1, beat = clock_timestamp()
 WHERE plan = %(plan)s AND run = %(run)s AND {_FREE} RETURNING token
 """
-_DONE = "SELECT run FROM headtohead_claim WHERE plan = %(plan)s AND is_done AND run = ANY(%(open)s)"
+_DONE = "SELECT run FROM headtohead_claim WHERE plan = %(plan)s AND is_done"
+_DONE_OF = f"{_DONE} AND run = ANY(%(open)s)"
+_MOST_NAMED = 1000
+"""The most runs that are named in a question; beyond, the answer names those of the whole plan."""
 _SILENT = """
 SELECT run, token, holder FROM headtohead_claim WHERE plan = %(plan)s AND NOT is_done AND holder IS NOT NULL
 AND beat < clock_timestamp() - %(suspect)s * interval '1 second' ORDER BY beat LIMIT %(most)s
@@ -81,14 +92,18 @@ class PostgresClaims(RunClaims):
         self._of_others: set[str] = set()
         """Runs that others have offered, of another share of the plan."""
         with self._connect() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('headtohead_claim'))")  # two may create it
-            connection.execute(_SCHEMA)
+            if connection.execute(_IS_THERE).fetchone() == (None,):
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext('headtohead_claim'))")  # two may create it
+                connection.execute(_SCHEMA)
 
     def offer(self, runs: Collection[str]) -> None:
         self._of_others.difference_update(runs)
         if new := [run for run in runs if run not in self._open]:
             self._open.update(dict.fromkeys(new))
-            self.execute(_OFFER, {"runs": new})
+            mark = f"offer {hashlib.sha256(json.dumps(new).encode()).hexdigest()}"
+            with self._connect() as connection:
+                if connection.execute(_MARK_OFFER, {"plan": self.plan, "mark": mark}).rowcount:
+                    connection.execute(_OFFER, {"plan": self.plan, "runs": new})
 
     def take_next(self, runs: Collection[str], *, is_idle: bool) -> ClaimedRun | None:
         if not runs:
@@ -115,8 +130,9 @@ class PostgresClaims(RunClaims):
 
     def take(self, run: str) -> PostgresClaim | None:
         with self._connect() as connection:
-            connection.execute(_OFFER, {"plan": self.plan, "runs": [run]})
             row = connection.execute(_TAKE, self._values(run=run)).fetchone()
+            if row is None and connection.execute(_OFFER, {"plan": self.plan, "runs": [run]}).rowcount:
+                row = connection.execute(_TAKE, self._values(run=run)).fetchone()
         if row is None:
             return None
         claim = PostgresClaim(self, run, row[0])
@@ -124,9 +140,12 @@ class PostgresClaims(RunClaims):
         return claim
 
     def look(self) -> set[str]:
+        question, values = _DONE, dict[str, object](plan=self.plan)
+        if len(self._open) <= _MOST_NAMED:
+            question, values["open"] = _DONE_OF, list(self._open)
         with self._connect() as connection:
-            rows = connection.execute(_DONE, {"plan": self.plan, "open": list(self._open)}).fetchall()
-        done = {str(run) for (run,) in rows}
+            rows = connection.execute(question, values).fetchall()
+        done = {str(run) for (run,) in rows} & self._open.keys()
         self.close(done)
         return done
 

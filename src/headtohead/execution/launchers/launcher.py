@@ -44,6 +44,15 @@ class EndedCommand:
         lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 
+    def error(self, who: str = "a worker") -> str | None:
+        """Return the sentence on a command that ended with an error, and where its output is; None for any other."""
+        return f"{who} ended with code {self.code} ({self.command.log}): {self.last_words}" if self.code else None
+
+
+def errors_of(ended: Sequence[EndedCommand], who: str = "a worker") -> list[str]:
+    """Return the sentences on those that ended with an error."""
+    return [error for one in ended if (error := one.error(who)) is not None]
+
 
 class Launcher(ABC):
     """Runs commands somewhere. Whoever submits polls `ended` until nothing is left."""
@@ -66,6 +75,9 @@ class Launcher(ABC):
     @abstractmethod
     def threads(self, workers: int) -> int:
         """Return the threads of the processor for each run, with so many commands at once."""
+
+    def check_here(self) -> None:  # noqa: B027  most launchers start what they start from anywhere
+        """Raise ConfigurationError where nothing can be started from this machine, before anything is planned."""
 
     @abstractmethod
     def submit(self, commands: Sequence[Command]) -> None:

@@ -51,6 +51,9 @@ class SubmititJobs(Launcher):
         del workers
         return self._cpus
 
+    def check_here(self) -> None:
+        self.executor(Path.cwd())
+
     def executor(self, folder: Path) -> AutoExecutor:
         try:
             import submitit

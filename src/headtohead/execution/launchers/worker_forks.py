@@ -25,8 +25,9 @@ from typing import NoReturn
 
 from headtohead.execution.session_priority import keep_priority
 
-Work = Callable[[int | None, int], int]
-"""A function of the threads of each run and the process that a worker ends with, which returns an exit code."""
+Work = Callable[[int | None, int, int], int]
+"""A function of the threads of each run, the process that a worker ends with and the command that started it, which
+returns an exit code."""
 _POLL_SECONDS = 0.05
 _SECONDS = 1.0
 """The time between two looks at whether the command is still there."""
@@ -121,8 +122,8 @@ class ForkedWorker:
 class _Server:
     """Answers requests until the command is gone."""
 
-    def __init__(self, work: Work, line: Connection) -> None:
-        self._work, self._line = work, line
+    def __init__(self, work: Work, line: Connection, command: int) -> None:
+        self._work, self._line, self._command = work, line, command
         self._codes: dict[int, int] = {}
         """The exit codes of workers that have ended, which the system tells once."""
 
@@ -134,7 +135,7 @@ class _Server:
             return None
         if not pid:
             self._line.close()
-            _never_return(lambda: _begin(self._work, Path(log), variables, threads, server))
+            _never_return(lambda: _begin(self._work, Path(log), variables, threads, server, self._command))
         return pid
 
     def poll(self, pid: int) -> int | None:
@@ -154,7 +155,7 @@ def _serve(work: Work, line: Connection, commands_end: Connection, command: int)
     commands_end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, which passes it on
     gc.freeze()  # what is there lives to the end, and no run need go through it
-    server = _Server(work, line)
+    server = _Server(work, line, command)
     answers: dict[str, Callable[..., int | None]] = {
         "start": server.start, "poll": server.poll, "signal": server.signal,
     }  # fmt: skip
@@ -166,7 +167,7 @@ def _serve(work: Work, line: Connection, commands_end: Connection, command: int)
     return 0  # workers see that their parent has gone
 
 
-def _begin(work: Work, log: Path, variables: Mapping[str, str], threads: int | None, server: int) -> int:
+def _begin(work: Work, log: Path, variables: Mapping[str, str], threads: int | None, server: int, command: int) -> int:
     os.setsid()
     with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
         for file, number in ((nothing, 0), (output, 1), (output, 2)):
@@ -174,7 +175,7 @@ def _begin(work: Work, log: Path, variables: Mapping[str, str], threads: int | N
     keep_priority()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ |= variables
-    return work(threads, server)
+    return work(threads, server, command)
 
 
 def _never_return(call: Callable[[], int]) -> NoReturn:

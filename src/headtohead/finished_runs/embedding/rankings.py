@@ -120,7 +120,7 @@ Grades = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class JudgedQueries:
+class QueriesWithJudgements:
     """Queries that have something to find, and what that is."""
 
     ids: tuple[str, ...]
@@ -134,7 +134,7 @@ class JudgedQueries:
         return digest_of((*self.ids, *self.texts, *lines))
 
 
-def read_judged(queries: str, relevant: str, collection: Collection) -> JudgedQueries:
+def read_judged(queries: str, relevant: str, collection: Collection) -> QueriesWithJudgements:
     """Raises DataError where a file cannot be read, names a document that there is none of, or nothing is judged."""
     texts = read_queries(queries)
     judged: dict[str, dict[int, float]] = {}
@@ -159,7 +159,7 @@ def read_judged(queries: str, relevant: str, collection: Collection) -> JudgedQu
         remarks.append(f"{len(texts) - len(names)} of {len(texts)} queries have no relevant document, and are left out")
     if unknown_ids:
         remarks.append(f"{len(unknown_ids)} queries of {file.name} are not among the queries, and are left out")
-    return JudgedQueries(
+    return QueriesWithJudgements(
         tuple(names),
         tuple(texts[name] for name in names),
         tuple(judged[name] for name in names),

@@ -16,7 +16,7 @@ from headtohead.comparison.statistics.bootstrap import BootstrapInterval, paired
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.files.atomic_write import replace_text
 from headtohead.finished_runs.embedding.collection import Collection, digest_of
-from headtohead.finished_runs.embedding.rankings import JudgedQueries, chance, measured
+from headtohead.finished_runs.embedding.rankings import QueriesWithJudgements, chance, measured
 from headtohead.finished_runs.embedding.retrievers import Dense, Retriever
 from headtohead.finished_runs.evaluation.evaluation_results import FOLDER
 from headtohead.metrics import own_metric
@@ -75,7 +75,7 @@ class RetrieverComparison:
 def compare_retrievers(
     retrievers: Sequence[Retriever],
     collection: Collection,
-    judged: JudgedQueries,
+    judged: QueriesWithJudgements,
     *,
     cutoffs: Sequence[int] = CUTOFFS,
     against: str | None = None,
@@ -99,7 +99,7 @@ def compare_retrievers(
     )
 
 
-def _measured(retriever: Retriever, judged: JudgedQueries, cutoffs: tuple[int, ...]) -> RetrieverResult:
+def _measured(retriever: Retriever, judged: QueriesWithJudgements, cutoffs: tuple[int, ...]) -> RetrieverResult:
     display = ProgressLine(
         f"searching by {retriever.name}", start=0, total=len(judged.texts), enabled=True, unit="queries"
     )

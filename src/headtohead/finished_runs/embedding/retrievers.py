@@ -25,7 +25,7 @@ from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import BATCH_SIZE, Embedder
 from headtohead.finished_runs.embedding.rankings import DocumentRanking, best, reordered
 from headtohead.finished_runs.embedding.vector_index import Index, build
-from headtohead.finished_runs.finished_run import FinishedRun, open_run
+from headtohead.finished_runs.finished_run import FinishedRun
 
 
 class Retriever(ABC):
@@ -115,12 +115,15 @@ class RetrieverOptions:
 
 
 class ChosenRetrievers:
-    """The retrievers of some runs over one collection; what several need is made once."""
+    """The retrievers of some runs, and of BM25 where it is named, over one collection; what several need is made
+    once."""
 
-    def __init__(self, paths: Sequence[str], collection: Collection, options: RetrieverOptions) -> None:
+    def __init__(
+        self, retrievers: Sequence[FinishedRun | str], collection: Collection, options: RetrieverOptions
+    ) -> None:
         self.collection, self.options = collection, options
-        runs = [open_run(path) for path in paths if path != BM25]
-        self.names_bm25 = BM25 in paths
+        runs = [one for one in retrievers if isinstance(one, FinishedRun)]
+        self.names_bm25 = len(runs) < len(retrievers)
         self.plain = [self._dense(run, name) for run, name in zip(runs, _names(runs), strict=True)]
 
     @cached_property

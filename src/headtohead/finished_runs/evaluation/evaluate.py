@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ from headtohead.config.origins.revised_run import revised
 from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSource, Split
+from headtohead.data.splits.sample_splits import train_subset
 from headtohead.finished_runs.evaluation.evaluation_request import (
     EvaluationRequest,
     at_length,
@@ -28,6 +30,7 @@ from headtohead.finished_runs.evaluation.evaluation_request import (
     check_reach,
     check_stride,
     data_of,
+    fields_of_rows,
     prompted,
     trained_length,
     with_shots,
@@ -41,7 +44,10 @@ from headtohead.tasks.task import Task, spec_as_read
 from headtohead.tasks.vocabulary_loss import vocabulary_head
 from headtohead.training.callbacks.progress import ProgressLine
 from headtohead.training.loop.data_module import EvaluationBatches
+from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.parallel.devices import threads
+
+_log = logging.getLogger(__name__)
 
 
 def evaluate(run: FinishedRun, question: EvaluationRequest) -> Evaluation:
@@ -152,10 +158,26 @@ class EvaluationPass:
         if self.question.by_position and not isinstance(self.task, CausalLanguageModelling):
             raise ConfigurationError("--places shows the loss of next tokens by position, and this run predicts none")
         if stride is None:
-            return self.data.split(self.question.split)
+            return self._learned_rows() if self.question.split == "train" else self.data.split(self.question.split)
         if self.length is None or stride > self.length:
             raise ConfigurationError(f"--stride {stride} needs windows of at least as many tokens: give --length")
         return self.data.windows(self.question.split, length=self.length, stride=stride)
+
+    def _learned_rows(self) -> Split:
+        """Return the rows of train that the run learned from; of other data, and of rows cut otherwise, all, unless a
+        number is given."""
+        run, train = RunConfig(self.run.config), self.data.split("train")
+        is_same = fields_of_rows(self.config) == fields_of_rows(self.run.config)
+        if is_same or self.question.gives("trainer.train_rows"):
+            return train_subset(train, RunConfig(self.config).train_rows, seeds_of(run.seed).data_order)
+        if run.train_rows is not None:
+            _log.warning(
+                "--split train reads all %d rows: the %d of trainer.train_rows that the run learned from are rows of "
+                "its own data, and these are others; trainer.train_rows=N reads N of them",
+                len(train),
+                run.train_rows,
+            )
+        return train
 
     def _model(self) -> Architecture:
         model = _with_weights(self.run, self.config)

@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _OF_CORPORA = "context_length"
 _LENGTH_FIELDS = (_OF_CORPORA, "length")
 """Fields of data that say how long its rows are."""
+WITHOUT_ROWS = ("batch_size", "bucket_by_length", "keep_gigabytes")
+"""Fields of data that change no row: they say how rows are read."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,13 @@ class EvaluationRequest:
     def has_other_data(self) -> bool:
         """Return whether the texts may differ from those on which the run's tokenizer was trained."""
         keys = [key_of(override) for override in self.overrides]
-        same = {f"data.{name}" for name in (*_LENGTH_FIELDS, "batch_size", "packing")}
+        same = {f"data.{name}" for name in (*_LENGTH_FIELDS, *WITHOUT_ROWS, "packing")}
         return any(key.startswith("data") and key not in same for key in keys)
+
+
+def fields_of_rows(config: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of the data that decide which rows it has."""
+    return {name: value for name, value in RunConfig(config).data.items() if name not in WITHOUT_ROWS}
 
 
 def trained_length(run: FinishedRun) -> int | None:
@@ -178,15 +185,16 @@ def _check_classes(run: FinishedRun, config: Mapping[str, object], spec: DataSpe
 
 
 def _check_class_names(run: FinishedRun, config: Mapping[str, object], spec: DataSpec, data: str) -> None:
-    """Classes go by their numbers: where names are alike, so must the numbers be; other names are reported."""
+    """Classes go by their numbers: a name that both have must have one number; other names for the
+    same numbers are reported."""
     trained, names = list(run.record.data.get("classes") or ()), list(spec.class_names)
     if not trained or not names or trained == names:
         return
     classes = f"the classes of {data} are {_shown(names)}, and this run was trained on {_shown(trained)}"
     if len(trained) != len(names):
         raise ConfigurationError(f"{classes}: give data of the same classes")
-    if set(trained) == set(names):
-        has_names = "class_names" in RunConfig(config).data
+    if any(name in trained and trained.index(name) != number for number, name in enumerate(names)):
+        has_names = set(trained) == set(names) and "class_names" in RunConfig(config).data
         field = f"data.class_names=[{','.join(trained)}]" if has_names else "data with its order"
         raise ConfigurationError(f"{classes}, in another order: give {field}")
     _log.warning("%s: they are matched in this order", classes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ class LmEvalResults:
 
 
 def evaluate_with_lm_eval(
-    run: FinishedRun, tasks: Sequence[str], *, folder: str | None = None, shots: int | None = None
+    run: FinishedRun, tasks: Sequence[str], *, folder: str | Path | None = None, shots: int | None = None
 ) -> LmEvalResults:
     """`folder` has task files of the user's own; raises ConfigurationError without the extra, or for a task that is
     none."""
@@ -43,9 +43,10 @@ def evaluate_with_lm_eval(
         ) from None
     from headtohead.finished_runs.evaluation.lm_eval_model import LmEvalModel
 
-    manager = TaskManager(include_path=folder, include_defaults=False)
+    own = None if folder is None else str(folder)
+    manager = TaskManager(include_path=own, include_defaults=False)
     if not all(manager.match_tasks([name]) for name in tasks):
-        manager = TaskManager(include_path=folder)  # thousands of files, which take seconds to read
+        manager = TaskManager(include_path=own)  # thousands of files, which take seconds to read
     if missing := [name for name in tasks if not manager.match_tasks([name])]:
         raise ConfigurationError(
             f"--lm-eval {','.join(missing)} is not a task of lm-evaluation-harness: lm-eval ls tasks lists them, "
@@ -76,16 +77,21 @@ def show_lm_eval(evaluations: Sequence[LmEvalResults]) -> Table:
     for index, name in enumerate(("run", "task", "metric", "value", "standard error")):
         table.add_column(name, justify="left" if index < 3 else "right")
     for evaluation in evaluations:
-        for task, metrics in evaluation.tasks.items():
-            for metric, value in metrics.items():
-                if "," not in metric or _ERROR in metric:
-                    continue
-                name, _, chosen = metric.partition(",")
-                error = metrics.get(f"{name}{_ERROR},{chosen}")
-                label = name if chosen == "none" else f"{name} ({chosen})"
-                cells = (evaluation.run, task, label, f"{value:.4f}", "" if error is None else f"{error:.4f}")
-                table.add_row(*map(Text, cells))
+        for task, label, value, error in lm_eval_rows(evaluation):
+            cells = (evaluation.run, task, label, f"{value:.4f}", "" if error is None else f"{error:.4f}")
+            table.add_row(*map(Text, cells))
     return table
+
+
+def lm_eval_rows(evaluation: LmEvalResults) -> Iterator[tuple[str, str, object, object]]:
+    """Yield the task, name, value and standard error of each metric."""
+    for task, metrics in evaluation.tasks.items():
+        for metric, value in metrics.items():
+            if "," not in metric or _ERROR in metric:
+                continue
+            name, _, chosen = metric.partition(",")
+            label = name if chosen == "none" else f"{name} ({chosen})"
+            yield task, label, value, metrics.get(f"{name}{_ERROR},{chosen}")
 
 
 def lm_eval_data(results: Sequence[LmEvalResults]) -> list[dict[str, Any]]:

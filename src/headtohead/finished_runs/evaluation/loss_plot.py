@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from headtohead.finished_runs.evaluation.evaluation_results import Evaluation, L
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Drawn = TypeVar("Drawn", bound=Figure)
 
 _MARKERS = "osD^vP*X"
 _PER_DOUBLING = 4
@@ -20,18 +23,23 @@ _PER_DOUBLING = 4
 
 
 def plot_losses(evaluations: Sequence[Evaluation], path: Path) -> None:
-    """One line for each run; panels for what was measured: loss by length, loss by tokens in sight."""
+    """Write the figure of the losses to a file."""
     from matplotlib.figure import Figure
 
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_figure(path, draw_losses(evaluations, Figure), dpi=130)
+
+
+def draw_losses(evaluations: Sequence[Evaluation], kind: type[Drawn]) -> Drawn:
+    """Draw one line for each run; panels for what was measured: loss by length, loss by tokens in sight."""
     by_length = any(len(evaluation.points) > 1 for evaluation in evaluations)
     by_position = any(point.places for evaluation in evaluations for point in evaluation.points)
     panels = [panel for panel, has_points in ((_lengths, by_length), (_positions, by_position)) if has_points]
-    figure = Figure(figsize=(7.0 * len(panels), 4.6), layout="constrained")
+    figure = kind(figsize=(7.0 * len(panels), 4.6), layout="constrained")
     axes: Any = figure.subplots(1, len(panels), squeeze=False)
     for axis, panel in zip(axes[0], panels, strict=True):
         panel(axis, evaluations)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_figure(path, figure, dpi=130)
+    return figure
 
 
 def _lengths(axes: Axes, evaluations: Sequence[Evaluation]) -> None:

@@ -141,13 +141,27 @@ def _layer(pair: MapPair, alone: Sequence[MapPair], share: float) -> dict[str, A
                     name: [scale.low, shared if shared and name in ("trained", "other") else scale.high, scale.clipped]
                     for name, scale in scales.items()
                 },
-                "statistics": {name: _statistics(form) for name, form in forms.items()},
+                "statistics": _all_statistics(forms),
             }
         )
     return {"name": pair.trained.name, "label": layer_name(pair.trained), "heads": heads, "maps": maps}
 
 
-def _statistics(maps: AttentionMaps) -> Mapping[str, list[float | None]]:
+def _all_statistics(forms: Mapping[str, AttentionMaps]) -> dict[str, dict[str, list[float | None]]]:
+    """Return the statistics of all maps; those of a difference are the differences of theirs."""
+    named = {name: _statistics(form) for name, form in forms.items() if name != "difference"}
+    if "difference" in forms:
+        named["difference"] = {
+            figure: [
+                None if own is None or before is None else own - before
+                for own, before in zip(named["trained"][figure], named["other"][figure], strict=True)
+            ]
+            for figure in named["trained"]
+        }
+    return named
+
+
+def _statistics(maps: AttentionMaps) -> dict[str, list[float | None]]:
     """Return the statistics; distances between patches are those in the image."""
     [statistics] = head_statistics([maps]).values()
     figures = {"entropy": statistics["entropy"], "distance": statistics.get("patch_distance", statistics["distance"])}

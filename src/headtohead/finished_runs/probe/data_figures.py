@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from headtohead.files.atomic_write import replace_figure
-from headtohead.finished_runs.probe.data_page import edges_of, varied
-from headtohead.finished_runs.probe.data_seen import DataSeen, SampleSeen
+from headtohead.finished_runs.probe.data_page import edges_of, lengths_of, varied
+from headtohead.finished_runs.probe.data_seen import ProbedData, ProbedSample
 from headtohead.finished_runs.probe.small_images import enlarged, pixels_of, save
 from headtohead.interpretability.picture_text import INK, PAPER, font
 
@@ -33,7 +33,7 @@ def figure(width: float, height: float) -> Any:
     return made
 
 
-def data_figure(seen: DataSeen, path: Path) -> Path:
+def data_figure(seen: ProbedData, path: Path) -> Path:
     """Histograms of lengths, and shares of classes: a line per quantity, a column per split."""
     lengths = varied(seen)
     with_classes = any(split.classes is not None for split in seen.splits)
@@ -43,7 +43,10 @@ def data_figure(seen: DataSeen, path: Path) -> Path:
     for column, split in enumerate(seen.splits):
         for line, what in enumerate(lengths):
             own = axes[line][column]
-            own.hist(split.lengths[what], bins=edges_of([other.lengths[what] for other in seen.splits]), color=_COLOUR)
+            if what not in split.lengths:
+                own.set_axis_off()
+                continue
+            own.hist(split.lengths[what], bins=edges_of(lengths_of(seen, what)), color=_COLOUR)
             own.set_title(f"{split.name}: {what}", fontsize=9)
         if with_classes and split.classes is not None:
             _classes(axes[-1][column], split.classes, seen.spec.class_names, split.name)
@@ -54,7 +57,7 @@ def data_figure(seen: DataSeen, path: Path) -> Path:
     return path
 
 
-def image_grid(seen: DataSeen, path: Path) -> Path:
+def image_grid(seen: ProbedData, path: Path) -> Path:
     """Return the images with their labels below; where they are augmented, each after what it was."""
     tiles = [_labelled(sample) for sample in seen.samples if sample.image is not None]
     columns = min(_COLUMNS // 2 if seen.augmented_by else _COLUMNS, len(tiles))
@@ -67,7 +70,7 @@ def image_grid(seen: DataSeen, path: Path) -> Path:
     return save(grid, path)
 
 
-def _labelled(sample: SampleSeen) -> np.ndarray:
+def _labelled(sample: ProbedSample) -> np.ndarray:
     """Return the image, what it was before it where that is another, and the label below both."""
     assert sample.image is not None
     before = None if sample.original is None else sample.original.image

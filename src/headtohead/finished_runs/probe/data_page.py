@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headtohead.finished_runs.finished_run import facts_of
-from headtohead.finished_runs.probe.data_seen import DataSeen, SampleSeen, SplitSeen, TokenSeen
+from headtohead.finished_runs.probe.data_seen import ProbedData, ProbedSample, SplitSeen, TokenSeen
 from headtohead.finished_runs.probe.small_images import TerminalImage, as_source, enlarged, pixels_of
 
 _MOST_BARS = 60
@@ -27,7 +27,7 @@ _LONGEST = 2048
 """Tokens of a side that a page shows."""
 
 
-def data_content(seen: DataSeen, config: Mapping[str, object], *, name: str | None = None) -> dict[str, Any]:
+def data_content(seen: ProbedData, config: Mapping[str, object], *, name: str | None = None) -> dict[str, Any]:
     """Return what data.js draws."""
     tokens = [token for sample in seen.samples for side in sample.sides.values() for token in side]
     return {
@@ -45,7 +45,7 @@ def data_content(seen: DataSeen, config: Mapping[str, object], *, name: str | No
     }
 
 
-def data_as_dict(seen: DataSeen) -> dict[str, Any]:
+def data_as_dict(seen: ProbedData) -> dict[str, Any]:
     """Return the data as a dictionary for --json."""
     return {
         "kind": seen.spec.kind,
@@ -77,12 +77,12 @@ def data_as_dict(seen: DataSeen) -> dict[str, Any]:
     }
 
 
-def _as_row(sample: SampleSeen) -> dict[str, Any]:
+def _as_row(sample: ProbedSample) -> dict[str, Any]:
     sides = {side: [asdict(token) for token in tokens] for side, tokens in sample.sides.items()}
     return {"label": sample.label, **sides}
 
 
-def show_data(seen: DataSeen) -> RenderableType:
+def show_data(seen: ProbedData) -> RenderableType:
     """Return a table of the splits, and a few rows with masks and targets; images in coarse pixels."""
     if seen.samples and seen.samples[0].image is not None:
         pairs = [_picture(sample) for sample in seen.samples[:_SHOWN_IMAGES]]
@@ -91,7 +91,7 @@ def show_data(seen: DataSeen) -> RenderableType:
     return Group(_table(seen), *(line for sample in samples for line in _with_original(sample, seen)))
 
 
-def counted(seen: DataSeen) -> str:
+def counted(seen: ProbedData) -> str:
     """Say how much of each split the numbers come from."""
     if all(split.looked_at >= split.rows for split in seen.splits):
         return "Counted over all rows."
@@ -99,7 +99,7 @@ def counted(seen: DataSeen) -> str:
     return f"Lengths and shares are counted over the first batches: {', '.join(parts)} rows."
 
 
-def heading(seen: DataSeen) -> str:
+def heading(seen: ProbedData) -> str:
     by = f", changed by {', '.join(seen.augmented_by)}" if seen.augmented_by else ""
     return f"{len(seen.samples)} rows of the {seen.samples[0].split} split, as the model reads them{by}"
 
@@ -109,26 +109,33 @@ def edges_of(lengths: Sequence[np.ndarray]) -> np.ndarray:
     low = min(int(own.min()) for own in lengths)
     high = max(int(own.max()) for own in lengths)
     width = max(1, -(-(high + 1 - low) // _MOST_BARS))
-    return np.arange(low, high + 1 + width, width)
+    edges = np.arange(low, high + 1 + width, width)
+    edges[-1] = high + 1  # no bar goes beyond what is there
+    return edges
 
 
-def length_names(seen: DataSeen) -> list[str]:
+def length_names(seen: ProbedData) -> list[str]:
     return list(dict.fromkeys(what for split in seen.splits for what in split.lengths))
 
 
-def varied(seen: DataSeen) -> list[str]:
+def lengths_of(seen: ProbedData, what: str) -> list[np.ndarray]:
+    """Return the lengths of the splits that have any: one of a single document has none of documents within a row."""
+    return [split.lengths[what] for split in seen.splits if what in split.lengths]
+
+
+def varied(seen: ProbedData) -> list[str]:
     """Lengths that differ from row to row: what a histogram can show."""
     return [
         what
         for what in length_names(seen)
-        if len({int(length) for split in seen.splits for length in split.lengths.get(what, ())}) > 1
+        if len({int(length) for own in lengths_of(seen, what) for length in own}) > 1
     ]
 
 
-def _split(split: SplitSeen, seen: DataSeen) -> dict[str, Any]:
+def _split(split: SplitSeen, seen: ProbedData) -> dict[str, Any]:
     lengths = {}
     for what, own in split.lengths.items():
-        edges = edges_of([other.lengths[what] for other in seen.splits if what in other.lengths])
+        edges = edges_of(lengths_of(seen, what))
         counts, _ = np.histogram(own, edges)
         lengths[what] = {"summary": _lengths_text(own), "edges": edges.tolist(), "counts": counts.tolist()}
     return {
@@ -142,7 +149,7 @@ def _split(split: SplitSeen, seen: DataSeen) -> dict[str, Any]:
     }
 
 
-def _sample(sample: SampleSeen) -> dict[str, Any]:
+def _sample(sample: ProbedSample) -> dict[str, Any]:
     return {
         "split": sample.split,
         "row": sample.row,
@@ -164,7 +171,7 @@ def _lengths_text(lengths: np.ndarray) -> str:
     return f"{lengths.min()} to {lengths.max()}, median {np.median(lengths):g}"
 
 
-def _table(seen: DataSeen) -> Table:
+def _table(seen: ProbedData) -> Table:
     table = Table(title=counted(seen), title_justify="left", header_style="bold")
     lengths = length_names(seen)
     some = {name: any(getattr(split, name) is not None for split in seen.splits) for name in ("padding", "scored")}
@@ -188,7 +195,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _classes(split: SplitSeen, seen: DataSeen) -> str:
+def _classes(split: SplitSeen, seen: ProbedData) -> str:
     """Return the commonest few."""
     if split.classes is None:
         return "-"
@@ -201,7 +208,7 @@ def _classes(split: SplitSeen, seen: DataSeen) -> str:
     return ", ".join(sentences) + (" ..." if len(split.classes) > len(order) else "")
 
 
-def _picture(sample: SampleSeen) -> RenderableType:
+def _picture(sample: ProbedSample) -> RenderableType:
     """Return the image, and before it what it was."""
     assert sample.image is not None
     parts = [TerminalImage(sample.image)]
@@ -211,14 +218,14 @@ def _picture(sample: SampleSeen) -> RenderableType:
     return Group(title, Columns(parts, padding=(0, 1)))
 
 
-def _with_original(sample: SampleSeen, seen: DataSeen) -> Iterator[Text]:
+def _with_original(sample: ProbedSample, seen: ProbedData) -> Iterator[Text]:
     """Yield the row, and after it what it was."""
     yield _lines(sample, seen)
     if sample.original is not None:
         yield _lines(sample.original, seen, title="  without augmentation")
 
 
-def _lines(sample: SampleSeen, seen: DataSeen, *, title: str | None = None) -> Text:
+def _lines(sample: ProbedSample, seen: ProbedData, *, title: str | None = None) -> Text:
     """Return a row: padding left out, masked tokens with what they were, tags behind their words, scored ones
     underlined."""
     between, tagged = " " if seen.spaced else "", seen.spec.kind == "tagged_text"

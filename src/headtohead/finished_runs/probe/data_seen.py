@@ -47,7 +47,7 @@ class TokenSeen:
 
 
 @dataclass(frozen=True)
-class SampleSeen:
+class ProbedSample:
     """One row: its sides (what an encoder or decoder reads), its label, its image."""
 
     split: SplitName
@@ -57,7 +57,7 @@ class SampleSeen:
     """Its class, or the shares of several that are mixed."""
     image: Tensor | None = None
     """The image from -1 to 1, whatever the model reads."""
-    original: SampleSeen | None = None
+    original: ProbedSample | None = None
     """The same row as it is without augmentation, where there is some."""
 
 
@@ -81,12 +81,15 @@ class SplitSeen:
 
 
 @dataclass(frozen=True)
-class DataSeen:
-    """All of it."""
+class ProbedData:
+    """Rows of a data set as a model reads them, and what its splits hold."""
 
     spec: DataSpec
-    samples: tuple[SampleSeen, ...]
+    """The data's own facts: kind, vocabulary, classes, lengths."""
+    samples: tuple[ProbedSample, ...]
+    """The rows that are shown."""
     splits: tuple[SplitSeen, ...]
+    """The splits: train, validation, test."""
     spaced: bool
     """Whether tokens are words of their own, rather than pieces of a text with its own spaces."""
     augmented_by: tuple[str, ...] = ()
@@ -102,13 +105,13 @@ def see(
     rows: Sequence[int] | None = None,
     augmentation: Augmentations = NO_AUGMENTATION,
     train_rows: int | None = None,
-) -> DataSeen:
+) -> ProbedData:
     """Return, by default, the first rows that training reads, in its order, with the masks and the augmentation of its
     first epoch; `seed` and `train_rows` are the run's."""
     looker = _DataViewer(data, task, seeds_of(seed).data_order, augmentation, train_rows)
     number = 40 if data.spec().kind == "images" else 8
     chosen = next(looker.orders(split))[:number] if rows is None else checked_rows(data, split, rows)
-    return DataSeen(
+    return ProbedData(
         spec=looker.spec,
         samples=tuple(looker.samples(split, chosen)),
         splits=tuple(looker.summary(name) for name in SPLIT_NAMES),
@@ -147,7 +150,7 @@ class _DataViewer:
             batch = self.augmentation.in_loader(batch, seed=self.seed, epoch=0)
         return self.task.training_view(batch, seed=self.seed, epoch=0)
 
-    def samples(self, name: SplitName, rows: np.ndarray) -> Iterator[SampleSeen]:
+    def samples(self, name: SplitName, rows: np.ndarray) -> Iterator[ProbedSample]:
         """Those for training as they are after all augmentation, with what they were."""
         if name != "train" or not self.augmentation:
             yield from self._seen(name, self.view(name, rows))
@@ -157,10 +160,10 @@ class _DataViewer:
         for before, after in zip(plain, self._seen(name, batch), strict=True):
             yield replace(after, original=before)
 
-    def _seen(self, name: SplitName, batch: Batch) -> Iterator[SampleSeen]:
+    def _seen(self, name: SplitName, batch: Batch) -> Iterator[ProbedSample]:
         images = None if batch.images is None else PixelScale.of(self.spec).as_shown(batch.images)
         for index, row in enumerate(batch.rows.tolist()):
-            yield SampleSeen(
+            yield ProbedSample(
                 split=name,
                 row=row,
                 sides=self._sides(batch, index),

@@ -128,8 +128,8 @@ def _added(name: str, encoding: str, table: Float[Tensor, "L D"]) -> PositionEnc
         "added to tokens",
         f"mean length of a vector {table.norm(dim=-1).mean():.3f}, cosine of neighbours {neighbours:.3f}",
         (
-            Panel("Added vectors, one per position", table, "place", "channel"),
-            Panel("Similarity of positions: cosine of their vectors", alike, "place", "place"),
+            Panel("Added vectors, one per position", table, "position", "channel"),
+            Panel("Similarity of positions: cosine of their vectors", alike, "position", "position"),
         ),
         (_by_distance("Mean cosine over distance", alike[None], ("cosine",), causal=False),),
     )
@@ -155,7 +155,7 @@ def _turned(name: str, encoding: str, cosines: Float[Tensor, "L R"], sines: Floa
         "turns queries and keys",
         figures,
         (
-            Panel("Cosine of the angle from position 0, by pair of channels", by_pair, "pair", "place"),
+            Panel("Cosine of the angle from position 0, by pair of channels", by_pair, "pair", "position"),
             Panel("Between any two positions, mean over pairs", alike, "query", "key"),
         ),
         (_by_distance("Mean cosine over distance", alike[None], ("cosine",), causal=False),),

@@ -16,7 +16,7 @@ from headtohead.finished_runs.probe import data_page, positions_page
 from headtohead.finished_runs.probe.attention_page import attention_content
 from headtohead.finished_runs.probe.attention_probe import Attention
 from headtohead.finished_runs.probe.data_figures import data_figure, image_grid
-from headtohead.finished_runs.probe.data_seen import DataSeen
+from headtohead.finished_runs.probe.data_seen import ProbedData
 from headtohead.finished_runs.probe.position_encodings import PositionEncoding
 from headtohead.finished_runs.probe.small_images import over_images, save
 from headtohead.interpretability.colour_table import anchors
@@ -52,7 +52,7 @@ def write_attention(
     return [*written, folder / "statistics.csv", write_page(folder, "attention", attention_content(run, attention))]
 
 
-def write_data(seen: DataSeen, config: Mapping[str, object], folder: Path, *, name: str | None = None) -> list[Path]:
+def write_data(seen: ProbedData, config: Mapping[str, object], folder: Path, *, name: str | None = None) -> list[Path]:
     """Figures of the splits, a grid of images where there are any, and the page, which comes last."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []

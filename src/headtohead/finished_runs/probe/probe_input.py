@@ -15,6 +15,7 @@ from headtohead.architectures.head_names import NEXT_TOKEN_HEADS
 from headtohead.config.run_config import RunConfig
 from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.data.batches.batch import Batch
+from headtohead.data.batches.image_decoding import fitted_image
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, DataSource, DataSpec, SplitName
 from headtohead.data.row_formats.text_source import TextSource
@@ -184,16 +185,20 @@ def of_image(run: FinishedRun, file: Path) -> ProbeInput:
     channels, height, width = spec.image_shape
     try:
         with open_regular(file) as content, Image.open(content) as opened:
-            fitted = opened.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BOX)
+            fitted = fitted_image(opened, (width, height), "grey" if channels == 1 else "rgb", exact_blocks=True)
             size = f"{opened.width} x {opened.height}"
     except FileNotFoundError:
         raise DataError(f"--image {file} does not exist: correct the path") from None
     except DamagedFile as damage:
         raise DataError(f"--image {file} {damage.what}: give the file of a picture") from None
+    except DataError as refusal:
+        raise DataError(f"--image {file} {refusal}") from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"--image {file} cannot be read as an image ({error})") from None
     pixels = torch.from_numpy(np.asarray(fitted, dtype=np.float32)).reshape(height, width, channels).permute(2, 0, 1)
-    remarks = () if size == f"{width} x {height}" else (f"{file.name} ({size}) is resized to {width} x {height}",)
+    remarks = (
+        () if size == f"{width} x {height}" else (f"{file.name} ({size}) is scaled and cropped to {width} x {height}",)
+    )
     batch = Batch(rows=torch.zeros(1, dtype=torch.long), images=PixelScale.of(spec).images(pixels[None]))
     return ProbeInput(batch, (file.name,), remarks)
 

@@ -28,7 +28,7 @@ from headtohead.records.record import SCHEMA_VERSION
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS run (
     path BLOB PRIMARY KEY, state TEXT NOT NULL, first_seen REAL NOT NULL, is_sure INTEGER NOT NULL,
-    status TEXT NOT NULL, summary TEXT NOT NULL, sum INTEGER NOT NULL, record TEXT NOT NULL,
+    status TEXT NOT NULL, summary TEXT NOT NULL, apart TEXT NOT NULL, sum INTEGER NOT NULL, record TEXT NOT NULL,
     record_sum INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS section (hash TEXT PRIMARY KEY, content TEXT NOT NULL);
@@ -54,6 +54,8 @@ class StoredRow(NamedTuple):
     """Whether a change of the record would show in its state."""
     status: str
     summary: str
+    apart: str
+    """The parts of the summary that few readers need."""
     record: str = ""
     """Empty where it was not requested."""
 
@@ -81,12 +83,14 @@ class IndexFile:
 
     def rows(self, paths: Sequence[str], *, with_records: bool) -> dict[str, StoredRow]:
         """Return the rows of these runs; one that is damaged is not there."""
-        columns = "path, state, first_seen, is_sure, status, summary, sum" + ", record, record_sum" * with_records
+        columns = (
+            "path, state, first_seen, is_sure, status, summary, apart, sum" + ", record, record_sum" * with_records
+        )
         query = f"SELECT {columns} FROM run WHERE path IN ({_marks(paths)})"
         rows = {}
         for path, *values in self._select(query, list(map(os.fsencode, paths))):
-            row = StoredRow(os.fsdecode(path), *values[:5], *values[6:7])
-            if values[5] == _sum_of(row) and (not with_records or values[7] == _crc(row.record)):
+            row = StoredRow(os.fsdecode(path), *values[:6], *values[7:8])
+            if values[6] == _sum_of(row) and (not with_records or values[8] == _crc(row.record)):
                 rows[row.path] = row
         return rows
 
@@ -103,11 +107,11 @@ class IndexFile:
 
     def put(self, rows: Iterable[StoredRow], sections: Iterable[tuple[str, str]]) -> None:
         """Store rows and the sections that they need, in one piece."""
-        values = [(os.fsencode(row.path), *row[1:6], _sum_of(row), row.record, _crc(row.record)) for row in rows]
+        values = [(os.fsencode(row.path), *row[1:7], _sum_of(row), row.record, _crc(row.record)) for row in rows]
 
         def write(connection: sqlite3.Connection) -> None:
             connection.executemany("INSERT OR REPLACE INTO section VALUES (?, ?)", sections)
-            connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            connection.executemany(f"INSERT OR REPLACE INTO run VALUES ({_marks(range(10))})", values)
 
         self._write(write)
 
@@ -250,7 +254,7 @@ def _is_passing(error: Exception) -> bool:
 
 def _sum_of(row: StoredRow) -> int:
     """Return a checksum of all but the record, which has its own."""
-    facts = f"{row.path} {row.state} {row.first_seen!r} {row.is_sure} {row.status} {row.summary}"
+    facts = f"{row.path} {row.state} {row.first_seen!r} {row.is_sure} {row.status} {row.summary} {row.apart}"
     return zlib.crc32(facts.encode("utf-8", "surrogateescape"))
 
 

@@ -168,7 +168,8 @@ class RunIndex:
         is_old = now - max(state.changed, state.modified) / 1e9 > _OLD_SECONDS
         is_settled = is_old or now - first_seen >= _SAME_SECONDS
         is_sure = is_repeatable and is_settled and state_of(path) == state
-        return StoredRow(path, _text(state), first_seen, int(is_sure), stored.status, stored.summary, stored.record)
+        own = stored.status, stored.summary, stored.apart, stored.record
+        return StoredRow(path, _text(state), first_seen, int(is_sure), *own)
 
 
 def with_life(summary: RunSummary, tail: RunTail) -> RunSummary:

@@ -28,7 +28,7 @@ from headtohead.records.record import (
     record_of,
 )
 from headtohead.records.run_folder import RECORD
-from headtohead.records.run_summary import ConfigSection, RunSummary, bare_summary, flattened_config, unreadable
+from headtohead.records.run_summary import APART, ConfigSection, RunSummary, bare_summary, flattened_config, unreadable
 from headtohead.records.strict_json import decode, encode
 
 SHARED = ("data", "costs", "budget", "cannot", "baselines", "scales", "environment", "comparability")
@@ -41,8 +41,8 @@ _OWN = {
     "progress": Progress,
     "wandb": WandbLink,
 }
-_ELSEWHERE = ("path", "latest", "sections")
-"""The parts of a summary that are stored elsewhere."""
+_HEAD = (*(field.name for field in fields(RunSummary) if field.name not in ("path", "latest", *APART)), "sections")
+"""The values of a summary that lists and filters need of every run, and the hashes of the sections it shares."""
 _BYTES = 16
 
 
@@ -53,6 +53,8 @@ class StoredRun:
     status: str
     """The status as written in the record; `unreadable` for a record that cannot be read, which is then a sentence."""
     summary: str
+    apart: str
+    """The parts of the summary that are decoded when somebody asks for them."""
     record: str
     sections: Mapping[str, str]
     """The contents of shared sections, by their hashes."""
@@ -86,15 +88,14 @@ def read_stored(path: str, known: SectionCache) -> StoredRun:
     whole: dict[str, Any] = {"config": list(record.config), **keys}
     for name in (field.name for field in fields(RunRecord) if field.name not in ("config", "path", *SHARED)):
         whole[name] = _plain(getattr(record, name))
-    summary = {**_stored(bare_summary(record, path)), "config": plain, "sections": " ".join(sections)}
-    return StoredRun(record.status, json.dumps(summary), json.dumps(whole), texts)
+    head, apart = _stored(bare_summary(record, path), sections, plain)
+    return StoredRun(record.status, head, apart, json.dumps(whole), texts)
 
 
 def store_problem(path: str, problem: str) -> StoredRun:
     """Return what the index stores of a record that cannot be read."""
     summary = unreadable(path, problem)
-    text = json.dumps({**_stored(summary), "config": {}, "sections": ""})
-    return StoredRun(summary.status, text, json.dumps(problem), {})
+    return StoredRun(summary.status, *_stored(summary, (), {}), json.dumps(problem), {})
 
 
 def hash_of(text: str) -> str:
@@ -105,15 +106,15 @@ def hash_of(text: str) -> str:
 class ParsedRun:
     """A run that the index stored, read back but for the sections that it shares."""
 
-    __slots__ = ("record", "status", "summary")
+    __slots__ = ("apart", "head", "record", "status")
 
-    def __init__(self, status: str, summary: dict[str, Any], record: Any = None) -> None:
-        self.status, self.summary, self.record = status, summary, record
+    def __init__(self, row: StoredRow, head: list[Any], record: Any) -> None:
+        self.status, self.apart, self.head, self.record = row.status, row.apart, head, record
 
     @property
     def sections(self) -> str:
         """Return the hashes of the sections of the configuration, in one text that many runs have in common."""
-        return str(self.summary["sections"])
+        return str(self.head[-1])
 
     @property
     def shared(self) -> list[str]:
@@ -129,9 +130,9 @@ def hashes_of(runs: Iterable[ParsedRun]) -> set[str]:
 
 def parse_runs(rows: Sequence[StoredRow]) -> list[ParsedRun]:
     """Return rows as they are read back; many texts are decoded in one piece in two thirds of the time."""
-    summaries = json.loads(f"[{','.join([row.summary for row in rows])}]")
+    heads = json.loads(f"[{','.join([row.summary for row in rows])}]")
     records = json.loads(f"[{','.join([row.record or 'null' for row in rows])}]")
-    return [ParsedRun(row.status, *parts) for row, *parts in zip(rows, summaries, records, strict=True)]
+    return list(map(ParsedRun, rows, heads, records))
 
 
 class SectionCache:
@@ -190,12 +191,10 @@ class SectionCache:
 
 
 def restore_summary(path: str, stored: ParsedRun, sections: SectionCache) -> RunSummary:
-    """Return the summary that was stored: all its fields were, and its constructor would fill each in once more."""
-    own = dict(stored.summary)
-    own["sections"] = [ConfigSection(own.pop("config")), *sections.flat(stored.sections)]
-    summary = RunSummary.__new__(RunSummary)
-    vars(summary).update(own, path=path, latest={})
-    return summary
+    """Return the summary that was stored."""
+    values = dict(zip(_HEAD, stored.head, strict=True))
+    shared = sections.flat(values.pop("sections"))
+    return RunSummary.stored({"path": path, **values}, stored.apart, shared)
 
 
 def restore_record(path: str, stored: ParsedRun, sections: SectionCache) -> RunRecord:
@@ -205,7 +204,7 @@ def restore_record(path: str, stored: ParsedRun, sections: SectionCache) -> RunR
         values[name] = sections.typed(name, values[name])
     for name, kind in _OWN.items():
         values[name] = kind(**values[name])
-    parts = {**stored.summary["config"], **dict(map(sections.raw, stored.sections.split()))}
+    parts = {**json.loads(stored.apart)[-1], **dict(map(sections.raw, stored.sections.split()))}
     values["config"] = {name: parts[name] for name in values["config"]}
     return RunRecord(**values, path=Path(path))
 
@@ -214,8 +213,11 @@ def _is_section(part: Any) -> bool:
     return isinstance(part, Mapping) and bool(part)
 
 
-def _stored(summary: RunSummary) -> dict[str, Any]:
-    return {name: value for name, value in vars(summary).items() if name not in _ELSEWHERE}
+def _stored(summary: RunSummary, sections: Iterable[str], plain: Mapping[str, object]) -> tuple[str, str]:
+    """Return the head of a summary as text, and what is stored apart, `plain` the configuration outside sections."""
+    head = [getattr(summary, name) for name in _HEAD[:-1]]
+    apart = [getattr(summary, name) for name in APART[:-1]]
+    return json.dumps([*head, " ".join(sections)]), json.dumps([*apart, plain])
 
 
 def _plain(value: Any) -> Any:

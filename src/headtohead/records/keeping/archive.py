@@ -42,7 +42,7 @@ def archive(path: Path | str) -> int:
         if os.path.lexists(file):
             _refuse_changed(run.path, check_archive(run.path))
             if not files:
-                raise UsageError(f"{run.path} is archived already: h2h runs restore brings its files back")
+                raise UsageError(f"{run.path} is archived already: restore it to have its files back")
         elif files:
             replace_file(file, lambda opened: _write(opened, run.path, files))
         sums = check_archive(run.path) if files else {}

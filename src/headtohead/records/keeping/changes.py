@@ -46,27 +46,61 @@ def held(path: Path | str, *, frees_space: bool = False) -> Iterator[RunFolder]:
 
 def tag(path: Path | str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> list[str]:
     """Give a run tags and take some away, and return those that it has then; W&B's tags stay as they are."""
+    check_tags(add)
     with held(path) as run:
         record = run.read_record_as_written()
-        tags = [one for one in dict.fromkeys([*record.tags, *add]) if one not in remove]
+        tags = [one for one in dict.fromkeys([*record.tags, *add]) if one not in remove and one.strip() not in remove]
         run.write_record(replace(record, tags=tags, path=run.path))
     return tags
 
 
+def check_tags(tags: Sequence[str]) -> None:
+    """Raise UsageError for the first that nobody could see."""
+    if (odd := next((one for one in tags if not one.strip() or not _is_visible(one)), None)) is not None:
+        raise UsageError(f"{odd!a} is not a tag: a tag is a word or a few, in letters that one can see")
+
+
+_JOINERS = str.maketrans("", "", "\u200c\u200d")
+"""Characters between letters of Persian, of Indic scripts and of pictures, which are seen by how they join them."""
+
+
+def _is_visible(text: str) -> bool:
+    shown = text.translate(_JOINERS)
+    return bool(shown) and shown.isprintable()
+
+
 def note(path: Path | str, text: str) -> None:
     """Write a run's note in place of the one it has; an empty text takes it away."""
+    check_note(text)
     with held(path) as run:
         run.write_record(replace(run.read_record_as_written(), notes=text or None, path=run.path))
 
 
-def delete(path: Path | str) -> None:
-    """Delete a run: its folder vanishes at once, so that nobody ever sees half of one."""
+def check_note(text: str) -> None:
+    """Raise UsageError for a text that no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the note {text!a} is not text in UTF-8: type it again") from None
+
+
+def delete(path: Path | str) -> int:
+    """Delete a run, and return how many bytes it took: its folder vanishes at once, so that nobody ever sees half of
+    one."""
     run = RunFolder.open(path)
     if run.path.is_symlink():
         raise UsageError(f"{run.path} is a link to {run.path.resolve()}: name that folder to delete the run")
     leaving = _free_name(run.path)
     with suppress(FileNotFoundError), held(path, frees_space=True):  # the lease leaves with the folder
         move_away(run.path, leaving)
+    size = size_of(leaving)
+    shutil.rmtree(leaving)
+    return size
+
+
+def remove_folder(run: Path) -> None:
+    """Delete the folder of a run that this process has claimed: it vanishes at once."""
+    move_away(run, leaving := _free_name(run))
     shutil.rmtree(leaving)
 
 
@@ -121,8 +155,11 @@ def unneeded(runs: Iterable[RunSummary], policy: PrunePolicy) -> Iterator[Path]:
 
 
 def remove(file: Path) -> int:
-    """Remove a checkpoint while holding its run, and return how many bytes it took."""
-    with held(file.parent.parent, frees_space=True):
+    """Remove a checkpoint while holding its run, and return how many bytes it took; a run that did not finish, or was
+    resumed since it was listed, keeps all of its own."""
+    with held(file.parent.parent, frees_space=True) as run:
+        if (status := run.read_record_as_written().status) != "finished":
+            raise UsageError(f"{file} stays: its run is {status.replace('_', ' ')}, and may be resumed")
         size = _size(file)
         file.unlink(missing_ok=True)
     return size

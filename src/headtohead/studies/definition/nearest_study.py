@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.config.compose.choices import STUDY, Choice, choices
+from headtohead.config.errors import ConfigurationError
 from headtohead.files.safe_read import read_text, read_yaml
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -37,6 +38,8 @@ def nearest_studies(words: str, config_dir: str | Path | None = None, *, most: i
     having = {word: sum(_times(word, text) > 0 for text in texts.values()) for word in terms}
     near = [_near(choice, terms, texts[choice.name], having, len(texts)) for choice in listed]
     ranked = sorted((study for study in near if study.score > 0), key=lambda study: -study.score)
+    if not ranked:
+        raise ConfigurationError(f"no study has the words {words or repr(words)}: h2h list {STUDY} shows all")
     return ranked[:most]
 
 

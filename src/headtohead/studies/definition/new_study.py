@@ -17,14 +17,16 @@ from headtohead.studies.definition.study import Study
 from headtohead.studies.definition.tuning_field import UNTUNED
 
 _WIDTH = 110
+_USUAL_TASK = "causal_lm"
+"""The task of runs that name none."""
 _STEPS_MOST, _STEPS_LEAST, _EPOCHS = 2000, 200, 3
 _BATCH, _BATCH_TOKENS = 32, 4096
 _LEARNED, _ROTARY = (("model=encoder_only", f"model/position={name}") for name in ("learned", "rotary"))
 
 
 @dataclass(frozen=True)
-class Contest:
-    """A contest is the usual question of a task: two networks, and the metric by which they are judged."""
+class StudyTemplate:
+    """A study template is the usual question of a task: two networks, and the metric by which they are judged."""
 
     question: str
     arms: Mapping[str, Sequence[str]]
@@ -33,44 +35,44 @@ class Contest:
     margin: float
 
 
-CONTESTS: Mapping[str, Contest] = {
-    "causal_lm": Contest(
+TEMPLATES: Mapping[str, StudyTemplate] = {
+    "causal_lm": StudyTemplate(
         "Does a transformer predict this text better than an LSTM, after as many tokens?",
         {"lstm": ["model=recurrent", "model/mixer=lstm"], "transformer": ["model=decoder_only"]},
         "test/loss", "min", 0.02,
     ),
-    "classification": Contest(
+    "classification": StudyTemplate(
         "Does a transformer classify these texts better than a bag of words?",
         {"bag_of_words": ["model=bag_of_words"], "transformer": ["model=encoder_only"]},
         "test/accuracy", "max", 0.02,
     ),
-    "tagging": Contest(
+    "tagging": StudyTemplate(
         "Does a transformer tag these words better than an LSTM that reads both ways?",
         {"lstm": ["model=recurrent", "model.bidirectional=true"], "transformer": ["model=encoder_only"]},
         "test/entity_f1", "max", 0.02,
     ),
-    "seq2seq": Contest(
+    "seq2seq": StudyTemplate(
         "Does a transformer translate these pairs better than a recurrent network?",
         {"recurrent": ["model=recurrent_encoder_decoder"], "transformer": ["model=encoder_decoder"]},
         "test/loss", "min", 0.02,
     ),
-    "image_classification": Contest(
+    "image_classification": StudyTemplate(
         "Does a vision transformer classify these images better than convolutions?",
         {"convolutions": ["model=cnn"], "transformer": ["model=vision_transformer"]},
         "test/accuracy", "max", 0.02,
     ),
-    "similarity": Contest(
+    "similarity": StudyTemplate(
         "Do rotary positions help a transformer to grade these texts?",
         {"learned": _LEARNED, "rotary": _ROTARY},
         "test/loss", "min", 0.02,
     ),
-    "span_qa": Contest(
+    "span_qa": StudyTemplate(
         "Do rotary positions help a transformer to find these answers?",
         {"learned": _LEARNED, "rotary": _ROTARY},
         "test/f1", "max", 0.02,
     ),
 }  # fmt: skip
-"""The contests by task; the first arm is the baseline."""
+"""The templates by task; the first arm is the baseline."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ class NewStudy:
 
 
 @dataclass(frozen=True)
-class ContestRequest:
-    """A contest request holds what differs from the usual question."""
+class NewStudyRequest:
+    """The request for a new study holds what differs from the usual question."""
 
     start: str | None = None
     """A shipped study whose question is asked of other data."""
@@ -111,12 +113,12 @@ class ContestRequest:
     """Overrides of runs that the user chose, which go before what is usual and what a shipped study has."""
 
 
-def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[str], rows: int) -> NewStudy:
+def new_study(name: str, request: NewStudyRequest, *, task: str, data: Sequence[str], rows: int) -> NewStudy:
     """Return a study of the data that these overrides name, of `rows` for training: the arms requested, those of the
     study that it starts from, or two networks that are usual for the task."""
     shipped = None if request.start is None else read_study(request.start, (), request.config_dir)
     arms, seeds = request.arms, request.seeds
-    usual = CONTESTS[task]
+    usual = TEMPLATES[task]
     batch = _rows_of_a_batch(data)
     typed = {key_of(word): word.partition("=")[2] for word in request.typed}
     steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // batch // 100 * 100))
@@ -140,7 +142,7 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
         "direction": usual.direction,
         "baseline": next(iter(arms or usual.arms)),
         "margin": usual.margin,
-        "budget": None if _fitted_at_once(arms or usual.arms) else "equal_tokens",
+        "budget": None if _fitted_at_once(arms or usual.arms) or _has_no_tokens(task) else "equal_tokens",
     }
     if arms:
         fields["question"] = f"Which is better on these data: {' or '.join(arms)}?"
@@ -153,6 +155,11 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
 def _fitted_at_once(arms: Mapping[str, Sequence[str]]) -> bool:
     """Return whether an arm is fitted to all its rows in one step, so that no budget can be equal."""
     return any("model=bag_of_words" in own for own in arms.values())
+
+
+def _has_no_tokens(task: str) -> bool:
+    """Return whether the rows of a task are images, of which no arm could have equally many tokens."""
+    return all(class_value(each.target, "data_kinds") == ("images",) for each in choices("task") if each.name == task)
 
 
 def _rows_of_a_batch(data: Sequence[str]) -> int:
@@ -173,8 +180,9 @@ def _as_shipped(
     own = [word for word in own if key_of(word) != "model" or _fits(word.partition("=")[2], task)]
     own = [word for word in own if key_of(word) not in typed]
     own_keys = {key_of(word) for word in own}
+    own_task = next((word.partition("=")[2] for word in reversed(shipped.base) if key_of(word) == "task"), _USUAL_TASK)
     fields: dict[str, object] = {
-        "question": shipped.question,
+        "question": shipped.question if own_task == task else f"{shipped.question} (here on data of task={task})",
         "hypothesis": shipped.hypothesis,
         "base": [*(word for word in base if key_of(word) not in own_keys or _group(word) == "data"), *own],
     }
@@ -196,7 +204,7 @@ def _as_shipped(
         fields["movable"] = {arm: list(moves) for arm, moves in shipped.movable.items()}
     if shipped.seed_offsets and not changed_arms:
         fields["seed_offsets"] = dict(shipped.seed_offsets)
-    if shipped.budget is not None:
+    if shipped.budget is not None and not (shipped.budget.name == "equal_tokens" and _has_no_tokens(task)):
         fields["budget"] = shipped.budget.name
     return {key: value for key, value in fields.items() if value is not None}
 

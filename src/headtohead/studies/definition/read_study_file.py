@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.comparison.contrasts import SeedRounds
-from headtohead.config.compose.choices import STUDY, choices, config_folders, groups
-from headtohead.config.compose.composition import compose
+from headtohead.config.compose.choices import STUDY, choices, config_folders
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.replacements import refuse_unasked
 from headtohead.config.errors import ConfigurationError, show, unknown
-from headtohead.config.schema.key_checks import fields_of
 from headtohead.config.schema.value_kinds import MismatchError
 from headtohead.files.safe_read import DamagedFile, parse_yaml, read_text
 from headtohead.studies.definition.ablation import MADE, with_its_arms
+from headtohead.studies.definition.replaced_choices import lost_fields
 from headtohead.studies.definition.study import Study
 from headtohead.studies.definition.study_fields import FIELDS, INSTEAD, KINDS, faults, taken
 
@@ -186,7 +185,6 @@ _ASKS = {
     "trainer.max_steps", "trainer.max_epochs", "trainer.accumulate", "init_from",
 }  # fmt: skip
 """The fields that say what a run does, and not where it is done or how it is watched."""
-_CHOICE = re.compile(r"(?P<group>\w+)=(?P<name>[\w.-]+)")
 
 
 def with_user_changes(study: Study, overrides: Sequence[str], config_dir: str | Path | None = None) -> Study:
@@ -196,7 +194,7 @@ def with_user_changes(study: Study, overrides: Sequence[str], config_dir: str | 
     changes = [override for override in overrides if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]
     if not changes:
         return replace(study, base=(*study.base, *overrides))
-    lost = [override for override in study.base if _is_lost(override, overrides, config_dir)]
+    lost = lost_fields(study.base, overrides, config_dir)
     sentences = [f"run with {' '.join(changes)}, which is no longer the question of study {study.name}"]
     if study.expected:
         sentences[0] += ": the file's expectations no longer apply"
@@ -204,12 +202,3 @@ def with_user_changes(study: Study, overrides: Sequence[str], config_dir: str | 
         sentences.append(f"dropped, since the new choice has no such field: {' '.join(lost)}")
     base = tuple(override for override in study.base if override not in lost)
     return replace(study, base=(*base, *overrides), expected={}, departures=tuple(sentences))
-
-
-def _is_lost(override: str, overrides: Sequence[str], config_dir: str | Path | None) -> bool:
-    group, dot, field = key_of(override).partition(".")
-    names = [match["name"] for one in overrides if (match := _CHOICE.fullmatch(one)) and match["group"] == group]
-    if not dot or not names or group not in groups(config_dir):
-        return False
-    fields = fields_of(group, compose("train", [f"{group}={names[-1]}"], config_dir)[group])
-    return fields is not None and field.partition(".")[0] not in fields.kinds

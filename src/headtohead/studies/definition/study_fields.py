@@ -181,7 +181,7 @@ def faults(study: Study) -> Iterator[str]:
     if len(arms) < 2:
         yield f"arms={show(arms)} is not a comparison: give two or more"
     if study.name == _NO_NAME:
-        yield f"{_NO_NAME} is not a name of a study, since h2h study {_NO_NAME} writes one: choose another"
+        yield f"{_NO_NAME} is not a name of a study, since `h2h study {_NO_NAME}` writes one: choose another"
     for arm in arms:
         if not _NAME.fullmatch(arm):
             yield f"an arm is named {arm!r}: use letters from a to z, digits, dots, dashes, plus signs and underscores"

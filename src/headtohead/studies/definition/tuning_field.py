@@ -9,8 +9,8 @@ from typing import Any
 from headtohead.comparison.analyses.trials import Dimension, ValueChoices, ValueRange
 from headtohead.config.errors import nearest, show
 from headtohead.config.schema.value_kinds import (
+    BoolKind,
     Either,
-    FlagKind,
     Kind,
     MismatchError,
     NullKind,
@@ -41,7 +41,7 @@ class NumberField(Kind):
         return "a number"
 
 
-_VALUE = Either((WholeNumber(), NumberField(), FlagKind(), NullKind(), TextKind()))
+_VALUE = Either((WholeNumber(), NumberField(), BoolKind(), NullKind(), TextKind()))
 _KINDS: dict[str, Kind] = {
     "search": OneOf(("grid", "random", "optuna")),
     "trials": WholeNumber(),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from headtohead.config.instantiate import make
-from headtohead.estimates.run_cost import CostedRun, Figure
 from headtohead.ranges import Count, Share
+
+if TYPE_CHECKING:
+    from headtohead.estimates.run_cost import CostedRun, Figure
 
 SizeAxisName = Literal["width", "head_size", "depth", "feedforward", "steps"]
 """The moves of a solver: the width with heads of the size they have, the width with as many heads as there are, the
@@ -127,3 +129,8 @@ def budget_of(config: Mapping[str, Any]) -> Budget:
     """Return that of a configuration with the root `match`."""
     budget: Budget = make(config["budget"])
     return budget
+
+
+def label(name: str) -> str:
+    """Return a figure or a move in words."""
+    return name.replace("_", " ").replace("flops", "FLOPs").replace("non embedding", "non-embedding")

@@ -9,17 +9,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headtohead.config.run_config import RunConfig
-from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.step_timing import StepTiming
 from headtohead.files.atomic_write import SUFFIX, replace_text
 from headtohead.files.leases import Leases
 from headtohead.files.safe_read import DamagedFile, read_object
 from headtohead.studies.matching.budgets import Budget
-
-if TYPE_CHECKING:
-    from headtohead.estimates.run_cost import StepTiming
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headtohead.config.run_config import RunConfig
+from headtohead.config.compose.layer_patterns import PATTERNS
+from headtohead.config.rules.config_view import ConfigView
+from headtohead.config.run_config import Node, RunConfig
 from headtohead.config.schema.source_code import arguments
 from headtohead.errors import UsageError
 from headtohead.studies.matching.budgets import SizeAxisName
@@ -64,8 +66,8 @@ class WidthAxis(SizeAxis):
 
 
 class DepthAxis(SizeAxis):
-    """Layers, in whole rounds of the pattern where there is one, and no fewer than early ones; sides with a depth of
-    their own keep their share."""
+    """Layers, in whole rounds of the patterns where there are any, and no fewer than one of them or early layers have;
+    sides with a depth of their own keep their share."""
 
     def __init__(self, config: Mapping[str, object]) -> None:
         model = RunConfig(config).model
@@ -74,13 +76,15 @@ class DepthAxis(SizeAxis):
         layers = {f"{path}.num_layers": int(node["num_layers"]) for path, node in sides.items() if node["num_layers"]}
         if not sides or len(layers) < len(sides):
             layers["model.num_layers"] = shared
-        rounds = len(model.get("pattern") or [None])
+        lengths = _pattern_lengths(config)
+        rounds = math.lcm(*lengths)
         common = math.gcd(*layers.values())
         if all(number % rounds == 0 for number in layers.values()):
             common = math.gcd(*(number // rounds for number in layers.values()))
         self._parts = {path: number // common for path, number in layers.items()}
         largest = max(self._parts.values())
-        self._least = max(1, math.ceil((model.get("num_early_layers") or 0) / min(self._parts.values())))
+        fewest = max([1, model.get("num_early_layers") or 0, *lengths])
+        self._least = math.ceil(fewest / min(self._parts.values()))
         self.count = max(LARGEST_DEPTH, 2 * max(layers.values())) // largest - self._least + 1
         self.start = _clamped(common - self._least, self.count)
 
@@ -94,7 +98,7 @@ class InnerWidthAxis(SizeAxis):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         width = _required(config, "d_model")
-        nodes = self._nodes = dict(_feedforwards(RunConfig(config).model))
+        nodes = self._nodes = dict(_feedforwards(config))
         if not nodes:
             raise CannotResizeError("its feed-forward layers have no multiple, or it has none")
         first = next(iter(nodes.values()))
@@ -153,15 +157,20 @@ def _takes(config: Mapping[str, object], name: str) -> bool:
     return any(item.name == name for item in arguments(RunConfig(config).model_target) or ())
 
 
-def _feedforwards(model: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield those in force: a side's own, else the one that sides share."""
-    own = {f"model.{side}": model[side] for side in SIDES if isinstance(model.get(side), Mapping)}
-    nodes = {f"{path}.feedforward": node["feedforward"] for path, node in own.items() if node.get("feedforward")}
-    shared = {} if own and len(nodes) == len(own) else {"model.feedforward": model.get("feedforward") or {}}
-    early = {"model.early_feedforward": model.get("early_feedforward") or {}} if shared else {}
-    for path, node in {**shared, **early, **nodes}.items():
+def _feedforwards(config: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the feed-forwards of the layers that have a multiple, by the field in which each stands."""
+    for side in ConfigView(config).sides():
+        node = side.nodes.get("feedforward", {})
         if "multiple" in node:
-            yield path, node
+            yield side.paths["feedforward"], node
+
+
+def _pattern_lengths(config: Node) -> list[int]:
+    """Return the number of layers in each pattern in force, after which it starts again."""
+    view = ConfigView(config)
+    fields = [view.fields_of(side.path) for side in view.sides()]
+    patterns = [view.at(own.get(pattern.field)) for own in fields for pattern in PATTERNS]
+    return [len(pattern) for pattern in patterns if pattern]
 
 
 def _clamped(index: int, count: int) -> int:

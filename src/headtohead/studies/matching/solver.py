@@ -3,49 +3,22 @@ closely, what therefore differs, what could not be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headtohead.config.compose.composition import compose_checked
-from headtohead.config.errors import ConfigurationError, unknown
+from headtohead.config.errors import ConfigurationError
 from headtohead.config.rules.config_view import ConfigView
-from headtohead.estimates.run_cost import FIGURES, CostedRun, RunCosts, StepTiming
+from headtohead.estimates.run_cost import FIGURES, CostedRun, RunCosts
+from headtohead.estimates.step_timing import StepTiming
+from headtohead.studies.matching.allowed_moves import Movable, Report, moves_by_arm
 from headtohead.studies.matching.arm_shape import ArmShape, ShapeSearch
-from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualEnergy, MeasuredBudget, SizeAxisName
+from headtohead.studies.matching.budgets import Budget, EqualEnergy, MeasuredBudget, SizeAxisName, label
 from headtohead.studies.matching.matching import MatchedArm, Matching, differences, uncertain
 from headtohead.studies.matching.size_axes import overrides_of
-
-Report = Callable[[str], None]
-Movable = Mapping[str, Sequence[str]]
-
-
-def match(
-    base: Sequence[str],
-    arms: Mapping[str, Sequence[str]],
-    baseline: str,
-    budget: Budget,
-    movable: Movable | None = None,
-    *,
-    config_dir: str | Path | None = None,
-    report: Report | None = None,
-) -> Matching:
-    """The baseline stays as it is written; `movable` says, by arm, which moves may bring it there, the first first.
-
-    Overrides of an arm come after those of the base. An arm that no shape brings there is said to be so, with the
-    nearest; what cannot be asked at all raises ConfigurationError.
-    """
-    configs = {name: _composed(name, [*base, *overrides], config_dir) for name, overrides in arms.items()}
-    result = match_composed(configs, baseline, budget, movable, report=report)
-    for arm in result.arms:
-        if arm.overrides:
-            _composed(arm.name, [*base, *arms[arm.name], *arm.overrides], config_dir)
-    return result
 
 
 def match_composed(
@@ -56,8 +29,8 @@ def match_composed(
     *,
     report: Report | None = None,
 ) -> Matching:
-    """The same of arms that are composed already."""
-    moves = _moves_by_arm(configs, baseline, budget, movable or {})
+    """Bring composed arms to what the baseline costs; raise ConfigurationError for what cannot be compared at all."""
+    moves = moves_by_arm(configs, baseline, budget, movable or {})
     _check_steps(configs, budget)
     timings = _timings(configs, budget, report)
     costs = RunCosts()
@@ -77,29 +50,6 @@ def match_composed(
     return Matching(budget, baseline, target, tuple(matched))
 
 
-def label(name: str) -> str:
-    """Return a figure or a move in words."""
-    return name.replace("_", " ").replace("flops", "FLOPs").replace("non embedding", "non-embedding")
-
-
-def _moves_by_arm(
-    arms: Mapping[str, object], baseline: str, budget: Budget, movable: Movable
-) -> dict[str, tuple[SizeAxisName, ...]]:
-    if baseline not in arms:
-        raise ConfigurationError(unknown(f"baseline={baseline} is not an arm", baseline, list(arms)))
-    if len(arms) < 2:
-        raise ConfigurationError(f"{baseline} is the only arm, and there is nothing to match it with: give two or more")
-    for name in movable:
-        if name not in arms:
-            raise ConfigurationError(unknown(f"{name} may move and is not an arm", name, list(arms)))
-    if movable.get(baseline):
-        raise ConfigurationError(
-            f"{baseline} is the baseline, which stays as it is written: let the other arms move, or choose another "
-            "baseline"
-        )
-    return {name: _checked(name, movable.get(name) or budget.usual, budget) for name in arms}
-
-
 def _check_steps(configs: Mapping[str, Mapping[str, object]], budget: Budget) -> None:
     for name, config in configs.items():
         if "steps" in budget.changed_by and not ConfigView(config).trained_by_steps:
@@ -108,26 +58,6 @@ def _check_steps(configs: Mapping[str, Mapping[str, object]], budget: Budget) ->
                 f"{label(budget.figure)} cannot be made equal to those of others: leave it out, or set no "
                 "budget or budget=equal_parameters"
             )
-
-
-def _checked(name: str, moves: Sequence[str], budget: Budget) -> tuple[SizeAxisName, ...]:
-    known: dict[str, SizeAxisName] = {move: move for move in SIZE_AXES}
-    for move in moves:
-        if move not in known:
-            raise ConfigurationError(unknown(f"{name} cannot move {move}", move, SIZE_AXES))
-        if move not in budget.changed_by:
-            raise ConfigurationError(
-                f"{name} cannot move {move} for equal {label(budget.figure)}, which it leaves as they are or unknown: "
-                f"choose from {', '.join(budget.changed_by)}"
-            )
-    return tuple(dict.fromkeys(known[move] for move in moves))
-
-
-def _composed(name: str, overrides: Sequence[str], config_dir: str | Path | None) -> dict[str, Any]:
-    try:
-        return compose_checked("train", overrides, config_dir)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"arm {name}: {error}") from None
 
 
 def _costed(name: str, config: Mapping[str, object], timing: StepTiming | None, costs: RunCosts) -> CostedRun:

@@ -16,8 +16,8 @@ from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
 from headtohead.estimates.run_cost import retained_bytes, temporary_bytes
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.single_run import DONE, record_of
-from headtohead.records.record import RunRecord
+from headtohead.execution.single_run import record_of
+from headtohead.records.record import ENDED, RunRecord
 from headtohead.studies.definition.study import used
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.study_progress import fewest_rounds
@@ -248,7 +248,7 @@ def _costed(plan: StudyPlan, arm: str, costs: RunCosts) -> CostedRun:
 
 
 def _is_done(record: RunRecord | None) -> bool:
-    return record is not None and record.status in DONE
+    return record is not None and record.status in ENDED
 
 
 def _of_finished(plan: StudyPlan, arm: str, records: Records) -> float | None:

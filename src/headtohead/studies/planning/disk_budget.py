@@ -31,7 +31,7 @@ def refuse_over_disk(plan: StudyPlan, estimate: CostEstimate, workers: int, giga
                if size <= 1e9 * gigabytes]  # fmt: skip
     ways = [f"type {' or '.join(fitting)}"] if fitting else ["give more, or plan fewer seeds"]
     if used:
-        ways.append(f"h2h runs prune {plan.folder} --keep best removes other checkpoints of its finished runs")
+        ways.append(f"`h2h runs prune {plan.folder} --keep best` removes other checkpoints of its finished runs")
     raise ConfigurationError(
         f"study {plan.study.name}: --disk {gigabytes:g} (GB) is less than it would take, about {memory(total)}: "
         f"{memory(used)} are there, missing runs leave {memory(estimate.disk_bytes)}, and {memory(passing)} are needed "

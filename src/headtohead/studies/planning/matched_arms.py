@@ -117,7 +117,7 @@ def refuse_unmatched(study: Study, drafts: Mapping[str, Config], folder: Path) -
     if not all(known.has(key) for key in keys_of(study, drafts).values()):
         raise ConfigurationError(
             f"study {study.name}: budget={study.budget_name} is measured once, and shards would measure it apart: call "
-            f"h2h study {study.name} --plan first, and copy {folder / FOLDER} to every machine"
+            f"`h2h study {study.name} --plan` first, and copy {folder / FOLDER} to every machine"
         )
 
 

@@ -29,6 +29,7 @@ from headtohead.studies.planning.study_runs import (
     StudyRuns,
     check_metric,
     refuse_duplicates,
+    refuse_impossible_layers,
     refuse_shares_of_fits,
     shortened,
     steps_of,
@@ -139,9 +140,11 @@ class StudyPlanner:
         report: Report | None = None,
     ) -> None:
         compose = composed_once(config_dir)
-        whole = StudyRuns(study, compose)
-        self.study, self._left_out = without_the_impossible(study, lambda arm: whole.of(arm, study.seeds[0]))
-        self._study_runs = StudyRuns(self.study, compose)
+        whole = StudyRuns(study, compose, config_dir)
+        self.study, self._left_out = without_the_impossible(
+            study, lambda arm: refuse_impossible_layers(study, {arm: whole.of(arm, study.seeds[0]).config})
+        )
+        self._study_runs = StudyRuns(self.study, compose, config_dir)
         self.written = {arm: self._study_runs.of(arm, study.seeds[0]).config for arm in self.study.arms}
         """Each arm's configuration before any budget."""
         check_metric(study, self.written)
@@ -152,6 +155,11 @@ class StudyPlanner:
         )
         self._matching: Matching | None = None
         self._threads = threads
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether there are runs, of which some may have ended."""
+        return (self.folder / "runs").is_dir()
 
     def plan(self) -> StudyPlan:
         """Reads the records of trials; all else is known from the first time on."""
@@ -294,11 +302,26 @@ class ArmOnDevices:
     plan: Plan
     runs: int
 
+    @property
+    def device_hours(self) -> float | None:
+        """Return the hours of all runs over all their devices; None where no layout fits."""
+        return None if self.plan.best is None else self.runs * self.plan.device_hours
+
+    @property
+    def price(self) -> float | None:
+        """Return the price of all runs; None where no layout fits, or no price is known."""
+        best = self.plan.best
+        return None if best is None or best.price is None else self.runs * best.price
+
 
 def plan_on_devices(study: StudyPlan, on: str, *, price: float | None = None) -> dict[str, ArmOnDevices]:
     """Return the plans of all arms that take steps, by name."""
     from headtohead.estimates.plan import cheapest_plan  # it replays steps, and imports torch's compiler for it
 
     in_steps = [arm for arm in study.study.arms if ConfigView(study.drafts[arm]).trained_by_steps]
+    if not in_steps:
+        raise ConfigurationError(
+            f"study {study.study.name}: no arm takes steps, so that nothing of it can be planned on {on}"
+        )
     runs = {arm: study.num_trials(arm) + study.num_runs_of(arm) for arm in in_steps}
     return {arm: ArmOnDevices(cheapest_plan(study.drafts[arm], on, price=price), runs[arm]) for arm in runs}

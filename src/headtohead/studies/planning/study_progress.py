@@ -16,7 +16,7 @@ from headtohead.comparison.verdicts.seed_rounds import EndedRun, RoundProgress, 
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import ended_record
 from headtohead.execution.tuning import Tuning, on_grid, random_settings
-from headtohead.records.record import RunRecord
+from headtohead.records.record import COUNTED, RunRecord
 from headtohead.studies.definition.study import Study
 
 
@@ -121,7 +121,7 @@ def rounds_of(study: Study, run_at: RunAt, folder: Path) -> RoundProgress | None
         record = None if run is None else ended_record(folder / "runs" / run.id)
         if record is None:
             return None
-        return EndedRun(value_of(record, study.metric), counts=record.status in ("finished", "diverged"))
+        return EndedRun(value_of(record, study.metric), counts=record.status in COUNTED)
 
     registration = Registration(
         direction=study.direction,

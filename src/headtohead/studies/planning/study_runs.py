@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from headtohead.config.compose.overrides import key_of
@@ -11,9 +12,11 @@ from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
-from headtohead.config.schema.metric_names import metric_names
+from headtohead.config.schema.metric_names import better_direction, metric_names
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
 from headtohead.execution.tuning import Tuning
+from headtohead.metrics import direction_error
+from headtohead.studies.definition.replaced_choices import lost_fields
 from headtohead.studies.definition.study import FIELD, SPLIT_FIELD, FoundationRun, Study, without_foundation
 
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
@@ -23,8 +26,13 @@ _IN_STEPS = ("schedule.warmup", "schedule.decay")
 class StudyRuns:
     """Makes the runs of one study."""
 
-    def __init__(self, study: Study, compose: Callable[[tuple[str, ...]], Mapping[str, object]]) -> None:
-        self._study, self._compose = study, compose
+    def __init__(
+        self,
+        study: Study,
+        compose: Callable[[tuple[str, ...]], Mapping[str, object]],
+        config_dir: str | Path | None = None,
+    ) -> None:
+        self._study, self._compose, self._config_dir = study, compose, config_dir
 
     def of(
         self,
@@ -44,8 +52,11 @@ class StudyRuns:
         return RunSpec(arm, seed, overrides, config, run_id(of_the_id), self._study.name, trial, share)
 
     def foundation(self, name: str, seed: int) -> RunSpec:
-        """Return the foundation that arms start from; they need its best weights."""
-        made = (*self._study.base, *self._study.foundations[name])
+        """Return the foundation that arms start from; they need its best weights. What it chooses again, such as other
+        data, goes without the base's fields of the first choice."""
+        own = self._study.foundations[name]
+        lost = lost_fields(self._study.base, own, self._config_dir)
+        made = (*(override for override in self._study.base if override not in lost), *own)
         made_with = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
         last = {key_of(override): override for override in made_with}
         overrides = (*last.values(), f"name={run_name_of(name, seed)}", f"group={self._study.name}")
@@ -114,6 +125,15 @@ def without_the_impossible(study: Study, build: Callable[[str], object]) -> tupl
     return _without(study, {arm for arm, _ in left_out}), tuple(left_out)
 
 
+def refuse_impossible_layers(study: Study, written: Mapping[str, Mapping[str, object]]) -> None:
+    """Refuse layers that cannot be made by the arm that has them, before the first run of any."""
+    from headtohead.config.layer_check import layers_error  # it imports torch
+
+    for arm, config in written.items():
+        if (why := layers_error(config)) is not None:
+            raise ConfigurationError(f"study {study.name}, arm {arm}: {why}")
+
+
 def _without(study: Study, gone: set[str]) -> Study:
     remaining: dict[str, Any] = {
         name: {arm: value for arm, value in getattr(study, name).items() if arm not in gone}
@@ -173,10 +193,13 @@ def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
 
 
 def check_metric(study: Study, written: Mapping[str, Mapping[str, object]]) -> None:
-    """Refuse an unknown metric before the first run rather than after the last."""
-    metrics = {"metric": study.metric}
+    """Refuse an unknown metric, or one that is judged the wrong way round, before the first run rather than after the
+    last."""
+    metrics, directions = {"metric": study.metric}, {"direction": (study.metric, study.direction)}
     if isinstance(study.tuning, Tuning) and study.tuning.metric is not None:
         metrics["tuning.metric"] = study.tuning.metric
+        if study.tuning.direction is not None:
+            directions["tuning.direction"] = (study.tuning.metric, study.tuning.direction)
     for arm, config in written.items():
         known = metric_names(RunConfig(config).task_target)
         for key, metric in metrics.items():
@@ -184,3 +207,7 @@ def check_metric(study: Study, written: Mapping[str, Mapping[str, object]]) -> N
             if known and name not in known:
                 message = unknown(f"{key}={metric} is not measured by arm {arm}", name, sorted(known))
                 raise ConfigurationError(f"study {study.name}: {message}")
+        for key, (metric, direction) in directions.items():
+            better = better_direction(config, metric)
+            if why := direction_error(metric, direction, better):
+                raise ConfigurationError(f"study {study.name}: {key}={direction}, and {why}: give {key}={better}")

@@ -16,7 +16,7 @@ from headtohead.comparison.contrasts import Values
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
-from headtohead.records.record import RunRecord
+from headtohead.records.record import COUNTED, RunRecord
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.study_progress import summary_of
 from headtohead.studies.results.study_report import StudyReport
@@ -168,4 +168,4 @@ def _values(plan: StudyPlan, report: StudyReport, share: float) -> Values:
 
 def _ended(plan: StudyPlan, report: StudyReport) -> Mapping[RunSpec, RunRecord]:
     ended = ((run, report.records[run]) for run in plan.runs if run.trial is None)
-    return {run: record for run, record in ended if record is not None and record.status in ("finished", "diverged")}
+    return {run: record for run, record in ended if record is not None and record.status in COUNTED}

@@ -12,7 +12,7 @@ from typing import Any
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
 from headtohead.comparison.arms import ArmCosts, costs_of
-from headtohead.comparison.conditions import UnlikeConditions, sentences_on, unlike_conditions
+from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import Times, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
 from headtohead.comparison.same_numbers import sentences_on_same_numbers
@@ -21,11 +21,11 @@ from headtohead.comparison.tables.run_table import count
 from headtohead.comparison.verdicts.verdict_details import with_kernels, with_rows
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.single_run import DONE, record_of
+from headtohead.execution.single_run import record_of
 from headtohead.files.atomic_write import replace_text
 from headtohead.records.leaks import leaks_in
 from headtohead.records.left_out import left_out_in
-from headtohead.records.record import VERDICT_FILE, RunRecord
+from headtohead.records.record import ENDED, VERDICT_FILE, RunRecord
 from headtohead.studies.definition.study import Study, foundation_of
 from headtohead.studies.planning.registration import RegistrationHistory, design_of, history_of, registered
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -96,17 +96,17 @@ class StudyReport:
     """The score of a model that learned nothing, by the study's metric."""
     history: RegistrationHistory = field(default_factory=RegistrationHistory)
     """The history of the registrations in its folder."""
-    unlike: tuple[UnlikeConditions, ...] = ()
+    unlike: tuple[ConditionMismatch, ...] = ()
     """Conditions other than what makes the arms in which their runs differ."""
 
     @property
     def failures(self) -> list[RunLine]:
-        return [run for run in self.runs if run.status in DONE and run.status != "finished"]
+        return [run for run in self.runs if run.status in ENDED and run.status != "finished"]
 
     @property
     def undone(self) -> list[RunLine]:
         """Half-done runs count as none."""
-        return [run for run in self.runs if run.status not in DONE]
+        return [run for run in self.runs if run.status not in ENDED]
 
     @property
     def withheld(self) -> bool:
@@ -161,7 +161,7 @@ def report_of(plan: StudyPlan) -> StudyReport:
             study, outcomes, written, design, measured=measured, scale=scale, times=times, stops=plan.stops
         )
     )
-    complete = not plan.is_open and all(run.status in DONE for run in runs)
+    complete = not plan.is_open and all(run.status in ENDED for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
     verdicts = with_rows(with_kernels(verdicts, known), known, study.metric)
     sentences = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
@@ -245,7 +245,7 @@ def _arm(
         interval=mean_interval(values, study.alpha, metric_in(done, study.stage_and_name[1]) or study.metric),
         costs=costs_of(done),
         finished=len(done),
-        failures=sum(run.status in DONE and run.status != "finished" for run in lines),
+        failures=sum(run.status in ENDED and run.status != "finished" for run in lines),
     )
 
 

@@ -19,6 +19,7 @@ from headtohead.comparison.verdicts.contrast_family import families_in
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
 from headtohead.execution.tuning import Tuning
 from headtohead.records.record import RunRecord
+from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.cost_estimate import ArmEstimate, CostEstimate
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.study_progress import fewest_rounds
@@ -38,27 +39,34 @@ def show_plan(plan: StudyPlan, estimate: CostEstimate, workers: int) -> Renderab
     lines = (Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"))
     family = Text(requested_family(study).sentence)
     return Group(
-        *lines, table, family, *_matched(plan), *_aside(plan), *_totals(plan, estimate, workers), *_disk(estimate)
+        *lines,
+        table,
+        family,
+        *_matched(plan),
+        *_aside(plan),
+        *map(Text, totals(study, estimate, workers)),
+        *_disk(estimate),
     )
 
 
-def _totals(plan: StudyPlan, estimate: CostEstimate, workers: int) -> Iterator[Text]:
-    """A study that adds seeds until it is decided has a best and a worst case."""
-    total = _total(estimate, workers)
-    if plan.study.rounds is None or not estimate.missing:
-        yield Text(total)
+def totals(study: Study, estimate: CostEstimate, workers: int) -> Iterator[str]:
+    """Yield how many runs are left and what they take; a study that adds seeds until it is decided has a best and a
+    worst case."""
+    total = total_words(estimate, workers)
+    if study.rounds is None or not estimate.missing:
+        yield total
         return
-    fewest, most = fewest_rounds(plan.study), plan.study.rounds.most
-    yield Text(f"at worst, all {most} seeds for every arm: {total}")
+    fewest, most = fewest_rounds(study), study.rounds.most
+    yield f"at worst, all {most} seeds for every arm: {total}"
     if fewest is not None and estimate.fewest_missing < estimate.missing:
         at_once = max(1, min(workers, estimate.fewest_missing))
         time = f", about {duration(estimate.fewest_seconds / at_once)}" if estimate.fewest_seconds else ""
-        yield Text(f"at best, all decided after {fewest} seeds: {estimate.fewest_missing} runs to do{time}")
+        yield f"at best, all decided after {fewest} seeds: {estimate.fewest_missing} runs to do{time}"
 
 
-def _total(estimate: CostEstimate, workers: int) -> str:
-    """Nobody knows beforehand how long a fit takes, nor of how many FLOPs it is: where nothing else is left to do,
-    neither is shown."""
+def total_words(estimate: CostEstimate, workers: int) -> str:
+    """Return how many runs are left, and their FLOPs and time. Nobody knows beforehand how long a fit takes, nor of how
+    many FLOPs it is: where nothing else is left to do, neither is shown."""
     left = [arm for arm in estimate.arms if arm.missing]
     text = f"{estimate.missing} of {estimate.runs} runs to do"
     if not left:

@@ -15,7 +15,7 @@ from headtohead.comparison.verdicts.contrast_family import ContrastFamily, famil
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.execution.run_spec import RunSpec
 from headtohead.metrics import Metric
-from headtohead.records.record import RunRecord
+from headtohead.records.record import COUNTED, RunRecord
 from headtohead.studies.definition.study import MEASURED_BUDGETS, Study
 from headtohead.studies.definition.study_fields import unexpected
 from headtohead.studies.planning.registration import RegisteredDesign
@@ -110,7 +110,7 @@ def _values(study: Study, outcomes: Iterable[Outcome]) -> Values:
     """A run that diverged is a value of its own, None; one that could not be made has none."""
     values: dict[str, dict[int, float | None]] = {arm: {} for arm in study.arms}
     for arm, seed, status, value in outcomes:
-        if status in ("finished", "diverged"):
+        if status in COUNTED:
             values[arm][seed] = value
     return values
 

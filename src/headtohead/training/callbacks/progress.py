@@ -28,7 +28,7 @@ class ProgressLine:
         self._facts = ""
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        self._lines = LinesAbove()
+        self._lines = ProgressLogHandler()
         if enabled and sys.stderr.isatty():
             self._bar = _bar()
             self._lines.begin(self._bar.console)
@@ -64,7 +64,7 @@ class ProgressLine:
         self._bar.update(self._task, completed=step, facts=self._facts, refresh=True)
 
 
-class LinesAbove(logging.Handler):
+class ProgressLogHandler(logging.Handler):
     """The package's log is printed above a bar while that is drawn, instead of through it."""
 
     def begin(self, console: Console) -> None:

@@ -37,20 +37,18 @@ export async function show(panel, list, isWanted) {
   for (const card of cards) parts.cards.get(card.id).isWaiting = !near.includes(card);
   const [, most] = POINTS.find(([number]) => seen.length <= number), keys = seen.map((run) => run.key);
   const within = state.from === "" ? null : [state.x, state.from, state.to];
-  await Promise.all([...Map.groupBy(near, (card) => card.metric)].map(async ([metric, own]) => {
-    let drawn = 0;
-    const drawAll = async () => {
-      for (const card of own) {
-        await pause(); // a chart of hundreds of lines takes a while: what is pressed meanwhile is heard
-        if (!isWanted() || panel.drawnContent !== "curves") return false;
-        draw(card);
-      }
-      drawn = performance.now();
-      return true;
-    };
-    await bring(metric, keys, { most, within, onPiece: () => isWanted() && (performance.now() - drawn < REST || drawAll()) });
-    await drawAll();
-  }));
+  let drawn = 0;
+  const drawAll = async () => {
+    for (const card of near) {
+      await pause(); // a chart of hundreds of lines takes a while: what is pressed meanwhile is heard
+      if (!isWanted() || panel.drawnContent !== "curves") return false;
+      draw(card);
+    }
+    drawn = performance.now();
+    return true;
+  };
+  await bring([...new Set(near.map((card) => card.metric))], keys, { most, within, onPiece: () => isWanted() && (performance.now() - drawn < REST || drawAll()) });
+  await drawAll();
 }
 
 const pause = () => new Promise((done) => { setTimeout(done); });
@@ -66,7 +64,7 @@ const observer = new IntersectionObserver((entries) => {
 }, { rootMargin: `${AHEAD / 2}px` });
 
 function build(panel) {
-  parts = { bar: el("div", { class: "controls" }), legend: el("div", { class: "legend" }), grid: el("div", { class: "charts" }), note: el("p", { class: "note" }), cards: new Map(), drawnControls: "" };
+  parts = { bar: el("div", { class: "controls" }), legend: el("div", { class: "legend" }), grid: el("div", { class: "charts" }), note: el("p", { class: "note" }), cards: new Map(), drawnControls: "", lit: null };
   panel.drawnContent = "curves";
   panel.replaceChildren(parts.bar, parts.legend, parts.grid, parts.note);
 }
@@ -143,7 +141,11 @@ function frame(card) {
       el("button", { type: "button", title: "the numbers as CSV", "aria-label": `the numbers of ${card.title} as CSV`, onclick: async () => save(`${file}.csv`, csvOf(await rowsOf(parts.cards.get(card.id).card)), "text/csv") }, "CSV"),
       close),
     figure);
-  const drawn = plot(figure, { onRange: (range) => change(range ? { from: String(range[0]), to: String(range[1]) } : { from: "", to: "" }) });
+  const drawn = plot(figure, {
+    onRange: (range) => change(range ? { from: String(range[0]), to: String(range[1]) } : { from: "", to: "" }),
+    onRead: (spot) => { for (const other of parts.cards.values()) if (other.drawn !== drawn) other.drawn.readAt(spot); },
+  });
+  drawn.light(parts.lit);
   return { node, close, figure, drawn, card };
 }
 
@@ -171,7 +173,7 @@ function draw(card) {
 
 /** What the numbers of a chart are counted in, where its runs agree. */
 function unitOf({ metric, runs }) {
-  const units = [...new Set(runs.map((run) => run.units[metric] ?? ""))];
+  const units = [...new Set(runs.filter((run) => metric in run.latest).map((run) => run.units[metric] ?? ""))];
   return units.length === 1 ? units[0] : "";
 }
 
@@ -182,7 +184,7 @@ function linesOf({ metric, runs }) {
     const own = members.map((run) => curveOf(run, metric, weight)).filter((curve) => curve.x.length);
     const counted = own.filter((curve) => COUNTED.includes(curve.run.status)); // a run that broke off would end the mean
     const mean = state.show === "runs" ? { x: [] } : together(counted), lonely = mean.x.length === 0;
-    const look = styleOf(groupOf(members[0])) ?? { colour: "var(--ink)", dash: "solid" };
+    const group = String(groupOf(members[0])), look = { group, ...(styleOf(groupOf(members[0])) ?? { colour: "var(--ink)", dash: "solid" }) };
     if (state.show !== "mean" || lonely) {
       curves.push(...own.map((curve) => ({ ...look, x: curve.x, y: curve.y, spread: curve.spread, label: `${labelOf(curve.run)} (${words(curve.run.status)})`, width: lonely ? 1.8 : 1, opacity: lonely ? 1 : Math.max(0.15, 0.45 - 0.01 * own.length) })));
     }
@@ -203,7 +205,14 @@ function groupsOf(list) {
   return named(list).map(([label, members]) => ({ label: String(label), ...(styleOf(groupOf(members[0])) ?? { colour: "var(--ink)", dash: "solid" }) }));
 }
 
-/** A name in the legend hides its lines and shows them again; with Shift it hides all others. */
+/** The lines of one group stand out in every chart; of null, all do. */
+function light(group) {
+  parts.lit = group;
+  for (const { drawn } of parts.cards.values()) drawn.light(group);
+}
+
+/** A name in the legend hides its lines and shows them again; with Shift it hides all others. The lines of the name that
+ * the pointer or the keyboard is at stand out. */
 function legend(list, hidden) {
   const groups = named(list), labels = groups.map(([, members]) => String(groupOf(members[0])));
   const several = groups.some(([, members]) => members.length > 1) && state.show !== "runs" && state.group;
@@ -216,14 +225,15 @@ function legend(list, hidden) {
     ...groups.slice(0, MOST_NAMES).map(([label, members], index) => {
       const swatch = el("i"), own = labels[index];
       swatch.style.background = styleOf(groupOf(members[0]))?.colour ?? "";
-      return el("button", { type: "button", "aria-pressed": String(!hidden.has(own)), title: `${label}: click to hide or show, Shift to see it alone`, onclick: (event) => press(own, event.shiftKey) },
+      const point = () => light(hidden.has(own) ? null : own), leave = () => light(null);
+      return el("button", { type: "button", "aria-pressed": String(!hidden.has(own)), title: `${label}: click to hide or show, Shift to see it alone`, onclick: (event) => press(own, event.shiftKey), onpointerenter: point, onpointerleave: leave, onfocus: (event) => { if (event.target.matches(":focus-visible")) point(); }, onblur: leave },
         swatch, shortened(label), state.group && members.length > 1 ? el("small", {}, `×${members.length}`) : null);
     }),
     groups.length > MOST_NAMES ? el("span", { class: "note" }, `and ${groups.length - MOST_NAMES} more`) : "",
     hidden.size ? el("button", { type: "button", onclick: () => change({ hidden: "" }) }, "show all") : "",
   ]);
   parts.note.textContent = [
-    several ? "Bold: mean of the runs of a group that finished or still train, as far as all of them have come; the band is its 95 % t interval." : "",
+    several ? "Bold: mean of the runs of a group that finished or still train, as far as all of them have come; the band is its 95 % t interval; means that coincide are drawn by turns." : "",
     Number(state.smooth) > 0 ? `Smoothed by ${state.smooth}; files hold the numbers as logged.` : "Of long curves each point is a mean, with its lowest and highest number; a stretch that is dragged over shows more, and files hold every number.",
     "Drag over a stretch of any chart to see it in all; double-click for all steps. By keyboard: arrows read a chart, + and − zoom, 0 shows all.",
   ].filter(Boolean).join(" ");

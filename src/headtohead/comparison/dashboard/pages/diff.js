@@ -31,5 +31,5 @@ function row(field, texts) {
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
   const most = Math.max(...counts.values());
   const usual = most > 1 ? texts.find((text) => counts.get(text) === most) : null;
-  return el("tr", {}, el("th", { scope: "row" }, field), ...texts.map((text) => el("td", { class: text === usual ? "usual" : null }, ...breakable(text))));
+  return el("tr", {}, el("th", { scope: "row" }, ...breakable(field)), ...texts.map((text) => el("td", { class: text === usual ? "usual" : null }, ...breakable(text))));
 }

@@ -1,9 +1,9 @@
 // Attention maps and other pictures of the selected runs, side by side, over the steps of training.
 
 import { el, refill } from "./dom.js";
-import { details, isMap, lookedInto, steps, upTo } from "./folders.js";
+import { details, isMap, lookedInto, remarks, steps, upTo } from "./folders.js";
 import { stepName } from "./format.js";
-import { picture as drawn } from "./pictures.js";
+import { picture as shown } from "./pictures.js";
 import { labelOf } from "./selection.js";
 import { chosenOf, stepControls } from "./slider.js";
 
@@ -16,12 +16,13 @@ export async function show(panel, list, isWanted) {
   const order = steps(found.map((run) => run.pictures));
   const names = [...new Set(found.flatMap((run) => Object.values(run.pictures).flat()))].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
   const words = Object.assign({}, ...found.map((run) => run.words));
-  const { name, step } = chosenOf(names, order, "picture");
+  const { name, step } = chosenOf(names, order, "picture", found.map((run) => run.pictures));
+  const drawn = name ? found.map((run) => [run, ofLayer(run, order, step, name)]) : [], lacking = drawn.filter(([, [, at]]) => !at).map(([{ run }]) => labelOf(run));
   const keys = found.map((run) => [labelOf(run.run), run.run.key, run.pictures]);
   refill(panel, ["maps", name, step, list.length, keys], () => (names.length ? [
     stepControls(names, name, order, step, "picture", words),
-    el("div", { class: "pictures" }, ...found.map((run) => picture(run, ofLayer(run, order, step, name)))),
-    list.length > MOST ? el("p", { class: "note" }, `${lookedInto(list, MOST)}.`) : "",
+    el("div", { class: "pictures" }, ...drawn.filter(([, [, at]]) => at).map(([run, own]) => picture(run, own))),
+    el("p", { class: "note" }, remarks(list, MOST, lacking, "Not drawn")),
   ] : [el("p", { class: "note" }, whyNone(list))]));
 }
 
@@ -37,8 +38,7 @@ function ofLayer(run, order, step, name) {
 }
 
 function picture({ run, words }, [name, step]) {
-  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${words[name]}, ${stepName(step)}` : "not drawn"));
-  if (!step) return el("figure", {}, caption);
+  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, `${words[name]}, ${stepName(step)}`));
   const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
-  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, drawn(address, `${words[name]} of ${run.name}, ${stepName(step)}`, isMap(name))));
+  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, shown(address, `${words[name]} of ${run.name}, ${stepName(step)}`, isMap(name))));
 }

@@ -2,7 +2,7 @@
 
 import { save, star } from "./marks.js";
 import { el, link, refill } from "./dom.js";
-import { details } from "./folders.js";
+import { details, remarks } from "./folders.js";
 import { time, words } from "./format.js";
 import { labelOf } from "./selection.js";
 
@@ -14,7 +14,7 @@ export async function show(panel, list, isWanted) {
   const info = found.map(({ run, ...own }) => [labelOf(run), run.status, run.reason, run.star, run.note, own]);
   refill(panel, ["notes", list.length, info], () => [
     ...found.map(card),
-    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
+    el("p", { class: "note" }, remarks(list, MOST)),
   ]);
 }
 

@@ -8,7 +8,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const EDGE = { left: 54, right: 10, top: 20, bottom: 34 };
 export const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
 const ROOM = 4; // of a point on the frame, on either side
+const SHARE = 9; // pixels of a mean that others coincide with, until it is another's turn
 const MOST_READ = 10;
+/** Beside a number this much larger, an interval is what rounding leaves of equal values. */
+const ROUNDED = 1e-12;
 
 export function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
@@ -63,36 +66,57 @@ export function areaOf({ x, low, high }, across, up) {
   return text;
 }
 
-/** Draws `view`, {lines, xlog, ylog, across, up, name, range}, into a node, again whenever the node's width changes. */
-export function plot(node, { onRange }) {
-  let view = null, drawn = null;
+/** Draws `view`, {lines, xlog, ylog, across, up, name, range}, into a node, again whenever the node's width changes.
+ * `onRead` hears where the chart is read, {x, label}, and null where it no longer is: other charts follow by `readAt`. */
+export function plot(node, { onRange, onRead }) {
+  let view = null, drawn = null, spot = null, lit = null;
   const tip = el("div", { class: "tip", hidden: true });
   const draw = () => {
-    if (view && node.clientWidth) drawn = drawInto(node, tip, view);
+    if (!view || !node.clientWidth) return;
+    drawn = drawInto(node, tip, view);
+    fade(node, lit);
+    readAt(node, tip, drawn, spot);
+  };
+  const read = (next) => {
+    spot = next;
+    const closest = readAt(node, tip, drawn, spot);
+    onRead(closest && { x: spot.x, label: closest.line.label });
   };
   new ResizeObserver(draw).observe(node);
-  node.addEventListener("pointermove", (event) => read(node, tip, drawn, event));
-  node.addEventListener("pointerleave", () => leave(node, tip));
+  node.addEventListener("pointermove", (event) => { if (drawn) read(spotOf(node, drawn, event)); });
+  node.addEventListener("pointerleave", () => read(null));
   node.addEventListener("pointerdown", (event) => drag(node, drawn, event, onRange));
   node.addEventListener("dblclick", () => onRange(null));
-  node.addEventListener("keydown", (event) => { if (drawn && byKey(node, tip, drawn, event, onRange)) event.preventDefault(); });
-  node.addEventListener("blur", () => leave(node, tip));
-  return { show(next) { view = next; draw(); } };
+  node.addEventListener("keydown", (event) => { if (drawn && byKey(node, drawn, event, { read, onRange })) event.preventDefault(); });
+  node.addEventListener("blur", () => read(null));
+  return {
+    show(next) { view = next; draw(); },
+    readAt(next) { spot = next; readAt(node, tip, drawn, spot); },
+    light(group) { lit = group; fade(node, lit); },
+  };
 }
 
-function leave(node, tip) {
-  tip.hidden = true;
-  node.querySelector(".cursor")?.setAttribute("visibility", "hidden");
+/** The lines of one group stand out, in front of the others; of none, all do. */
+function fade(node, lit) {
+  const parts = [...node.querySelectorAll("[data-group]")];
+  for (const part of parts) part.classList.toggle("faded", lit !== null && part.dataset.group !== lit);
+  for (const part of parts) if (part.dataset.group === lit) part.parentNode.append(part);
+}
+
+/** Where the pointer is, {x, top}: a number on the axis and a pixel; null beside the frame. */
+function spotOf(node, { across, box }, event) {
+  const frame = node.getBoundingClientRect(), [left, top] = [event.clientX - frame.left, event.clientY - frame.top];
+  return left < box.x || left > box.x + box.width ? null : { x: across.back(left), top };
 }
 
 /** Arrows read the chart as the pointer does, + and - zoom about what is read, 0 shows all; whether the key means anything. */
-function byKey(node, tip, drawn, { key, shiftKey }, onRange) {
-  const { lines, across, box } = drawn, cursor = node.querySelector(".cursor"), frame = node.getBoundingClientRect();
+function byKey(node, drawn, { key, shiftKey }, { read, onRange }) {
+  const { lines, across, box } = drawn, cursor = node.querySelector(".cursor");
   const isRead = cursor.getAttribute("visibility") === "visible", at = isRead ? Number(cursor.getAttribute("x1")) : box.x + box.width / 2;
   const places = { ArrowLeft: at - (shiftKey ? 40 : 4), ArrowRight: at + (shiftKey ? 40 : 4), Home: box.x, End: box.x + box.width };
   if (key in places) {
-    const left = Math.min(Math.max(places[key], box.x), box.x + box.width), x = nearestOf(lines, across, at, left);
-    read(node, tip, drawn, { clientX: frame.left + x, clientY: frame.top + box.y });
+    const left = Math.min(Math.max(places[key], box.x), box.x + box.width), pixel = nearestOf(lines, across, at, left);
+    read({ x: across.back(pixel), top: box.y });
   } else if (key === "+" || key === "-") {
     const half = (key === "+" ? 0.25 : 1) * box.width, ends = [at - half, at + half];
     if (key === "-" && ends.every((end, index) => (index ? end >= box.x + box.width : end <= box.x)) && !drawn.isPart) return true;
@@ -136,49 +160,73 @@ function drawInto(node, tip, view) {
     label({ x: 2, y: 11 }, view.up),
     svg("path", { d: `M${box.x} ${box.y}V${box.y + box.height}H${box.x + box.width}`, fill: "none", stroke: "var(--line)" }),
     svg("g", { "clip-path": `url(#${clip})` },
-      ...lines.filter((line) => line.low).map((line) => svg("path", { class: "interval", d: areaOf(line, across.at, up.at), fill: line.colour, "fill-opacity": 0.16 })),
-      ...lines.map((line) => curve(line, across.at, up.at))),
+      ...bands(lines, across.at, up.at),
+      ...lines.map((line) => curve(line, across.at, up.at)),
+      ...shares(lines.filter((line) => line.low), across.at, up.at, box, clip)),
     svg("line", { class: "cursor", y1: box.y, y2: box.y + box.height, stroke: "var(--muted)", visibility: "hidden" }),
     svg("rect", { class: "stretch", y: box.y, height: box.height, fill: "var(--accent)", "fill-opacity": 0.15, visibility: "hidden" }),
   ), tip);
   return { lines, across, up, box, isPart: Boolean(range) };
 }
 
+/** The more intervals lie over each other, the lighter they are filled; where no runs are drawn, a rim tells them apart. */
+function bands(lines, across, up) {
+  const means = lines.filter((line) => line.low), rim = { "stroke-width": 1, "stroke-opacity": means.length === lines.length ? 0.4 : 0 };
+  return means.map((line) => svg("path", { class: "interval", "data-group": line.group, d: areaOf(line, across, up), fill: line.colour, "fill-opacity": Math.min(0.16, 0.32 / means.length), stroke: line.colour, ...rim }));
+}
+
+/** Where means coincide, the last one would hide all others: each is drawn again where it is its turn, from left to right. */
+function shares(means, across, up, box, clip) {
+  if (means.length < 2) return [];
+  const wide = Math.min(SHARE, box.width / means.length), end = box.x + box.width + ROOM;
+  return means.map((line, index) => {
+    let turns = "";
+    for (let left = box.x + index * wide; left < end; left += wide * means.length) turns += `M${left} 0H${left + wide}V${box.y + box.height + ROOM}H${left}Z`;
+    return svg("g", { "data-group": line.group },
+      svg("clipPath", { id: `${clip}-${index}` }, svg("path", { d: turns })),
+      svg("path", { class: "share", fill: "none", stroke: line.colour, "stroke-width": line.width, "stroke-dasharray": DASHES[line.dash] ?? "none", "clip-path": `url(#${clip}-${index})`, d: pathOf(line.x, line.y, across, up) }));
+  });
+}
+
 function curve(line, across, up) {
   const [x, y] = line.spread ? zigzag(line) : [line.x, line.y], d = pathOf(x, y, across, up), dash = DASHES[line.dash];
   const shared = { class: "line", fill: "none", stroke: line.colour, "stroke-width": line.width, "stroke-opacity": line.opacity, "stroke-linejoin": "round", ...(dash ? { "stroke-dasharray": dash } : {}) };
   const points = line.x.length <= 40 ? d.replace(/[ML]([^ ]+) ([^ML]+)/g, (_, left, top) => `M${left} ${top}h0`) : "";
-  return svg("g", {}, svg("path", { ...shared, d }), ...(points ? [svg("path", { ...shared, class: "points", d: points, "stroke-dasharray": "none", "stroke-width": line.width + 3, "stroke-linecap": "round" })] : []));
+  return svg("g", { "data-group": line.group }, svg("path", { ...shared, d }), ...(points ? [svg("path", { ...shared, class: "points", d: points, "stroke-dasharray": "none", "stroke-width": line.width + 3, "stroke-linecap": "round" })] : []));
 }
 
-/** What each line says where the pointer is: all of few, of many the nearest one. */
-function read(node, tip, drawn, event) {
-  if (!drawn) return;
-  const { lines, across, up, box } = drawn, frame = node.getBoundingClientRect();
-  const [left, top] = [event.clientX - frame.left, event.clientY - frame.top];
-  if (left < box.x || left > box.x + box.width) { tip.hidden = true; return; }
-  const x = across.back(left);
-  const values = lines.map((line) => ({ line, index: nearest(line.x, x) })).filter(({ line, index }) => (line.y[index] ?? null) !== null)
-    .map(({ line, index }) => ({ line, index, off: Math.hypot(across.at(line.x[index]) - left, up.at(line.y[index]) - top) }));
-  if (!values.length) { tip.hidden = true; return; }
+/** Shows what each line says at {x, top, label}, all of few, of many the nearest one, and returns the nearest; another
+ * chart's reader has no `top`, and names the line instead. Nothing is shown where there is nothing to read. */
+function readAt(node, tip, drawn, spot) {
+  const values = drawn && spot ? valuesAt(drawn, spot) : [], cursor = node.querySelector(".cursor");
+  tip.hidden = !values.length;
+  if (!values.length) { cursor?.setAttribute("visibility", "hidden"); return null; }
   const closest = values.reduce((best, one) => (one.off < best.off ? one : best));
   const means = values.filter(({ line }) => line.low || values.length <= MOST_READ);
   const shown = means.length && means.length <= MOST_READ ? means.sort((one, other) => other.line.y[other.index] - one.line.y[one.index]) : [closest];
-  tip.replaceChildren(el("b", {}, `${large(closest.line.x[closest.index])}`), ...(shown.includes(closest) ? shown : [closest, ...shown]).map((one) => reading(one, one === closest)));
-  tip.hidden = false;
-  const at = across.at(closest.line.x[closest.index]), cursor = node.querySelector(".cursor");
+  const { across, box } = drawn, x = closest.line.x[closest.index], at = across.at(x);
+  tip.replaceChildren(el("b", {}, `${large(x)}`), ...(shown.includes(closest) ? shown : [closest, ...shown]).map((one) => reading(one, one === closest)));
   for (const name of ["x1", "x2"]) cursor.setAttribute(name, at);
   cursor.setAttribute("visibility", "visible");
-  tip.style.left = left > frame.width / 2 ? "" : `${left + 14}px`;
-  tip.style.right = left > frame.width / 2 ? `${frame.width - left + 14}px` : "";
-  tip.style.top = `${Math.max(0, Math.min(top - 10, frame.height - tip.offsetHeight))}px`;
+  const beside = at > node.clientWidth / 2 ? at - 14 - tip.offsetWidth : at + 14;
+  tip.style.left = `${Math.max(0, Math.min(beside, node.clientWidth - tip.offsetWidth))}px`;
+  tip.style.top = `${Math.max(0, Math.min((spot.top ?? box.y) - 10, node.clientHeight - tip.offsetHeight))}px`;
+  return closest;
+}
+
+/** What each line has nearest to `x`, within the frame, and how far it is from where one reads. */
+function valuesAt({ lines, across, up, box }, { x, top, label }) {
+  const left = across.at(x), off = ({ line, index }) => (top === undefined ? Math.abs(across.at(line.x[index]) - left) + (line.label === label ? 0 : box.width) : Math.hypot(across.at(line.x[index]) - left, up.at(line.y[index]) - top));
+  if (!(left >= box.x - ROOM && left <= box.x + box.width + ROOM)) return [];
+  return lines.map((line) => ({ line, index: nearest(line.x, x) })).filter(({ line, index }) => (line.y[index] ?? null) !== null).map((one) => ({ ...one, off: off(one) }));
 }
 
 function reading({ line, index }, isClosest) {
   const swatch = el("i");
   swatch.style.background = line.colour;
-  const half = line.low && line.high[index] !== null ? ` ± ${number((line.high[index] - line.low[index]) / 2)}` : "";
-  return el("div", { class: isClosest ? "closest" : null }, swatch, el("span", {}, line.label), el("em", {}, `${number(line.y[index])}${half}`));
+  const half = line.low && line.high[index] !== null ? (line.high[index] - line.low[index]) / 2 : 0, value = line.y[index];
+  const isMore = half > ROUNDED * Math.abs(value);
+  return el("div", { class: isClosest ? "closest" : null }, swatch, el("span", {}, line.label), el("em", {}, `${number(value)}${isMore ? ` ± ${number(half)}` : ""}`));
 }
 
 /** From press to release: the stretch that all charts then show. */

@@ -29,7 +29,7 @@ export async function show(panel, list, isWanted) {
     bar(own, names, columns, rows),
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
       el("thead", {}, el("tr", {}, ...columns.map(head))), body(rows, columns, compared))),
-    el("p", { class: "note" }, "Result: on the test, else on validation. Chance: the score of a model that learned nothing. Speed and memory of different machines do not compare."),
+    el("p", { class: "note" }, "Result: on the test, else on validation. Chance: the score of a model that learned nothing; of a run that is not tested yet, of one that guesses at random. Speed and memory of different machines do not compare."),
   ]);
 }
 

@@ -18,6 +18,10 @@ export function stepControls(names, name, steps, step, key, words = {}) {
   );
 }
 
-export function chosenOf(names, steps, key) {
-  return { name: names.includes(state[key]) ? state[key] : names[0], step: steps.includes(state.step) ? state.step : steps.at(-1) };
+/** The name and the step that are shown: of names that nobody has chosen the first that most runs have, as `found` says by
+ * steps of each run. */
+export function chosenOf(names, steps, key, found) {
+  const count = (name) => found.filter((part) => Object.values(part).some((own) => own.includes(name))).length;
+  const counts = names.map(count), usual = names[counts.indexOf(Math.max(...counts))];
+  return { name: names.includes(state[key]) ? state[key] : usual, step: steps.includes(state.step) ? state.step : steps.at(-1) };
 }

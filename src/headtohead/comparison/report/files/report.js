@@ -4,8 +4,9 @@ const { figures, shades } = JSON.parse(document.getElementById("content").textCo
 const root = document.documentElement;
 const NARROW = 620;
 const PRINTED = 680;
-const APPENDIX_HEIGHT = 215;
-const TWO_PAGES = 1840;  // pixels of A4 within the margins, less what stays free where a figure would break
+const APPENDIX_HEIGHT = 215, APPENDIX_TALLEST = 340;
+const CAPTION = 100;
+const BOTH_PAGES = 2004, TWO_PAGES = 1840;  // pixels of A4 within the margins; less what stays free where a figure would break
 const LEGEND_LINE = 21;
 const SHARED = /^(x|y|customdata|array|arrayminus)$/;
 
@@ -277,6 +278,12 @@ function appendixScale() {
   return low;
 }
 
+/** How high the figures of an appendix may be at this scale: they share what the pages leave, one more figure with its caption free at a break. */
+function appendixHeight(scale) {
+  const count = plots.filter(visible).length, free = BOTH_PAGES / scale - document.querySelector("main").scrollHeight - CAPTION;
+  return Math.min(APPENDIX_TALLEST, Math.max(APPENDIX_HEIGHT, Math.floor((free + count * APPENDIX_HEIGHT) / (count + 1))));
+}
+
 let before = null;  // a browser may announce one printing twice
 addEventListener("beforeprint", () => {
   if (before) return;
@@ -287,9 +294,9 @@ addEventListener("beforeprint", () => {
   root.dataset.theme = "light";
   drawAll(PRINTED, isAppendix ? APPENDIX_HEIGHT : undefined);
   if (!isAppendix) return;
-  const scale = appendixScale();
+  const scale = appendixScale(), height = appendixHeight(scale);
   root.style.setProperty("--fit", scale);
-  drawAll(PRINTED / scale, APPENDIX_HEIGHT);
+  drawAll(PRINTED / scale, height);
 });
 addEventListener("afterprint", () => {
   if (!before) return;

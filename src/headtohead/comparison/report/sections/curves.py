@@ -14,7 +14,7 @@ from headtohead.comparison.report.number_format import axis_words, metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.records.metrics_file import Curve
 from headtohead.records.run_folder import RunFolder
-from headtohead.records.run_summary import GIVEN
+from headtohead.records.run_summary import UNNAMED_STAGE
 
 _SCALES = ("linear", "log")
 _FEW = 12
@@ -145,7 +145,7 @@ def curves_of(results: ComparisonResults) -> list[LoggedCurve]:
 def names_of(results: ComparisonResults) -> list[str]:
     """Return the names of all curves that are drawn, the metric on validation data first."""
     metric = results.metric.partition("/")[2]
-    return list(dict.fromkeys((f"validation/{metric}", f"{GIVEN}/{metric}", "validation/loss", "train/loss")))
+    return list(dict.fromkeys((f"validation/{metric}", f"{UNNAMED_STAGE}/{metric}", "validation/loss", "train/loss")))
 
 
 def mean_of(curves: Sequence[LoggedCurve], arm: str, name: str) -> LoggedCurve | None:
@@ -180,7 +180,7 @@ def _logged(run: RunResult, results: ComparisonResults, names: set[str]) -> Mapp
     if run.record is None:
         return {}
     if run.record.id in results.curves:
-        return {f"{GIVEN}/{results.metric.partition('/')[2]}": results.curves[run.record.id]}
+        return {f"{UNNAMED_STAGE}/{results.metric.partition('/')[2]}": results.curves[run.record.id]}
     folder = run.record.path
     try:
         return RunFolder(folder).metrics(names) if folder is not None and folder.is_dir() else {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from headtohead.comparison.analyses.effects import EffectEstimate, Effects
 from headtohead.comparison.analyses.effects_text import certainty, explained
-from headtohead.comparison.arm_colours import INK
+from headtohead.comparison.arm_colours import INK, numbered_style
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.number_format import level, metric_words, signed
 from headtohead.comparison.report.section_parts import (
@@ -28,8 +28,6 @@ from headtohead.comparison.report.section_parts import (
 
 _ROW = 30
 """Pixels of a figure for each of its rows."""
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
-_DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def section(results: ComparisonResults) -> Section | None:
@@ -140,7 +138,8 @@ def _lines(effects: Effects, across: str, apart: str, chance: float | None) -> d
     traces = []
     levels = _by_size(effects.factors[across])
     for index, level_apart in enumerate(effects.factors[apart]):
-        colour = INK if index == 0 else f"--arm-{index % 8}"
+        style = numbered_style(index)
+        colour = INK if index == 0 else style.colour
         points = [_values(effects, {across: one, apart: level_apart}) for one in levels]
         means = [fmean(values) if values else None for values in points]
         traces.append(
@@ -159,8 +158,8 @@ def _lines(effects: Effects, across: str, apart: str, chance: float | None) -> d
                     "thickness": 1,
                     "width": 3,
                 },
-                "line": {"color": colour, "dash": _DASHES[index % len(_DASHES)]},
-                "marker": {"color": colour, "symbol": _SYMBOLS[index % len(_SYMBOLS)], "size": 9},
+                "line": {"color": colour, "dash": style.dash},
+                "marker": {"color": colour, "symbol": style.symbol, "size": 9},
             }
         )
     axis = {"title": {"text": metric_words(effects.metric)}}

@@ -24,8 +24,8 @@ from headtohead.comparison.report.section_parts import (
 )
 from headtohead.comparison.tables.run_table import number
 
-_BAND = 0.15
-"""Opacity of intervals: those of other arms show through."""
+_BAND, _ALL_BANDS, _RIM = 0.15, 0.3, 0.45
+"""The opacities of an area, of all areas that may lie over each other together, and of an area's rim."""
 
 
 def section(results: ComparisonResults) -> Section | None:
@@ -42,8 +42,12 @@ def section(results: ComparisonResults) -> Section | None:
 
 def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
     styles = styles_of(results)
+    measured = [curve for curve in curves.curves if curve.measured]
+    band = min(_BAND, _ALL_BANDS / len(measured))
+    traces = [_traces(curve, styles[curve.arm], band) for curve in measured]
     data: list[Mapping[str, object]] = [
-        trace for curve in curves.curves if curve.measured for trace in _traces(curve, styles[curve.arm])
+        *(trace[0] for trace in traces if len(trace) > 1),
+        *(trace[-1] for trace in traces),
     ]
     layout: dict[str, Any] = {
         "xaxis": {
@@ -65,7 +69,7 @@ def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
     return figure(form, caption)
 
 
-def _traces(curve: LengthCurve, style: ArmStyle) -> list[dict[str, Any]]:
+def _traces(curve: LengthCurve, style: ArmStyle, band: float) -> list[dict[str, Any]]:
     """Return the area first, so that lines lie above it."""
     line = {
         "type": "scatter",
@@ -90,8 +94,8 @@ def _traces(curve: LengthCurve, style: ArmStyle) -> list[dict[str, Any]]:
         "x": [at for at, _ in (*upwards, *back)],
         "y": [bound for _, bound in (*upwards, *back)],
         "fill": "toself",
-        "fillcolor": faint(style.colour, _BAND),
-        "line": {"width": 0, "color": style.colour},
+        "fillcolor": faint(style.colour, band),
+        "line": {"width": 1, "color": faint(style.colour, _RIM)},
         "hoverinfo": "skip",
     }
     return [area, line]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headtohead.comparison.analyses.scaling_fits import ArmFamily, Axis, ScalingFit, ScalingFits
+from headtohead.comparison.arm_colours import numbered_style
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.number_format import UNKNOWN, axis_words, level, metric_words
 from headtohead.comparison.report.section_parts import (
@@ -26,7 +27,6 @@ from headtohead.comparison.statistics.scaling_laws import FittedValue
 from headtohead.comparison.tables.run_table import count
 
 _WORDS: dict[Axis, str] = {"parameters": "parameters", "tokens": "training tokens", "flops": "training FLOPs"}
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
 _COVERAGE = (
     "With planted laws, 92 to 96 of 100 such 95 % intervals contained the truth, and 90 to 98 where tokens spanned no "
     "more than a factor of 4. A fitted floor of zero leaves the upper ends open."
@@ -82,7 +82,8 @@ def _form(fits: ScalingFits, title: str, axis: Axis) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     for index, family in enumerate(fits.families):
         fit = next(fit for fit in family.fits if fit.axis == axis)
-        data += _traces(family, fit, f"--arm-{index % 8}", _SYMBOLS[index % len(_SYMBOLS)])
+        style = numbered_style(index)
+        data += _traces(family, fit, style.colour, style.symbol)
     layout = {
         "xaxis": {"type": "log", "title": {"text": _WORDS[axis]}},
         "yaxis": {"type": "log", "title": {"text": title}},

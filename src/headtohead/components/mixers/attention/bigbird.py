@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.sliding_window import differ_by_row
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, merge_heads
@@ -184,7 +184,7 @@ class BigBird(SparseAttention):
         queries, pairs = number * size, number * size * self.most_neighbours(number) * size
         return (queries, pairs) if self.causal else (queries + 2 * size, pairs + 2 * size * length)
 
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count queries and outputs of whole blocks, a copy of all keys and values that each attends to, masks and
         indices; for the first and the last block the same, with all keys, and all outputs in one. If explicit, outputs
         in one always, and weights for masks."""

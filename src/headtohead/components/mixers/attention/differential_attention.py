@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.component import Context, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.fused_attention import attend, takes_groups
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention, merge_heads
 from headtohead.components.precision import at_least_float32
@@ -95,7 +95,7 @@ class DifferentialAttention(SoftmaxAttention):
         """Return None: a pair's heads are half the heads apart, and would be on two devices."""
         return None
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of softmax attention whose values are twice as wide."""
         full, n, inner = super().costs(query), query.length, self.num_heads * self.head_width
         wider = n * (n + 1) * inner if self.causal else 2 * n * n * inner
@@ -106,7 +106,7 @@ class DifferentialAttention(SoftmaxAttention):
             activation_bytes=self._saved_by_pairs(query),
         )
 
-    def _saved_by_pairs(self, query: CostQuery) -> int:
+    def _saved_by_pairs(self, query: CostContext) -> int:
         """Count the tokens; what both calls of the kernel take and give; their outputs side by side, their difference,
         its norm and what is merged of it; lambda and its parts; and what norms save."""
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.component import Context, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import ScoreLinear
 from headtohead.components.mixers.attention.distance_vectors import DistanceBuckets, DistanceVectors
 from headtohead.components.mixers.attention.softmax_attention import (
@@ -180,7 +180,7 @@ class DisentangledAttention(SoftmaxAttention):
         """Return None: the vectors of distances would have a gradient from each device's heads."""
         return None
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of softmax attention that makes its weights, and of the terms. Autograd saves for each the
         content, what it meets and their products, and once the distance of every pair; on a GPU biases for weights."""
         n, vectors, number = query.length, self.buckets.count, self.terms.number

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.component import Component, Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.norms import LayerNorm
 from headtohead.errors import UsageError
 
@@ -91,7 +91,7 @@ class DistanceVectors(Component):
         """Return all vectors."""
         return self.table if self.norm is None else self.norm(self.table[None], Context())[0]
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; autograd saves normalised vectors, and two numbers for each of them."""
         normed = 0 if self.norm is None else self.table.numel() * query.bytes_per_element + 8 * len(self.table)
         return Costs.of(self, activation_bytes=normed)

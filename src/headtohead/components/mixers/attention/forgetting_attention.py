@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Context, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import DecodingMap, LinearMap
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
@@ -103,7 +103,7 @@ class ForgettingAttention(SoftmaxAttention):
         """Return None: every device would need the gates of its own heads."""
         return None
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of softmax attention and of the gates."""
         n, groups = query.length, self.num_kv_heads
         full = super().costs(query)
@@ -114,7 +114,7 @@ class ForgettingAttention(SoftmaxAttention):
             activation_bytes=full.activation_bytes + 2 * n * groups * max(4, query.bytes_per_element),
         )
 
-    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostContext) -> tuple[int, int]:
         return 0, _channels(query.bytes_per_element)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 
@@ -40,7 +40,7 @@ class GatedAttention(SoftmaxAttention):
         own = super().tensor_parallel_plan()
         return None if own is None else replace(own, column_wise=(*own.column_wise, "gate"))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of softmax attention and of the gates: one more projection, the gates and the gated heads
         saved."""
         full, inner = super().costs(query), self.num_heads * self.head_width

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Context, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
@@ -156,7 +156,7 @@ class LatentAttention(SoftmaxAttention):
         """Return None: the latents belong to all heads."""
         return None
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs with keys and values made for every head; the cache holds latents and shared keys."""
         n, d, heads = query.length, self.d_model, self.num_heads
         width, values = self.head_width + self.content, heads * self.value_width
@@ -171,11 +171,11 @@ class LatentAttention(SoftmaxAttention):
             activation_bytes=self.saved_bytes(query),
         )
 
-    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostContext) -> tuple[int, int]:
         del query
         return 0, self.content
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Count what softmax attention saves, and latents before and after their norms."""
         latents = [self.latent] if self.query_latent is None else [self.latent, self.query_latent]
         own = query.length * sum(2 * width * query.bytes_per_element + 4 for width in latents)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import (
     AttentionHeads,
@@ -123,7 +123,7 @@ class Linformer(SoftmaxAttention):
         del batch_size, max_length, device, dtype
         raise UsageError("mixer=linformer reads whole sequences and cannot decode step by step: use another mixer")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, rank = query.length, self.d_model, self.rank
         return Costs.of(
             self,

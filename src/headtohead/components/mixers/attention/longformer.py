@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.sliding_window import (
@@ -41,7 +41,7 @@ from headtohead.components.mixers.attention.windowed_attention import (
     unfolded,
 )
 from headtohead.errors import UsageError
-from headtohead.ranges import Amount, Length
+from headtohead.ranges import Count, Length
 
 
 class Longformer(SparseAttention):
@@ -61,7 +61,7 @@ class Longformer(SparseAttention):
         causal: bool,
         dropout: float = 0.0,
         window: Length = 128,
-        num_global: Amount = 1,
+        num_global: Count = 1,
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
@@ -246,7 +246,7 @@ class Longformer(SparseAttention):
         queries, pairs = blocks.padded_length, blocks.padded_length * (first + blocks.span)
         return (queries, pairs) if self.causal else (queries + first, pairs + first * length)
 
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count queries, outputs, keys and values of blocks beside the global ones, and masks. Where global tokens have
         their own projections, the same for these, and all outputs in one. If explicit, outputs in one, and weights for
         masks."""
@@ -263,7 +263,7 @@ class Longformer(SparseAttention):
         saved += 2 * d * (first + n) + n * d + query.biased_heads * first * n
         return saved, (blocks.padded_length + first) * self.num_heads
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Add the costs of global tokens: projections of their own, or if causal a part of the state."""
         n, d = query.length, self.d_model
         first = min(self.num_global, n)

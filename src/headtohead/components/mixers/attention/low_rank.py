@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.errors import UsageError
 from headtohead.ranges import Width
 
 
-class ThinLinear(LinearMap):
+class LowRankLinear(LinearMap):
     """x A B + b, with a width of `rank` between A and B; `weight` is B."""
 
     def __init__(self, width: int, outer: int, *, rank: int, bias: bool) -> None:
@@ -25,11 +25,11 @@ class ThinLinear(LinearMap):
         return super().forward(self.down(x))
 
 
-class ThinScoreLinear(ThinLinear, ScoreLinear):
+class LowRankScoreLinear(LowRankLinear, ScoreLinear):
     """Makes queries or keys."""
 
 
-class ThinResidualLinear(ThinLinear, ResidualLinear):
+class LowRankResidualLinear(LowRankLinear, ResidualLinear):
     """Ends a branch."""
 
 
@@ -53,11 +53,11 @@ class LowRank(SoftmaxAttention):
         self.rank = rank = max(1, d_model // 4) if rank is None else rank
         if rank < 1:
             raise UsageError(f"rank={rank} leaves nothing of queries, keys and values: choose 1 or more, or null")
-        self.query = ThinScoreLinear(d_model, d_model, rank=rank, bias=bias)
-        self.key = ThinScoreLinear(d_model, d_model, rank=rank, bias=bias)
-        self.value = ThinLinear(d_model, d_model, rank=rank, bias=bias)
+        self.query = LowRankScoreLinear(d_model, d_model, rank=rank, bias=bias)
+        self.key = LowRankScoreLinear(d_model, d_model, rank=rank, bias=bias)
+        self.value = LowRankLinear(d_model, d_model, rank=rank, bias=bias)
         output_bias = bias if output_bias is None else output_bias
-        self.output = ThinResidualLinear(d_model, d_model, rank=rank, bias=output_bias)
+        self.output = LowRankResidualLinear(d_model, d_model, rank=rank, bias=output_bias)
 
     def _fused(self) -> DecodingMap | None:
         """Return None, since each projection has a thin matrix of its own in front."""
@@ -66,7 +66,7 @@ class LowRank(SoftmaxAttention):
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         return None
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs: the scores as in full attention, four projections of two matrices each, and the activations
         between these."""
         n, d, rank = query.length, self.d_model, self.rank

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, CrossMixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.precision import at_least_float32
 from headtohead.components.sequence_ops.score_masks import as_bias
@@ -123,7 +123,7 @@ class BahdanauAttention(SingleQueryAttention):
         y: Tensor = self.output(torch.cat((x, result), dim=-1))
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, m, d, a = query.length, query.memory_length, self.d_model, self.score_width
         dropped = n * m if self.dropout > 0 else 0
         return Costs.of(
@@ -174,7 +174,7 @@ class LuongAttention(SingleQueryAttention):
     def join(self, x: Float[Tensor, "B L D"], result: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         return torch.tanh(self.output(torch.cat((x, result), dim=-1)))
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, m, d = query.length, query.memory_length, self.d_model
         keys = 0 if self.score == "dot" else 2 * m * d * d
         queries = 2 * n * d * d if self.score == "concat" else 0
@@ -188,7 +188,7 @@ class LuongAttention(SingleQueryAttention):
             activation_bytes=(4 * n * d + own_keys + n * m + pairs + dropped) * query.bytes_per_element,
         )
 
-    def saves_output(self, query: CostQuery) -> bool:
+    def saves_output(self, query: CostContext) -> bool:
         """Return True: the gradient of tanh is computed from its output."""
         del query
         return True

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import (
@@ -139,12 +139,12 @@ class Moba(SparseAttention):
     def num_scored(self, length: int) -> tuple[int, int]:
         return length, length * length
 
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count queries, keys and values of all heads, outputs, and the mask of every head, or weights instead."""
         n, inner = query.length, self.num_heads * self.head_width
         return 4 * n * inner + self.num_heads * n * n, 0 if query.explicit_attention else n * self.num_heads
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of attention within the chosen blocks, and of the choice, which no gradient goes through."""
         past = sum(index // self.block_size for index in range(query.length))
         choice = 2 * past * self.num_heads * self.head_width

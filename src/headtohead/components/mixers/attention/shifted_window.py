@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 
 from headtohead.components.component import Context, Grid, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention, merge_heads
 from headtohead.errors import UsageError
@@ -128,7 +128,7 @@ class ShiftedWindowAttention(SoftmaxAttention):
         del x, state, context
         raise UsageError("attention within windows of an image cannot decode step by step: use a mixer for sequences")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs: every token meets those of its window, and autograd saves the windows, queries, keys,
         values and what the heads read of them, with the weights where the kernel does not fuse."""
         n, pairs = query.length, query.length * self.window**2 * self.num_heads

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, TensorParallelPlan
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.fused_attention import attend
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
@@ -98,7 +98,7 @@ class SinkAttention(SoftmaxAttention):
         """Return None: every device would need the sinks of its own heads."""
         return None
 
-    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostContext) -> tuple[int, int]:
         del query
         return 1, 1
 
@@ -135,7 +135,7 @@ class SinkWindow(SinkAttention, SlidingWindow):
         y = attend_blocks(q, k, F.pad(v, (0, 1, 1, 0)), bias=with_room, scale=self.scale, dropout=dropout)
         return y[..., :-1]
 
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count queries and outputs of whole blocks, the keys and values of each block, all with one more channel and
         one more key, and the mask of each block; if explicit, weights instead of masks; and a copy of merged heads."""
         blocks, groups, wide = self.blocks(query.length), self.num_heads // self.num_kv_heads, self.head_width + 1

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks, attend_blocks, folded, near, unfolded
@@ -93,7 +93,7 @@ class SlidingWindow(SparseAttention):
         blocks = self.blocks(length)
         return blocks.padded_length, blocks.padded_length * blocks.span
 
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count queries and outputs of whole blocks, one padded copy of keys and values, and the mask of each block; if
         explicit, the keys and values of each block, and weights instead of masks."""
         blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
@@ -106,7 +106,7 @@ class SlidingWindow(SparseAttention):
         saved = 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged
         return saved, blocks.padded_length * self.num_heads
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of attention within the windows, and what capped scores save."""
         blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
         queries, keys = blocks.padded_length * self.num_heads, blocks.number * blocks.span * self.num_kv_heads

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
 from headtohead.components.component import PLAIN, Context, Mixer, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
 from headtohead.components.norms import RmsScale
@@ -92,16 +92,16 @@ class AttentionHeads(FieldGroup):
     def norm(self, num_heads: int, width: int) -> RmsScale | None:
         """Return the norm of queries, or of keys, where they have one."""
         if self.qk_norm_over not in get_args(NormedHeads):
-            raise UsageError(
-                f"qk_norm_over={self.qk_norm_over} is unknown: choose one of {', '.join(get_args(NormedHeads))}"
-            )
+            choices = ", ".join(get_args(NormedHeads))
+            raise UsageError(f"qk_norm_over={self.qk_norm_over} is unknown: choose one of {choices}")
         if not self.qk_norm:
             return None
-        over_all = self.qk_norm_over == "all"
-        return (RmsOverHeads if over_all else RmsScale)(num_heads * width if over_all else width, eps=self.qk_norm_eps)
+        if self.qk_norm_over == "all":
+            return AllHeadsRmsNorm(num_heads * width, eps=self.qk_norm_eps)
+        return RmsScale(width, eps=self.qk_norm_eps)
 
 
-class RmsOverHeads(RmsScale):
+class AllHeadsRmsNorm(RmsScale):
     """x / rms(x) * weight over all heads of a token together, as OLMo 2 norms queries and keys
     (https://arxiv.org/abs/2501.00656)."""
 
@@ -295,7 +295,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
             bias = as_bias(causal_mask(length, num_keys, q.device), q.dtype)
         return self.read(q, k, v, bias=bias, causal=is_prompt, dropout=0.0)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d = query.length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         scores = 2 * n * (n + 1) * inner if self.causal else 4 * n * n * inner
@@ -306,12 +306,12 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
             activation_bytes=self.saved_bytes(query),
         )
 
-    def kernel_extras(self, query: CostQuery) -> tuple[int, int]:
+    def kernel_extras(self, query: CostContext) -> tuple[int, int]:
         """Return how many keys and channels of a head the kernel reads besides those of the tokens; none by default."""
         del query
         return 0, 0
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Count the tokens; queries, keys, values and outputs as the kernel takes and gives them, with one number for
         each query or with all weights; a copy of the merged heads where they are not a view; and what norms save."""
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads
@@ -331,7 +331,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         own = self.saved_by_cap(query, pairs=heads * n * n, scored=2 * n * wide, masked=n * query.biased_heads)
         return (saved + normed) * query.bytes_per_element + 4 * (of_four_bytes + divisors) + own
 
-    def saved_by_cap(self, query: CostQuery, *, pairs: int, scored: int, masked: int) -> int:
+    def saved_by_cap(self, query: CostContext, *, pairs: int, scored: int, masked: int) -> int:
         """Return the bytes that capped scores of so many pairs save beyond explicit weights: hyperbolic tangents, a
         mask of so many queries that may attend nowhere, and in half precision the weights and the `scored` elements of
         queries and keys again, in float32."""
@@ -347,4 +347,4 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         if self.query_norm is None:
             return 0, 0
         heads = self.num_heads + self.num_kv_heads
-        return length * heads * self.head_width, length * (2 if isinstance(self.query_norm, RmsOverHeads) else heads)
+        return length * heads * self.head_width, length * (2 if isinstance(self.query_norm, AllHeadsRmsNorm) else heads)

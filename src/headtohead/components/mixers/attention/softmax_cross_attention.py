@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
 from headtohead.components.component import Context, CrossMixer, State, TensorParallelPlan
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
@@ -106,7 +106,7 @@ class SoftmaxCrossAttention(CrossMixer, HasAttentionMaps):
         y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, m, d = query.length, query.memory_length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         shared = takes_groups(query.device, query.bytes_per_element, has_bias=False)

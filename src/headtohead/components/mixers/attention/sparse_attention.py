@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Context, Position, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads
 from headtohead.components.mixers.attention.windowed_attention import WindowedCache, empty_state
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts, one_row_per_document, reordered
@@ -120,7 +120,7 @@ class SparseAttention(SoftmaxAttention):
         """Return how many queries and how many pairs scores are made for, padding and other blocks' keys included."""
 
     @abstractmethod
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count what autograd saves besides the input and the biases' inputs: elements in the dtype of computation, and
         elements of four bytes."""
 
@@ -193,7 +193,7 @@ class SparseAttention(SoftmaxAttention):
         output: Tensor = self.output(merge_heads(y))
         return output
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d = query.length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         saved, of_four_bytes = self.saved_elements(query)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import scores_of
 from headtohead.components.component import PLAIN, Context
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.sequence_ops.score_masks import causal_mask
 
@@ -84,14 +84,14 @@ class StickBreaking(SoftmaxAttention):
         del causal
         return super().attention(x, context)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of softmax attention, less the score that a token would give itself."""
         full, inner = super().costs(query), self.num_heads * self.head_width
         forward = full.forward_flops - 2 * query.length * inner
         training = 3 * forward - 2 * inner  # the first token reads itself, whatever its query
         return replace(full, forward_flops=forward, training_flops=training)
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Count the tokens, queries, keys, values and merged heads; scores, what keys take and the weights; the mask,
         and what is left for each token."""
         n, heads, bytes_each = query.length, self.num_heads, query.bytes_per_element

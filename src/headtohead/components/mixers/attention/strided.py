@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import PLAIN, Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.sliding_window import required_window
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
@@ -156,7 +156,7 @@ class Strided(SparseAttention):
     def num_scored(self, length: int) -> tuple[int, int]:
         return length, length * (self.blocks_near(length).span + self.blocks_far(length).span)
 
-    def saved_elements(self, query: CostQuery) -> tuple[int, int]:
+    def saved_elements(self, query: CostContext) -> tuple[int, int]:
         """Count queries, keys, values and weights of both parts as they are multiplied, all weights in one, and
         outputs."""
         n, inner = query.length, self.d_model

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import LatestState, ShortConvolution
 from headtohead.ranges import Width
@@ -65,7 +65,7 @@ class GatedShortConvolution(ShortConvolution):
         mixed, next_state = super().step(before * value, state, context)
         return self.output(after * mixed), next_state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, convolution = query.length, self.d_model, super().costs(query)
         return Costs.of(
             self,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps, weighted_values
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.hyena_filter import ImplicitFilter
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
@@ -20,7 +20,7 @@ from headtohead.components.sequence_ops.fft_convolution import convolved, transf
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document
 from headtohead.components.sequence_ops.scan import in_float32
 from headtohead.errors import UsageError
-from headtohead.ranges import Amount, Depth, Length, Positive, Width
+from headtohead.ranges import Depth, Length, Positive, Width
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Hyena(Mixer, HasAttentionMaps):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        conv: Amount = 3,
+        conv: Width = 3,
         reach: Length = 1024,
         filter_width: Width = 64,
         filter_depth: Depth = 3,
@@ -190,7 +190,7 @@ class Hyena(Mixer, HasAttentionMaps):
             return torch.einsum("bsd,sd->bd", seen, response.flip(0))[:, None]
         return convolved(seen, response)[:, state.length :]
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs; the long convolution counts as the three transforms that it takes, and three more in the
         backward pass."""
         n, d = query.length, self.d_model

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.component import Component
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.errors import UsageError
 
 WINDOW_LEFT = 1e-2
@@ -49,7 +49,7 @@ class FilterLayer(Component):
         y = F.linear(x, self.weight, self.bias)
         return y if self.frequency is None else torch.sin(self.frequency * y)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         num_outputs, num_inputs = self.weight.shape
         saved = num_inputs + (0 if self.frequency is None else 2 * num_outputs)
         return Costs.of(
@@ -99,7 +99,7 @@ class ImplicitFilter(Component):
         pace = torch.linspace(slow, fast, self.d_model, device=position.device, dtype=position.dtype)
         return (-pace * position[:, None]).exp()[:, None]
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs for any number of sequences together; the features need no gradient."""
         layers: list[FilterLayer] = [*self.hidden, self.last]
         inside = sum((layer.costs(query) for layer in layers), Costs())

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, device, dtype, nn
 
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document
 from headtohead.errors import UsageError
 from headtohead.ranges import Multiple
@@ -76,7 +76,7 @@ class MlpMixer(Mixer):
         del x, state, context
         raise UsageError("mixer=mlp_mixer reads whole sequences and cannot decode step by step: use another mixer")
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, hidden = query.length, self.d_model, self.hidden
         return Costs.of(
             self,

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Component, Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
+from headtohead.components.without_memory import has_values, packing
 from headtohead.errors import UsageError
 from headtohead.ranges import Width
 
@@ -136,7 +137,7 @@ class ShortConvolution(Mixer, HasAttentionMaps):
         state.latest = both.gather(1, last[..., None].expand(-1, -1, self.d_model))
         return aligned.back(self.convolve(both)), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d = query.length, self.d_model
         padded = n + self.kernel - 1
         return Costs.of(
@@ -193,7 +194,8 @@ class CausalConvolution(Component):
         batch, length = number.shape
         row = torch.arange(batch, device=x.device)[:, None]
         position = torch.arange(length, device=x.device) + (self.taps - 1) * number
-        room = x.new_zeros(batch, length + (self.taps - 1) * int(number.max()), self.width)
+        last = int(number.max()) if has_values(number) else packing().sizes(1, length)[0] - 1
+        room = x.new_zeros(batch, length + (self.taps - 1) * last, self.width)
         y: Tensor = self(room.index_put((row, position), x))
         return y[row, position]
 
@@ -205,7 +207,7 @@ class CausalConvolution(Component):
         seen = torch.cat((tail, x.to(tail.dtype)), dim=1)
         return seen[:, seen.shape[1] - (self.taps - 1) :]
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n = query.length
         return Costs.of(
             self,

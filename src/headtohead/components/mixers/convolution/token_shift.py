@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.convolution.short_conv import LatestState
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
 
@@ -88,7 +88,7 @@ class TokenShift(Mixer):
         state.latest = both.gather(1, aligned.num_real[:, None, None].expand(-1, -1, self.d_model))
         return aligned.back(self.mix(aligned.x, both[:, :-1])), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs without matrix products; autograd saves the differences and, in both directions, which
         channel looks where."""
         n, d = query.length, self.d_model

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.fast_kernels import Offer
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, split_heads
@@ -161,7 +161,7 @@ class DeltaRule(MatrixMemory):
         tail = None if self.conv is None else self.conv.initial_tail(batch_size, device=device, dtype=dtype)
         return self.empty(batch_size, self.key_width, self.value_width, tail, device=device, dtype=dtype)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product writes, one reads for the output, and, except for the first
         write, one reads what is to be replaced."""
         n, memory = query.length, self.num_heads * self.key_width * self.value_width
@@ -177,7 +177,7 @@ class DeltaRule(MatrixMemory):
         conv = self.conv.costs(query)
         return own + Costs(0, 0, conv.forward_flops, conv.training_flops, conv.state_elements, conv.activation_bytes)
 
-    def saved_bytes(self, query: CostQuery, memory: int) -> int:
+    def saved_bytes(self, query: CostContext, memory: int) -> int:
         """Count what linear layers, gates and the recurrence read and give in the model's dtype; in float32 what it
         solves, and its states."""
         n, heads, writes = query.length, self.num_heads, self.num_writes

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery
-from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, through_fla
+from headtohead.components.costs import CostContext
+from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FlaFunction, call_fla
 from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
@@ -81,9 +81,9 @@ class GatedDelta(DeltaRule):
         inputs = {"q": parts.q.to(kind), "k": parts.k.to(kind), "v": parts.v, "beta": parts.rate.to(kind).squeeze(-1)}
         if self.decay is not None:
             inputs["g"] = parts.log_decay.squeeze(-1)
-        return through_fla(kernel, inputs, document_starts, scale=1.0)
+        return call_fla(kernel, inputs, document_starts, scale=1.0)
 
-    def saved_bytes(self, query: CostQuery, memory: int) -> int:
+    def saved_bytes(self, query: CostContext, memory: int) -> int:
         """Count also the decays, one for each write of a head, and the gates."""
         n, heads, writes = query.length, self.num_heads, self.num_writes
         decays, gates = heads if self.decay is not None else 0, 3 * heads * self.value_width if self.gate else 0

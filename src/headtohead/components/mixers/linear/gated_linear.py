@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
+from headtohead.components.costs import CostContext, Costs
+from headtohead.components.fast_kernels import GLA, FlaFunction, call_fla
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import (
@@ -83,7 +83,7 @@ class GatedLinearAttention(MatrixMemory):
         self, kernel: FlaFunction, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None
     ) -> Float[Tensor, "B H L V"]:
         inputs = {"q": parts.q, "k": parts.k, "v": parts.v, "g": parts.log_decay}
-        return through_fla(kernel, inputs, document_starts, scale=1.0)
+        return call_fla(kernel, inputs, document_starts, scale=1.0)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -91,7 +91,7 @@ class GatedLinearAttention(MatrixMemory):
         del max_length
         return self.empty(batch_size, self.key_width, self.value_width, None, device=device, dtype=dtype)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product writes, one reads."""
         n, d, rank = query.length, self.d_model, self.gate_rank
         keys, values = self.num_heads * self.key_width, self.num_heads * self.value_width
@@ -103,7 +103,7 @@ class GatedLinearAttention(MatrixMemory):
             activation_bytes=self._saved_bytes(query, keys, values, memory),
         )
 
-    def _saved_bytes(self, query: CostQuery, keys: int, values: int, memory: int) -> int:
+    def _saved_bytes(self, query: CostContext, keys: int, values: int, memory: int) -> int:
         """Count the projections' inputs and outputs, and what is made of them, in the model's dtype; in float32 the
         decays and the states of the recurrence."""
         n, states = query.length, saved_elements(query.length, self.chunk_size, memory=memory)

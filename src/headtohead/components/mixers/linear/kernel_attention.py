@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.precision import at_least_float32, without_autocast
@@ -189,7 +189,7 @@ class KernelAttention(Mixer, HasAttentionMaps):
         state.length += x.shape[1]
         return self.output(merge_heads(_means(sums).to(v.dtype))), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product makes the sums, one reads them."""
         n, d = query.length, self.d_model
         features = self.feature_flops(n)
@@ -206,7 +206,7 @@ class KernelAttention(Mixer, HasAttentionMaps):
         del length
         return 0
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Count the projections' inputs and outputs in the model's dtype; in float32 what features are made of,
         features, values and sums with the columns of ones, totals, and the sums before every chunk or at the end."""
         n, d, heads = query.length, self.d_model, self.num_heads

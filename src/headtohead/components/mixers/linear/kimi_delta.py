@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery
-from headtohead.components.fast_kernels import KIMI_DELTA, FlaFunction, through_fla
+from headtohead.components.costs import CostContext
+from headtohead.components.fast_kernels import KIMI_DELTA, FlaFunction, call_fla
 from headtohead.components.linear_maps import LinearMap
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.linear.delta_rule import DeltaRule, DeltaShape, start_decays
-from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs, MemoryShape
+from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MemoryInputs
 from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Amount, Width
 
@@ -29,7 +29,7 @@ class KimiDelta(DeltaRule):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        shape: MemoryShape = MemoryShape(),
+        shape: DeltaShape = DeltaShape(),
         rank: Width | None = None,
         conv: Amount = 4,
         negative_eigenvalues: bool = False,
@@ -38,7 +38,7 @@ class KimiDelta(DeltaRule):
         super().__init__(
             d_model,
             num_heads=num_heads,
-            shape=DeltaShape(shape.key_ratio, shape.value_ratio),
+            shape=shape,
             conv=conv,
             negative_eigenvalues=negative_eigenvalues,
             chunks=chunks,
@@ -46,12 +46,12 @@ class KimiDelta(DeltaRule):
         )
         del causal, dropout  # one way always; no weights to drop
         self.rank = self.key_width if rank is None else rank
-        keys, values = num_heads * self.key_width, num_heads * self.value_width
+        keys, values = self.num_heads * self.key_width, self.num_heads * self.value_width
         self.decay_down = LinearMap(d_model, self.rank, bias=False)
         self.decay_up = LinearMap(self.rank, keys, bias=False)
         self.gate_down = LinearMap(d_model, self.rank, bias=False)
         self.gate_up = LinearMap(self.rank, values, bias=False)
-        self.log_strength = nn.Parameter(torch.empty(num_heads))
+        self.log_strength = nn.Parameter(torch.empty(self.num_heads))
         self.decay_bias = nn.Parameter(torch.empty(keys))
         self.reset_parameters()
 
@@ -79,9 +79,9 @@ class KimiDelta(DeltaRule):
         assert parts.rate is not None, "project makes it"
         kind = parts.v.dtype
         inputs = {"q": parts.q.to(kind), "k": parts.k.to(kind), "v": parts.v, "beta": parts.rate.to(kind).squeeze(-1)}
-        return through_fla(kernel, {**inputs, "g": parts.log_decay}, document_starts, scale=1.0)
+        return call_fla(kernel, {**inputs, "g": parts.log_decay}, document_starts, scale=1.0)
 
-    def saved_bytes(self, query: CostQuery, memory: int) -> int:
+    def saved_bytes(self, query: CostContext, memory: int) -> int:
         """Count also the decays, and the gates, with the narrow maps that they go through."""
         n, keys, values = query.length, self.num_heads * self.key_width, self.num_heads * self.value_width
         own = n * (2 * values + 2 * self.rank)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.costs import CostQuery
+from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.softmax_attention import equal_share
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
 from headtohead.components.sequence_ops.chunked_decay import padded_length
@@ -60,7 +60,7 @@ class LinearAttention(KernelAttention):
         """Return whether the weights are shares: products of rotated features may be negative."""
         return context.rotation is None
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Add the bytes of rotated features: the causal form puts values and totals together without padding, the other
         one saves no copy of values with ones, and of plain keys their sum alone."""
         saved, n, d, heads = super().saved_bytes(query), query.length, self.d_model, self.num_heads

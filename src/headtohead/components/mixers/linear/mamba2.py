@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Component, Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.fast_kernels import CHUNK_SCAN, Accelerated, FastKernel, MambaKernel
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
@@ -73,7 +73,7 @@ class GatedRmsNorm(Component):
         output: Tensor = (groups * scale).flatten(-2) * self.weight.to(y.dtype)
         return output
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return Costs.of(self, activation_bytes=4 * query.length * (4 * self.width + self.num_groups))
 
 
@@ -244,7 +244,7 @@ class Mamba2(Accelerated, HasAttentionMaps):
         state.length += x.shape[1]
         return self.write(y, chosen), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product makes the states, one reads them."""
         n, d, e, s, heads = query.length, self.d_model, self.width, self.state, self.num_heads
         inside = self.conv1d.costs(query) + self.norm.costs(query)

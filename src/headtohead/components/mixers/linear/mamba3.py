@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.recurrent.mamba import start_steps
@@ -208,7 +208,7 @@ class Mamba3(Mixer, HasAttentionMaps):
         state.angle, state.length = chosen.angle, state.length + x.shape[1]
         return self.write(y, chosen), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product reads the states, and two write, but for the first token."""
         n, d, e, s, heads = query.length, self.d_model, self.width, self.state, self.num_heads
         rows, chunks = padded_length(n, self.chunk_size)

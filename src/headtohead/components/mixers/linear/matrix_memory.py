@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,7 +19,7 @@ from headtohead.components.sequence_ops.chunked_recurrence import checked_chunk_
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Multiple, Width
+from headtohead.ranges import Multiple, Range
 
 
 @dataclass
@@ -100,7 +100,7 @@ class MemoryShape(FieldGroup):
 class ChunkedForm(FieldGroup):
     """The chunks in which whole sequences are read: how long they are, and which kernel reads them."""
 
-    chunk_size: Width = 32
+    chunk_size: Annotated[int, Range(1, 128, only="powers of two")] = 32
     kernel: FlaKernel = "auto"
 
 

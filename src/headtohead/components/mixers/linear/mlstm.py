@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.precision import at_least_float32, without_autocast
@@ -198,7 +198,7 @@ class Mlstm(Mixer, HasAttentionMaps):
         state.length += x.shape[1]
         return self.gated(normalised(sums, gates), x), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product makes the memory, one reads it, the normaliser included."""
         n, d, heads = query.length, self.d_model, self.num_heads
         memory = d * (self.head_width + 1)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, State
-from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.fast_kernels import SIMPLE_GLA, Accelerated, FastKernel, FlaKernel, through_fla
+from headtohead.components.costs import CostContext, Costs
+from headtohead.components.fast_kernels import SIMPLE_GLA, Accelerated, FastKernel, FlaKernel, call_fla
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.precision import at_least_float32, without_autocast
@@ -83,7 +83,7 @@ class Retention(Accelerated, HasAttentionMaps):
         log_decay, document_starts = self.log_decay(q), find_document_starts(context)
         if (kernel := self.fast.function(v)) is not None:
             inputs = {"q": q.to(v.dtype), "k": k.to(v.dtype), "v": v, "g": log_decay.expand(v.shape[:3])}
-            return self.gated(through_fla(kernel, inputs, document_starts, scale=1.0).to(q.dtype), x)
+            return self.gated(call_fla(kernel, inputs, document_starts, scale=1.0).to(q.dtype), x)
         y, _ = self.sums(q, k, v, log_decay, document_starts=document_starts)
         return self.gated(y, x)
 
@@ -157,7 +157,7 @@ class Retention(Accelerated, HasAttentionMaps):
         state.length += x.shape[1]
         return self.gated(y, x), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product makes the sums, one reads them."""
         n, d, inner = query.length, self.d_model, self.num_heads * self.value_width
         sums = d * self.value_width

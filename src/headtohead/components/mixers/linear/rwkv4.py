@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.token_shift import previous, shifted
 from headtohead.components.precision import at_least_float32, without_autocast
@@ -147,7 +147,7 @@ class Rwkv4(Mixer, HasAttentionMaps):
         state.length += x.shape[1]
         return self.output(r * y), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, e = query.length, self.d_model, self.width
         return Costs.of(
             self,

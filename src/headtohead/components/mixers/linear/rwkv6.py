@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.fast_kernels import GLA, FlaFunction, through_fla
+from headtohead.components.costs import CostContext, Costs
+from headtohead.components.fast_kernels import GLA, FlaFunction, call_fla
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
@@ -124,7 +124,7 @@ class Rwkv6(MatrixMemory):
     ) -> Float[Tensor, "B H L V"]:
         later = _one_token_later(parts, document_starts)
         inputs = {"q": later.q, "k": later.k, "v": later.v, "g": later.log_decay}
-        return through_fla(kernel, inputs, document_starts, scale=1.0) + _own(parts)
+        return call_fla(kernel, inputs, document_starts, scale=1.0) + _own(parts)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -133,7 +133,7 @@ class Rwkv6(MatrixMemory):
         width, before = self.head_width, torch.zeros(batch_size, 1, self.d_model, device=device, dtype=dtype)
         return self.empty(batch_size, width, width, before, device=device, dtype=dtype)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product writes and one reads, but the first token reads nothing, and
         nothing reads the last."""
         n, d = query.length, self.d_model
@@ -145,7 +145,7 @@ class Rwkv6(MatrixMemory):
             activation_bytes=self._saved_bytes(query, ranks, memory),
         )
 
-    def _saved_bytes(self, query: CostQuery, ranks: int, memory: int) -> int:
+    def _saved_bytes(self, query: CostContext, ranks: int, memory: int) -> int:
         """Count the mixed tokens and the inputs of gates, shares, the norm and the recurrence in the model's dtype; in
         float32 its decays and its states."""
         n, d, heads = query.length, self.d_model, self.num_heads

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.costs import CostQuery, Costs
-from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, FlaFunction, through_fla
+from headtohead.components.costs import CostContext, Costs
+from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, FlaFunction, call_fla
 from headtohead.components.linear_maps import LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
@@ -138,7 +138,7 @@ class Rwkv7(MatrixMemory):
         kind, decay = parts.v.dtype, parts.log_decay.exp()
         inputs = {"q": parts.q, "k": parts.k, "v": parts.v, "a": parts.reads * decay, "b": parts.writes}
         inputs = {name: part.to(kind) for name, part in inputs.items()}
-        return through_fla(kernel, {**inputs, "gk": parts.log_decay}, document_starts, scale=1.0)
+        return call_fla(kernel, {**inputs, "gk": parts.log_decay}, document_starts, scale=1.0)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -147,7 +147,7 @@ class Rwkv7(MatrixMemory):
         width, before = self.head_width, torch.zeros(batch_size, 1, self.d_model, device=device, dtype=dtype)
         return self.empty(batch_size, width, width, before, device=device, dtype=dtype)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product writes a value, one reads for the output; except for the first
         token, one reads at the key to remove from, and one writes that."""
         n, d = query.length, self.d_model
@@ -159,7 +159,7 @@ class Rwkv7(MatrixMemory):
             activation_bytes=self._saved_bytes(query, ranks, memory),
         )
 
-    def _saved_bytes(self, query: CostQuery, ranks: int, memory: int) -> int:
+    def _saved_bytes(self, query: CostContext, ranks: int, memory: int) -> int:
         """Count the mixed tokens and the inputs of gates, rates, keys and the norm in the model's dtype; in
         float32 what the recurrence reads and solves, and its states."""
         n, d, heads = query.length, self.d_model, self.num_heads

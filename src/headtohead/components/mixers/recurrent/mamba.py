@@ -17,15 +17,16 @@ from torch.nn import functional as F
 
 from headtohead.components.attention_maps import HasAttentionMaps, implicit_decays, weighted_values
 from headtohead.components.component import Component, Context, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.fast_kernels import SELECTIVE_SCAN, Accelerated, FastKernel, MambaKernel
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
+from headtohead.components.norms import RmsScale
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.components.sequence_ops.scan import chunks, in_float32, selective_scan
 from headtohead.field_group import FieldGroup
-from headtohead.ranges import Amount, Multiple, Width
+from headtohead.ranges import Amount, Multiple, Positive, Width
 
 LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
 
@@ -98,7 +99,7 @@ class StepProjection(Component):
         """Return softplus in float32 at least."""
         return F.softplus(in_float32(F.linear(low, self.weight)) + self.bias)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         width, rank = self.weight.shape
         return Costs.of(
             self,
@@ -108,7 +109,8 @@ class StepProjection(Component):
 
 
 class Mamba(Accelerated, HasAttentionMaps):
-    """h_t = exp(dt_t A) h_{t-1} + dt_t B_t v_t, y_t = C_t h_t + D v_t, where v is convolved and y gated."""
+    """h_t = exp(dt_t A) h_{t-1} + dt_t B_t v_t, y_t = C_t h_t + D v_t, where v is convolved and y gated. With
+    `norm_eps` what makes dt, B and C is normed, as in Jamba (https://arxiv.org/abs/2403.19887)."""
 
     no_mup_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     reads_one_way = True
@@ -123,6 +125,7 @@ class Mamba(Accelerated, HasAttentionMaps):
         dropout: float = 0.0,
         inner: InnerChannels = InnerChannels(),
         rank: Width | None = None,
+        norm_eps: Positive | None = None,
         kernel: MambaKernel = "auto",
     ) -> None:
         super().__init__()
@@ -134,10 +137,17 @@ class Mamba(Accelerated, HasAttentionMaps):
         self.conv1d = inner.convolution(self.width)
         self.x_proj = LinearMap(self.width, self.rank + 2 * self.state, bias=False)
         self.dt_proj = StepProjection(self.rank, self.width)
+        norms = (None if norm_eps is None else RmsScale(size, eps=norm_eps) for size in self._chosen)
+        self.dt_layernorm, self.b_layernorm, self.c_layernorm = norms
         self.A_log = nn.Parameter(torch.empty(self.width, self.state))
         self.D = nn.Parameter(torch.empty(self.width))
         self.out_proj = ResidualLinear(self.width, d_model, bias=inner.bias)
         self.reset_parameters()
+
+    @property
+    def _chosen(self) -> list[int]:
+        """Return the widths of what a token chooses: of its step size before `dt_proj`, of B and of C."""
+        return [self.rank, self.state, self.state]
 
     def reset_parameters(self) -> None:
         """Set A = -1, -2, ... -N in every channel, the real form of S4D, and D = 1."""
@@ -169,7 +179,9 @@ class Mamba(Accelerated, HasAttentionMaps):
         convolved = F.silu(self.conv1d(value, document_starts, tail))
         if state is not None and tail is not None:
             state.tail = self.conv1d.next_tail(value, tail)
-        low, B, C = self.x_proj(convolved).split([self.rank, self.state, self.state], dim=-1)
+        norms = (self.dt_layernorm, self.b_layernorm, self.c_layernorm)
+        chosen = self.x_proj(convolved).split(self._chosen, dim=-1)
+        low, B, C = (part if norm is None else norm(part) for norm, part in zip(norms, chosen, strict=True))
         step = self.dt_proj(low)
         if valid is not None:
             step = step.masked_fill(~valid[..., None], 0.0)
@@ -179,7 +191,7 @@ class Mamba(Accelerated, HasAttentionMaps):
         """Return what the tokens read of the states."""
         v, A = chosen.value, self.rates()
         if document_starts is None and (fused := self.fast.function(v)) is not None:
-            v, step, B, C = (t.mT.contiguous() for t in (v, chosen.step.to(v.dtype), chosen.B, chosen.C))
+            v, step, B, C = (t.mT.contiguous().to(v.dtype) for t in (v, chosen.step, chosen.B, chosen.C))
             y: Tensor = fused(v, step, A, B, C)
             return y.mT
         return selective_scan(v, chosen.step, A, chosen.B, chosen.C, document_starts=document_starts)[0]
@@ -235,16 +247,17 @@ class Mamba(Accelerated, HasAttentionMaps):
         state.length += x.shape[1]
         return self.write(y, chosen), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs of writing to the states and reading from them; the decay of the states is elementwise."""
         n, d, e, s, r = query.length, self.d_model, self.width, self.state, self.rank
         inside = self.conv1d.costs(query) + self.dt_proj.costs(query)
         products = 6 * n * d * e + 2 * n * e * (r + 2 * s) + 4 * n * e * s
         saved = n * (d + 8 * e + r + 2 * s) + e * s * (2 + len(chunks(n)))
+        norms = 0 if self.dt_layernorm is None else n * ((r + 2 * s) * query.bytes_per_element + 3 * 4)
         own = Costs.of(
             self,
             forward_flops=products,
             state_elements=e * s,
-            activation_bytes=saved * query.bytes_per_element,
+            activation_bytes=saved * query.bytes_per_element + norms,
         )
         return own + replace(inside, parameters=0, active_parameters=0)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.recurrent.gated_recurrence import (
     GatedRecurrence,
@@ -69,7 +69,7 @@ class MinGru(GatedRecurrence):
         y: Tensor = self.output(h)
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, e = query.length, self.d_model, self.width
         return Costs.of(
             self,
@@ -123,7 +123,7 @@ class MinLstm(GatedRecurrence):
         y: Tensor = self.output(h)
         return y
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, e = query.length, self.d_model, self.width
         return Costs.of(
             self,

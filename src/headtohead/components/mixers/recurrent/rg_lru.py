@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.component import Component
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.mixers.recurrent.gated_recurrence import (
@@ -24,7 +24,7 @@ from headtohead.components.mixers.recurrent.gated_recurrence import (
 )
 from headtohead.components.sequence_ops.scan import in_float32
 from headtohead.errors import UsageError
-from headtohead.ranges import Amount, Multiple
+from headtohead.ranges import Multiple, Width
 
 SHARPNESS = 8.0
 """The paper's c: a_t = sigmoid(decay)^(c r_t)."""
@@ -57,7 +57,7 @@ class BlockDiagonal(Component):
         by_block = x.unflatten(-1, self.weight.shape[:2])
         return torch.einsum("blhi,hio->blho", by_block, self.weight).flatten(2) + self.bias
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         return Costs.of(self, forward_flops=2 * query.length * self.weight.numel())
 
 
@@ -72,7 +72,7 @@ class RgLru(GatedRecurrence):
         causal: bool,
         dropout: float = 0.0,
         expand: Multiple = 1.0,
-        conv: Amount = 4,
+        conv: Width = 4,
     ) -> None:
         super().__init__()
         del causal, dropout
@@ -124,7 +124,7 @@ class RgLru(GatedRecurrence):
         state.tail = self.conv.initial_tail(batch_size, device=device, dtype=dtype)
         return state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d, e = query.length, self.d_model, self.width
         inside = self.conv.costs(query) + self.recurrence_gate.costs(query) + self.input_gate.costs(query)
         own = Costs.of(

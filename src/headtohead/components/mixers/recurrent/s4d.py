@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -18,14 +18,14 @@ from torch.nn import functional as F
 
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.fft_convolution import convolved
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts, one_row_per_document
 from headtohead.components.sequence_ops.scan import in_float32
 from headtohead.errors import UsageError
-from headtohead.ranges import Width
+from headtohead.ranges import Range
 
 LEAST_STEP, MOST_STEP = 1e-3, 1e-1
 Start = Literal["lin", "inv"]
@@ -58,7 +58,7 @@ class S4d(Mixer, HasAttentionMaps):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        state: Width = 64,
+        state: Annotated[int, Range(2, 1_048_576, only="even")] = 64,
         start: Start = "lin",
         glu: bool = True,
     ) -> None:
@@ -186,7 +186,7 @@ class S4d(Mixer, HasAttentionMaps):
         faded: Tensor = product(self.powers(ages[:1] + 1)[:, 0], hidden)
         return faded + brought
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: what tokens contribute to the states, and what is read from them."""
         n, d, s = query.length, self.d_model, self.state
         stride = math.isqrt(n - 1) + 1

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.attention_maps import HasAttentionMaps, visible_pairs, weighted_values
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import LinearMap, ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share
 from headtohead.components.precision import at_least_float32, without_autocast
@@ -137,7 +137,7 @@ class Slstm(Mixer, HasAttentionMaps):
         state.states, state.length = torch.stack(states, 1), state.length + x.shape[1]
         return self.emit(torch.stack(outputs, 1), x), state
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d = query.length, self.d_model
         return Costs.of(
             self,

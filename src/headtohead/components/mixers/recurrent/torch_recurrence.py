@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headtohead.components.component import Context, Mixer, State
-from headtohead.components.costs import CostQuery, Costs
+from headtohead.components.costs import CostContext, Costs
 from headtohead.components.sequence_ops.cell_sequences import gru_sequence
 from headtohead.components.sequence_ops.ragged_rows import one_row_per_document, unpadded_rows
 
@@ -102,7 +102,7 @@ class Recurrence(Mixer):
         y = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0]
         return aligned.back(y), _where_read(lengths > 0, after, before)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def costs(self, query: CostContext) -> Costs:
         n, d = query.length, self.d_model
         return Costs.of(
             self,
@@ -117,7 +117,7 @@ class Recurrence(Mixer):
         return self.d_model
 
     @abstractmethod
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Return what the kernel saves for its backward pass."""
 
 
@@ -160,7 +160,7 @@ class TanhRnn(Recurrence):
         del num_heads, causal, dropout
         super().__init__(d_model, nn.RNN(d_model, d_model, bias=bias, batch_first=True))
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Return the bytes of the tokens, and of every state, the first included."""
         return (2 * query.length + 1) * self.d_model * query.bytes_per_element
 
@@ -188,13 +188,13 @@ class Gru(Recurrence):
         with _unmixed(x.device):
             return gru_sequence(self._in_own_format(x), (kernel.weight_ih_l0, kernel.weight_hh_l0, *biases))
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Return the bytes of tokens, three gates, what a candidate reads of the state, and states; of torch's kernel
         on a GPU also two more."""
         tensors = 6 if query.device == "cpu" else 8
         return tensors * query.length * self.d_model * query.bytes_per_element
 
-    def saves_output(self, query: CostQuery) -> bool:
+    def saves_output(self, query: CostContext) -> bool:
         """Return True: the states are the output."""
         del query
         return True
@@ -236,7 +236,7 @@ class Lstm(Recurrence):
     def state_width(self) -> int:
         return 2 * self.d_model
 
-    def saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostContext) -> int:
         """Return the bytes that the plain kernel saves, or oneDNN's, which a CPU runs in float32: tokens, states,
         biases where there are none, and a workspace."""
         n, d = query.length, self.d_model
@@ -244,19 +244,19 @@ class Lstm(Recurrence):
             return 8 * n * d * query.bytes_per_element
         return 4 * ((2 * n + 4) * d + (0 if self.kernel.bias else 8 * d * d)) + workspace_bytes(n, d)
 
-    def saves_output(self, query: CostQuery) -> bool:
+    def saves_output(self, query: CostContext) -> bool:
         """Return whether a fused kernel computes it, which saves the states in one tensor, the output; the plain one of
         torch saves every state by itself."""
         return query.device != "cpu" or query.bytes_per_element == 4
 
 
-def workspace_bytes(length: int, width: int) -> int:
-    """Return the size of oneDNN's workspace for one row: gates, hidden states, states to the layer above and to the
-    next token with their gradients, and cells with theirs, each in whole pages."""
+def workspace_bytes(length: int, width: int, rows: int = 1) -> int:
+    """Return the size of oneDNN's workspace: gates, hidden states, states to the layer above and to the next token with
+    their gradients, and cells with theirs, each in whole pages."""
     gates, hidden = length * _row(4 * width), length * _row(width)
     states, cells = 2 * (length + 1) * _row(width), 2 * (length + 1) * width
     parts = (gates, hidden, states, states, states, cells, cells)
-    return sum(-(-4 * part // PAGE) * PAGE for part in parts)
+    return sum(-(-4 * rows * part // PAGE) * PAGE for part in parts)
 
 
 def _row(width: int) -> int:

@@ -15,13 +15,12 @@ from headtohead.components.mixers.attention.disentangled_attention import Disent
 from headtohead.components.mixers.attention.forgetting_attention import ForgettingAttention
 from headtohead.components.mixers.attention.gated_attention import GatedAttention
 from headtohead.components.mixers.attention.latent_attention import LatentAttention
-from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer
 from headtohead.components.mixers.attention.low_rank import LowRank
 from headtohead.components.mixers.attention.moba import Moba
 from headtohead.components.mixers.attention.sink_attention import SinkAttention, SinkWindow
 from headtohead.components.mixers.attention.sliding_window import SlidingWindow
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads, split_heads
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
 from headtohead.components.mixers.attention.stick_breaking import StickBreaking
 from headtohead.components.mixers.attention.strided import Strided
@@ -173,26 +172,6 @@ class ReferenceLatentAttention(ReferenceSoftmaxAttention, LatentAttention):
 
 class ReferenceLowRank(ReferenceSoftmaxAttention, LowRank):
     """The same parameters; the thin projections need no slower form than their own."""
-
-
-class ReferenceLinformer(Linformer):
-    """The same parameters; every row of keys and values is a sum over the tokens of its document."""
-
-    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        real = torch.ones(x.shape[:2]) if context.valid is None else context.valid
-        real = real.to(x.dtype)[..., None]
-        for_keys, for_values = self.along(x.shape[1])
-        keys, values = self.key(x) * real, self.value(x) * real
-        k, v = (
-            split_heads(torch.cat([weights[None] @ tokens for weights in rows], dim=1), self.head_width)
-            for rows, tokens in ((for_keys, keys), (for_values, values))
-        )
-        q, seen = split_heads(self.query(x), self.head_width), []
-        for position in range(x.shape[1]):
-            scores = self.scale * (q[:, :, position, None] @ k.mT)
-            seen.append(scores.softmax(-1) @ v)
-        y: Tensor = self.output(merge_heads(torch.cat(seen, dim=2)))
-        return y
 
 
 class ReferenceSparseAttention(SparseAttention):

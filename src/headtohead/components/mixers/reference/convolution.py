@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headtohead.components.mixers.convolution.fourier import Fourier
 from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
 from headtohead.components.mixers.convolution.hyena import Hyena
 from headtohead.components.mixers.convolution.mlp_mixer import MlpMixer
 from headtohead.components.mixers.convolution.short_conv import ShortConvolution
 from headtohead.components.mixers.convolution.token_shift import TokenShift
+from headtohead.components.sequence_ops.scan import in_float32
 
 
 class ReferenceHyena(Hyena):
@@ -54,6 +56,22 @@ class ReferenceMlpMixer(MlpMixer):
             rows.append((self.down.weight[:length] @ active[:, None]).squeeze(-1) + self.down.bias[:length])
         y: Tensor = torch.stack(rows).unflatten(0, (len(x), -1)).transpose(1, 2)
         return y
+
+
+class ReferenceFourier(Fourier):
+    """Every output is a sum of cosines over all channels of all tokens of its row."""
+
+    def transformed(
+        self, x: Float[Tensor, "B L D"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B L D"]:
+        rows = []
+        for number, row in enumerate(in_float32(x)):
+            length = len(row) if lengths is None else int(lengths[number])
+            token, channel = (torch.arange(size, dtype=row.dtype) for size in (length, self.d_model))
+            turns = torch.outer(token, token)[:, :, None, None] / length + torch.outer(channel, channel) / self.d_model
+            mixed = torch.einsum("knld,nd->kl", torch.cos(2 * torch.pi * turns), row[:length])
+            rows.append(torch.cat((mixed, torch.zeros_like(row[length:]))))
+        return torch.stack(rows).to(x.dtype)
 
 
 class ReferenceTokenShift(TokenShift):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.block import Block
-from headtohead.diagnostics.doctor.part_calls import SAME, blamed, spoiling
+from headtohead.diagnostics.doctor.part_calls import SAME, culprits, nonfinite_parts
 from headtohead.diagnostics.doctor.patient import Finding, Patient, not_applicable
 from headtohead.diagnostics.doctor.training_steps import LossAndGradients, as_started
 from headtohead.diagnostics.laws.law_subject import difference
@@ -31,11 +31,11 @@ def forward(patient: Patient) -> Finding:
     for mode, loss in losses.items():
         if not math.isfinite(loss):
             trial.model.train(mode == "training")
-            names = list(spoiling(trial.model, trial.batch.inputs()))
-            return Finding("fault", f"in {mode} the loss is {loss}, because of {blamed(names)}", _ADVICE, measured)
+            names = list(nonfinite_parts(trial.model, trial.batch.inputs()))
+            return Finding("fault", f"in {mode} the loss is {loss}, because of {culprits(names)}", _ADVICE, measured)
     if not patient.features(patient.exact, patient.example).isfinite().all():
-        names = list(spoiling(patient.exact, patient.example))
-        message = f"with weights of usual size outputs are not finite, because of {blamed(names)}"
+        names = list(nonfinite_parts(patient.exact, patient.example))
+        message = f"with weights of usual size outputs are not finite, because of {culprits(names)}"
         return Finding("fault", message, _ADVICE, measured)
     return Finding("ok", "losses and outputs are finite, in training and in evaluation", measured=measured)
 

@@ -12,7 +12,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import Classifier
 from headtohead.components.component import Context
 from headtohead.config.run_config import RunConfig
-from headtohead.diagnostics.doctor.part_calls import SAME, blamed, part_calls, tiny
+from headtohead.diagnostics.doctor.part_calls import SAME, culprits, part_calls, tiny
 from headtohead.diagnostics.doctor.patient import Finding, Patient, not_applicable
 from headtohead.diagnostics.laws.law_subject import difference
 
@@ -116,7 +116,7 @@ def _to_blame(patient: Patient, padded: PaddedInputs) -> str:
     names = list(_reading_padding(patient.exact, padded.inputs, padded.valid))
     if not names and isinstance(patient.exact.head, Classifier):
         return "head (Classifier)"
-    return blamed(names)
+    return culprits(names)
 
 
 def _reading_padding(model: Architecture, inputs: Mapping[str, Tensor], valid: Tensor) -> Iterator[str]:

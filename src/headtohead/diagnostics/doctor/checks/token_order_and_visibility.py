@@ -15,7 +15,7 @@ from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.vision_transformer import VisionTransformer
 from headtohead.components.stack import Stack
 from headtohead.config.run_config import RunConfig
-from headtohead.diagnostics.doctor.part_calls import SAME, blamed, looking_ahead, part_calls, tiny
+from headtohead.diagnostics.doctor.part_calls import SAME, culprits, looking_ahead, part_calls, tiny
 from headtohead.diagnostics.doctor.patient import Finding, Patient, not_applicable
 from headtohead.diagnostics.laws.law_subject import difference
 
@@ -38,7 +38,7 @@ def causality(patient: Patient) -> Finding:
     patient.exact.train(worst == "training")
     below = "decoder." if field == "decoder_tokens" else ""
     names = list(looking_ahead(patient.exact, patient.example, positions[0], below))
-    message = f"in {worst} a changed token moves outputs before it by {leaks[worst]:.0%}: {blamed(names)} looks ahead"
+    message = f"in {worst} a changed token moves outputs before it by {leaks[worst]:.0%}: {culprits(names)} looks ahead"
     if worst == "training" and not leaks["evaluation"] > SAME and patient.has_batch_statistics:
         advice = "batch_norm mixes tokens in training, later ones too: take model/norm=layer_norm or rms_norm"
         return Finding("warning", message, advice, measured)
@@ -107,9 +107,8 @@ def rows(patient: Patient) -> Finding:
         mode = "evaluation" if changes["evaluation"] > SAME else "training"
         patient.exact.train(mode == "training")
         names = [call.name for call in part_calls(patient.exact, inputs) if _mixes(call.x, call.again)]
-        message = (
-            f"in {mode} other rows of the batch move a row's outputs by {changes[mode]:.0%}: {blamed(names)} mixes rows"
-        )
+        change = f"in {mode} other rows of the batch move a row's outputs by {changes[mode]:.0%}"
+        message = f"{change}: {culprits(names)} mixes rows"
         advice = (
             "look for a view or reshape that merges heads or tokens into the batch in one order and splits them in "
             "another"

@@ -10,6 +10,10 @@ const picture = () => sample().picture;
 const FORMS = ["trained", "other", "difference"];
 const form = () => (state.compared && layer().maps[state.sample].weights[FORMS[state.compared]] ? FORMS[state.compared] : state.masked === kind().causal || !kind().can_change ? "trained" : "changed");
 
+const isDifference = () => form() === "difference";
+/** A difference shows its sign. */
+const withSign = (value, digits) => `${isDifference() && value > 0 ? "+" : ""}${number(value, digits)}`;
+
 /** The maps of all heads of a layer: numbers, and their size. */
 function mapsOf(number = state.layer) {
   const map = layer(number).maps[state.sample], shown = map.weights[form()] ? form() : "trained";
@@ -126,12 +130,12 @@ function showCell() {
     el("span", { class: "note" }, `query ${state.query}`), el("span", { class: "token", id: "query" }, side(kind().queries)[state.query]),
     el("span", { class: "note" }, `→ key ${state.key}`), el("span", { class: "token", id: "key" }, side(kind().keys)[state.key]),
   );
-  weight.textContent = forbidden(state.query, state.key) ? "hidden" : number(value, 4);
+  weight.textContent = forbidden(state.query, state.key) ? "hidden" : withSign(value, 4);
   const figure = (shown, name) => el("div", {}, el("b", {}, shown), el("span", {}, name));
   figures.replaceChildren(
-    figure(`${rank} of ${columns}`, "rank of this key"),
-    figure(number(statistics.entropy[state.head]), "head's entropy, nats"),
-    figure(number(statistics.distance[state.head], 2), picture() ? "mean distance, patches" : "mean distance, tokens"),
+    figure(`${rank} of ${columns}`, isDifference() ? "rank, from the largest gain" : "rank of this key"),
+    figure(withSign(statistics.entropy[state.head], 3), `${isDifference() ? "change of the " : ""}head's entropy, nats`),
+    figure(withSign(statistics.distance[state.head], 2), `${isDifference() ? "change of the " : ""}mean distance, ${picture() ? "patches" : "tokens"}`),
   );
   map.pick(state.query, state.key);
   showStrips(row);
@@ -162,7 +166,7 @@ function strip(labels, weights, pressed, choose) {
 
 function showStrips(row) {
   const choose = (i) => change({ query: i }, "cell");
-  const shaded = `Shaded by how much query ${state.query} looks there; choose another query here`;
+  const shaded = `Shaded by how much ${isDifference() ? "more or less " : ""}query ${state.query} looks there; choose another query here`;
   if (picture()) {
     strips.replaceChildren(el("h3", {}, `Where query ${state.query} looks; press a patch to choose another`), overPicture(row));
   } else if (kind().queries === kind().keys) {
@@ -226,8 +230,8 @@ function overPicture(row) {
 const tiles = el("div", { class: "tiles" });
 
 function meter(name, value, largest) {
-  const share = largest > 0 && Number.isFinite(value) ? Math.min(value / largest, 1) : 0;
-  return el("div", { class: "meter" }, el("span", {}, name), el("em", {}, number(value, 2)), el("i", { style: `--share: ${100 * share}%` }));
+  const share = largest > 0 && Number.isFinite(value) ? Math.min(Math.abs(value) / largest, 1) : 0;
+  return el("div", { class: "meter" }, el("span", {}, name), el("em", {}, withSign(value, 2)), el("i", { style: `--share: ${100 * share}%` }));
 }
 
 function tile(layerNumber, headNumber, of, largest) {
@@ -259,7 +263,7 @@ function tile(layerNumber, headNumber, of, largest) {
 function showTiles() {
   const numbers = state.everyLayer ? kind().layers.map((_, i) => i) : [state.layer];
   const largest = { entropy: Math.log(Math.max(mapsOf().columns, 2)), distance: 0 };
-  for (let i = 0; i < kind().layers.length; i++) largest.distance = Math.max(largest.distance, ...mapsOf(i).statistics.distance.filter(Number.isFinite));
+  for (let i = 0; i < kind().layers.length; i++) largest.distance = Math.max(largest.distance, ...mapsOf(i).statistics.distance.filter(Number.isFinite).map(Math.abs));
   tiles.replaceChildren(...numbers.flatMap((i) => Array.from({ length: layer(i).heads }, (_, head) => tile(i, head, mapsOf(i), largest))));
 }
 

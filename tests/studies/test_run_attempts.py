@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headtohead.execution.claims.choice import claims_of
+from headtohead.execution.run_attempts import MAX_ATTEMPTS, MOST_LOST
 from headtohead.execution.run_queue import RunQueue
-from headtohead.execution.run_tries import MOST_LOST, TRIES
 from headtohead.execution.single_run import record_of
 from headtohead.files.leases import Leases
 from headtohead.records.record import Progress, RunRecord
@@ -21,7 +21,9 @@ KILLED, LOST, STOPPED, FURTHER = "signal 9", "lost", "stopped", "further"
 is then lost."""
 EARLY, ALONE = "early", "alone"
 """Its process is killed before it writes anything, or its worker is, and the process saves a checkpoint and ends."""
-PLAIN = [KILLED] * TRIES
+REQUESTED, HURRIED = "signal 15", "hurried"
+"""Its process is asked to end before it writes anything, or its worker is, and both are killed before it can."""
+PLAIN = [KILLED] * MAX_ATTEMPTS
 
 
 @pytest.fixture
@@ -39,9 +41,11 @@ def tried(plan: StudyPlan, events: list[str]) -> int:
         if not queue.begin(job):
             break
         made += 1
-        if event != EARLY:
+        if event not in (EARLY, REQUESTED):
             written(job.folder, event)
-        if event in (KILLED, EARLY, STOPPED):
+        if event == HURRIED:
+            queue.note_stop(job)
+        if event in (KILLED, EARLY, STOPPED, REQUESTED):
             queue.end(job, death=None if event == STOPPED else event)
         else:
             job.claim.release()
@@ -61,16 +65,20 @@ def written(folder: Path, event: str) -> None:
 @pytest.mark.parametrize(
     ("events", "made"),
     [
-        ([KILLED] * 9, TRIES),
+        ([KILLED] * 9, MAX_ATTEMPTS),
         ([LOST] * 9, MOST_LOST),
         ([LOST, KILLED, LOST, KILLED, LOST], 4),
         ([FURTHER] * 9, 9),
         ([STOPPED] * 9, 9),
         ([KILLED, FURTHER] * 4 + PLAIN, 10),
         ([KILLED, STOPPED] * 4 + PLAIN, 10),
-        ([EARLY] * 9, TRIES),
-        ([STOPPED] + [EARLY] * 8, 1 + TRIES),
+        ([EARLY] * 9, MAX_ATTEMPTS),
+        ([STOPPED] + [EARLY] * 8, 1 + MAX_ATTEMPTS),
         ([ALONE] * 9, 9),
+        ([REQUESTED] * 9, MOST_LOST),
+        ([REQUESTED, KILLED, REQUESTED, KILLED, LOST], 4),
+        ([HURRIED] * 9, 9),
+        ([HURRIED] * 7 + PLAIN, 9),
         ([ALONE] * 7 + PLAIN, 9),
     ],
 )

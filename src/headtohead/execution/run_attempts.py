@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,23 @@ from headtohead.files import leases
 from headtohead.files.leases import Leases
 from headtohead.records.run_folder import RECORD, TRY, RunFolder
 
-TRIES = 2
+MAX_ATTEMPTS = 2
 """The most times that a run's process is killed without getting further: it may have been unlucky once."""
 MOST_LOST = 5
 """The most times that the worker is lost with it: a node that failed or was needed elsewhere is not the run's fault."""
 _OVER = "over"
+
+
+def exit_signal(number: int) -> str:
+    """Return how a process died of a signal."""
+    return f"signal {number}"
+
+
+_REQUESTED = {
+    exit_signal(one) for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+}
+"""The deaths of processes that were asked to end before they could save anything: a scheduler that needs a node asks
+all of its processes, and a worker may see its run's end before it is asked itself."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +42,8 @@ class _Try:
     """The way in which the process ended; empty where nobody was left to see it."""
 
 
-class RunTries:
-    """The tries of one run since it last got further; whoever calls this holds the claim to the run."""
+class RunAttempts:
+    """The failed attempts at one run since it last made progress. The caller must hold the claim to the run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,8 +72,8 @@ class RunTries:
     def why_given_up(self) -> str | None:
         """Return why the run is not to be tried again, or None where it is."""
         deaths = self._deaths()
-        seen = [death for death in deaths if death]
-        if len(seen) < TRIES and len(deaths) < MOST_LOST:
+        seen = [death for death in deaths if death and death not in _REQUESTED]
+        if len(seen) < MAX_ATTEMPTS and len(deaths) < MOST_LOST:
             return None
         how = ", ".join(dict.fromkeys(death or "lost with its worker" for death in deaths))
         return (

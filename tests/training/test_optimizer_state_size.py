@@ -9,7 +9,7 @@ from torch import Tensor
 import headtohead as h2h
 from headtohead.config.compose.choices import choices
 from headtohead.config.instantiate import make
-from headtohead.training.memory import basis_numbers, kept_state
+from headtohead.training.memory import basis_numbers, optimizer_state_size
 from small_models import small_model
 
 CASES = [
@@ -28,7 +28,7 @@ def test_an_optimizer_keeps_as_many_numbers_of_a_weight_as_is_said(overrides: li
         parameter.grad = torch.randn_like(parameter)
     optimizer.step()
     optimizer.step()
-    declared = kept_state(node)
+    declared = optimizer_state_size(node)
     for parameter in model.parameters():
         states = [value for value in optimizer.state[parameter].values() if isinstance(value, Tensor)]
         numbers = sum(state.numel() for state in states if state.ndim) - basis_numbers(node, parameter.shape)
