@@ -13,6 +13,7 @@ from rich.console import Console
 
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.report import write_report
+from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.registration import UNREGISTERED, RegisteredDesign, prepare
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
@@ -35,7 +36,6 @@ MUTATIONS: dict[str, dict[str, Any]] = {
     "first_seed": {"first_seed": 2},
     "rounds": {"seeds": {"start": 2, "most": 6, "until": "decided"}},
     "metric": {"metric": "validation/loss"},
-    "direction": {"direction": "max"},
     "baseline": {"baseline": "b"},
     "base": {"base": ["data.seed=5"]},
     "contrasts": {"contrasts": [["a", "b"]]},
@@ -57,6 +57,8 @@ MUTATIONS: dict[str, dict[str, Any]] = {
     "solved_at": {"solved_at": 1.27},
 }
 """One for each field of a study, with what else it needs."""
+REFUSED: dict[str, dict[str, Any]] = {"direction": {"direction": "max"}}
+"""Those that no study may have, with or without results: a loss is better the lower it is."""
 
 
 def planned(folder: Path, *, name: str = "small", **changes: Any) -> StudyPlan:
@@ -89,7 +91,7 @@ def text_of(report: StudyReport) -> str:
 
 def test_every_field_of_a_study_is_registered_or_listed_with_the_reason_why_not() -> None:
     held = {field.name for field in fields(RegisteredDesign)} - {"tuned_by", "evidence"}
-    assert held | UNREGISTERED.keys() == {field.name for field in fields(Study)} == {"departures", *MUTATIONS}
+    assert held | UNREGISTERED.keys() == {field.name for field in fields(Study)} == {"departures", *MUTATIONS, *REFUSED}
     assert not held & UNREGISTERED.keys() and all(UNREGISTERED.values())
 
 
@@ -104,6 +106,13 @@ def test_no_field_changes_a_verdict_in_silence_once_there_are_results(field: str
         same = (verdict.arm, verdict.baseline) == ("b", "a") and answer(verdict) == answer(before)
         message = len(report.history.registrations) > 1 or plan.folder.name != "small"
         assert same or verdict.exploratory or message, f"{field} turned the answer round in silence"
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_a_field_that_would_turn_a_verdict_round_is_refused_by_name(field: str, tmp_path: Path) -> None:
+    ran(planned(tmp_path), VALUES)
+    with pytest.raises(ConfigurationError, match=f"{field}="):
+        planned(tmp_path, **REFUSED[field])
 
 
 def test_new_seeds_for_one_arm_after_results_are_exploratory(tmp_path: Path) -> None:

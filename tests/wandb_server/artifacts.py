@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from wandb_server.operations import Operation, Runs
@@ -31,6 +32,8 @@ class Artifacts:
 
     def __init__(self) -> None:
         self.held: dict[str, ServedArtifact] = {}
+        self._numbers = count()
+        """One for each artifact: the client may make two at once, each answered by a thread of its own."""
         self.operations: Mapping[str, Operation] = {
             "ServerFeaturesQuery": self._features,
             "CreateArtifact": self._create,
@@ -45,7 +48,7 @@ class Artifacts:
 
     def _create(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
         message = sent["input"]
-        key = f"artifact{len(self.held)}"
+        key = f"artifact{next(self._numbers)}"
         self.held[key] = ServedArtifact(message["runName"], message)
         made = {"id": key, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
         return {"createArtifact": {"artifact": made}}

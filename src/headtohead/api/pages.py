@@ -27,8 +27,11 @@ class ServedDashboard:
     """A dashboard that is served by a thread of this process until `close()`; also a context manager."""
 
     folder: Path
+    """The folder whose runs are shown."""
     server: Dashboard
+    """What answers the browser."""
     thread: Thread
+    """The thread that the server runs in."""
 
     @property
     def address(self) -> str:

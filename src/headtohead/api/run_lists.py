@@ -198,6 +198,7 @@ class VerifiedRuns(Result):
     faults: Sequence[Fault]
     """The faults that are left."""
     repaired: Sequence[Fault] = ()
+    """The faults that were repaired, none without `repair=True`."""
     unrepaired: Mapping[Fault, str] = field(default_factory=dict)
     """The reason of each fault whose repair failed."""
     __repr__ = Result.__repr__

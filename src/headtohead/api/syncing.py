@@ -36,7 +36,9 @@ class Synced(Result):
     """The runs that a sync looked at, a row for each."""
 
     runs: Sequence[SyncedRun]
+    """The runs, those without anything to upload first."""
     is_dry_run: bool = False
+    """Whether nothing was uploaded."""
     __repr__ = Result.__repr__
 
     @property

@@ -89,12 +89,17 @@ class ModernBertFamily(ModelFamily):
         }
         attention, norm = flag(hub["attention_bias"]), hub["norm_eps"]
         local_base = bases[WINDOW] if WINDOW in kinds else "null"
+        mixer_fields = {
+            EVERYTHING: [f"model.mixers.softmax_attention.bias={attention}"],
+            WINDOW: [
+                f"model.mixers.sliding_window.bias={attention}",
+                f"model.mixers.sliding_window.window={_each_side(hub)}",
+            ],
+        }
         return [
             "model=modernbert",
             pattern_override(kinds, WINDOWS),
-            f"model.mixers.softmax_attention.bias={attention}",
-            f"model.mixers.sliding_window.bias={attention}",
-            f"model.mixers.sliding_window.window={_each_side(hub)}",
+            *(field for kind, fields in mixer_fields.items() if kind in kinds for field in fields),
             f"model.position.base={bases[EVERYTHING]}",
             f"model.position.local_base={local_base}",
             f"model.d_model={width}",
