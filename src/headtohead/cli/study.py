@@ -143,11 +143,11 @@ def _fork_workers(request: StudyRequest, threads: int | None) -> None:
 
 def _planned(options: argparse.Namespace, request: StudyRequest) -> bool:
     """Show the plan on request, and return whether there is more to do."""
+    plan, _ = request.planned()  # refuses what it can before torch is imported
     from headtohead.studies.planning.cost_estimate import estimate
     from headtohead.studies.results.study_tables import show_plan
     from headtohead.studies.results.study_verdicts import requested_family
 
-    plan, _ = request.planned()
     estimated = estimate(plan, threads=options.threads)
     if options.disk:
         request.refuse_over_disk(options.disk, estimated)
