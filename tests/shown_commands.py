@@ -103,8 +103,8 @@ def _root(name: str) -> Callable[[argparse.Namespace], None]:
 
 def _after_a_run(provided: argparse.Namespace) -> None:
     """Check choices and fields only by themselves, since the parts of a finished run are not known here."""
-    overrides = [word for word in provided.given if "=" in word]
-    if len(overrides) == len(provided.given):
+    overrides = [word for word in provided.words if "=" in word]
+    if len(overrides) == len(provided.words):
         _compose("train", overrides)
         return
     choices = [word for word in overrides if key_of(word) in groups()]
@@ -119,12 +119,12 @@ def _new_study(provided: argparse.Namespace) -> None:
     """Arms compose beside the overrides of the data; a path is the reader's, and what it holds is not known here."""
     if provided.start is not None:
         read_study(provided.start)
-    words = [word for word in provided.given or () if "=" in word]
+    words = [word for word in provided.words or () if "=" in word]
     own = [word for word in words if key_of(word) in FIELDS]
     for arm in provided.arm:
         overrides = shlex.split(arm.partition("=")[2])
         groups_of_arm = [word for word in overrides if key_of(word) in groups()]
-        if any("=" not in word for word in provided.given or ()):  # a file of the reader's, whose task is not known
+        if any("=" not in word for word in provided.words or ()):  # a file of the reader's, whose task is not known
             groups_of_arm = [word for word in groups_of_arm if key_of(word) != "model"]
         _compose("train", [*(word for word in words if word not in own), *groups_of_arm])
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser, refuse_unread
+from headtohead.cli.options import add_configuration, command_parser, composed, configuration_text, parse, refuse_unread
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.rules.data_paths import check_data_paths
 from headtohead.config.run_config import RunConfig
@@ -32,19 +32,21 @@ and Ctrl-C shows what has been measured so far. bench.json and bench.png go to o
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES)
-    add_configuration(taken)
-    taken.add_argument("--json", action="store_true", help="the results as JSON on standard output")
-    taken.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations next to ours, in turn")
-    taken.add_argument("--rounds", type=int, default=9, help="rounds of each comparison with a peer (9)")
-    options = parse(taken, arguments)
+    parser = command_parser(
+        "bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES
+    )
+    add_configuration(parser)
+    parser.add_argument("--json", action="store_true", help="the results as JSON on standard output")
+    parser.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations next to ours, in turn")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of each comparison with a peer (9)")
+    options = parse(parser, arguments)
     if options.peers is not None:
         if options.overrides:
             raise UsageError(f"{options.overrides[0]} would have no effect: --peers times models of its own")
         ours = ("config_dir", "cfg", "package", "resolve", "info")
-        refuse_unread(taken, options, ours, "--peers times models of its own, without a configuration")
+        refuse_unread(parser, options, ours, "--peers times models of its own, without a configuration")
         return _peers(options.peers, rounds=options.rounds, as_json=options.json)
-    refuse_unread(taken, options, ["rounds"], "it is of --peers; bench.rounds=N sets the rounds of a case")
+    refuse_unread(parser, options, ["rounds"], "it is of --peers; bench.rounds=N sets the rounds of a case")
     config = composed(options, root="bench")
     if options.cfg:
         out(configuration_text(options, config))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, parse, parser, within
+from headtohead.cli.options import Parser, command_parser, parse, within
 from headtohead.cli.terminal import out, say, show_table
 from headtohead.diagnostics.named_class import named_class
 from headtohead.ranges import Width
@@ -65,16 +65,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("check", "Check a class against the laws that every component obeys.", _EXAMPLES)
-    taken.add_argument("target", metavar="PACKAGE.CLASS", help="a class that Python can import")
-    taken.add_argument("options", nargs="*", default=[], metavar="FIELD=VALUE", help="of its constructor")
-    taken.add_argument("--twin", metavar="PACKAGE.CLASS", help="the same function, written plainly")
-    taken.add_argument("--thorough", action="store_true", help="every law in every precision")
-    taken.add_argument("--d-model", type=within(Width), default=16, metavar="N", help="width; default 16")
-    taken.add_argument("--num-heads", type=within(Width), default=4, metavar="N", help="heads; default 4")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser = command_parser("check", "Check a class against the laws that every component obeys.", _EXAMPLES)
+    parser.add_argument("target", metavar="PACKAGE.CLASS", help="a class that Python can import")
+    parser.add_argument("options", nargs="*", default=[], metavar="FIELD=VALUE", help="of its constructor")
+    parser.add_argument("--twin", metavar="PACKAGE.CLASS", help="the same function, written plainly")
+    parser.add_argument("--thorough", action="store_true", help="every law in every precision")
+    parser.add_argument("--d-model", type=within(Width), default=16, metavar="N", help="width; default 16")
+    parser.add_argument("--num-heads", type=within(Width), default=4, metavar="N", help="heads; default 4")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _table(results: Sequence[LawResult], silent: Mapping[Law, str]) -> Table:

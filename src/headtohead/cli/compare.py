@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import parser, refuse_unread, within
+from headtohead.cli.options import command_parser, refuse_unread, within
 from headtohead.cli.terminal import error_line, note, out, say, show_table
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.ranges import Positive, Real
@@ -54,17 +54,17 @@ _OF_VERDICTS = ("direction", "margin", "solved_at", "budget", "allow_unlike")
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = _parser()
-    options = taken.parse_args(list(arguments))
+    parser = _parser()
+    options = parser.parse_args(list(arguments))
     command = f"h2h compare {shlex.join(arguments)}"
 
     from headtohead.comparison.table_columns import NamedColumns
     from headtohead.finished_runs.named_runs import named_runs
 
     if not options.against:
-        refuse_unread(taken, options, _OF_VERDICTS, "it is of verdicts, which --against NAME gives")
+        refuse_unread(parser, options, _OF_VERDICTS, "it is of verdicts, which --against NAME gives")
     if options.against or options.json or options.csv:
-        refuse_unread(taken, options, ["where"], "it is of the table of runs, without --against, --json and --csv")
+        refuse_unread(parser, options, ["where"], "it is of the table of runs, without --against, --json and --csv")
     columns = NamedColumns(options.metric, **{name: getattr(options, name) for name in _COLUMNS})
     for file in (options.html, options.csv):
         _check_place(file)
@@ -81,38 +81,38 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> ArgumentParser:
-    taken = parser("compare", "Runs side by side; with --against, a verdict for every arm.", _EXAMPLES)
-    taken.add_argument(
+    parser = command_parser("compare", "Runs side by side; with --against, a verdict for every arm.", _EXAMPLES)
+    parser.add_argument(
         "paths", nargs="*", metavar="PATH", default=["outputs"],
         help="run folders, folders of them, studies, .csv files, wandb:ENTITY/PROJECT with nothing more or /RUN, "
         "/sweeps/ID, /groups/NAME",
     )  # fmt: skip
-    taken.add_argument("--metric", metavar="NAME", help="accuracy, validation/loss, a column; default: as selected")
-    taken.add_argument("--against", metavar="ARM", help="verdicts: every arm against this one")
-    taken.add_argument(
+    parser.add_argument("--metric", metavar="NAME", help="accuracy, validation/loss, a column; default: as selected")
+    parser.add_argument("--against", metavar="ARM", help="verdicts: every arm against this one")
+    parser.add_argument(
         "--direction", choices=["min", "max"], help="whether lower or higher is better; default: by the metric's name"
     )
-    taken.add_argument(
+    parser.add_argument(
         "--margin", type=within(Positive), help="the smallest difference that matters: allows `equivalent`"
     )
-    taken.add_argument(
+    parser.add_argument(
         "--solved-at", type=within(Real), metavar="VALUE",
         help="a run has solved its task from here on: verdicts by solve rates, and by how soon where all solve it",
     )  # fmt: skip
-    taken.add_argument("--budget", metavar="KIND", help="equal_flops and the like: refuse arms whose costs differ")
-    taken.add_argument(
+    parser.add_argument("--budget", metavar="KIND", help="equal_flops and the like: refuse arms whose costs differ")
+    parser.add_argument(
         "--allow-unlike", metavar="WHAT,...", default="",
         help="compare although these differ: tokenizer, evaluation, loss_normalisation, budget",
     )  # fmt: skip
-    taken.add_argument("--where", action="store_true", help="also where each record and its W&B files are")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    taken.add_argument("--csv", metavar="FILE", help="as CSV; - for standard output")
-    taken.add_argument("--latex", action="store_true", help="as a LaTeX table (booktabs)")
-    taken.add_argument("--html", metavar="FILE", help="as a report in one file")
-    tables = taken.add_argument_group("columns of a .csv file; --arm and --seed also of other programs' runs in W&B")
+    parser.add_argument("--where", action="store_true", help="also where each record and its W&B files are")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--csv", metavar="FILE", help="as CSV; - for standard output")
+    parser.add_argument("--latex", action="store_true", help="as a LaTeX table (booktabs)")
+    parser.add_argument("--html", metavar="FILE", help="as a report in one file")
+    tables = parser.add_argument_group("columns of a .csv file; --arm and --seed also of other programs' runs in W&B")
     for name, description in _COLUMNS.items():
         tables.add_argument(f"--{name}", metavar="COLUMN", help=description)
-    return taken
+    return parser
 
 
 def _side_by_side(runs: NamedRuns, options: Namespace) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from headtohead.cli.options import add_configuration, configuration_text, parse, parser, picture, within
+from headtohead.cli.options import add_configuration, command_parser, configuration_text, parse, picture, within
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Count, Every
@@ -32,15 +32,15 @@ exit code: 0 every change is flat or fading, 1 a change grows or shrinks with wi
 
 def run(arguments: Sequence[str]) -> int:
     description = "Check how activations, and what training changes in them, grow with width."
-    taken = parser("coordinates", description, _EXAMPLES)
-    add_configuration(taken)
-    taken.add_argument("--widths", default="32,64,128,256", metavar="N,N,...", help="default: 32,64,128,256")
-    taken.add_argument("--steps", type=within(Every), default=5, metavar="N", help="of training; default: 5")
-    taken.add_argument("--seeds", type=within(Count), default=3, metavar="N", help="starts at each width; default: 3")
-    taken.add_argument("--heads", choices=["wider", "more"], default="wider", help="what attention's heads become")
-    taken.add_argument("--plot", type=picture, metavar="FILE", help="write a picture (.png, .svg, .pdf)")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    options = parse(taken, arguments)
+    parser = command_parser("coordinates", description, _EXAMPLES)
+    add_configuration(parser)
+    parser.add_argument("--widths", default="32,64,128,256", metavar="N,N,...", help="default: 32,64,128,256")
+    parser.add_argument("--steps", type=within(Every), default=5, metavar="N", help="of training; default: 5")
+    parser.add_argument("--seeds", type=within(Count), default=3, metavar="N", help="starts at each width; default: 3")
+    parser.add_argument("--heads", choices=["wider", "more"], default="wider", help="what attention's heads become")
+    parser.add_argument("--plot", type=picture, metavar="FILE", help="write a picture (.png, .svg, .pdf)")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    options = parse(parser, arguments)
     widths = _widths(options.widths)
     if options.cfg:
         from headtohead.diagnostics.coordinate_plan import CoordinatePlan

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from headtohead.cli.options import parser, within
+from headtohead.cli.options import command_parser, within
 from headtohead.cli.terminal import note, out
 from headtohead.ranges import Port
 
@@ -24,19 +24,23 @@ The page follows runs while they train; stars and notes are all that it writes. 
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("dashboard", "Browse and compare runs in a local web page that follows them live.", _EXAMPLES)
-    taken.add_argument("folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}")
-    taken.add_argument(
+    parser = command_parser(
+        "dashboard", "Browse and compare runs in a local web page that follows them live.", _EXAMPLES
+    )
+    parser.add_argument(
+        "folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}"
+    )
+    parser.add_argument(
         "--port",
         type=within(Port),
         default=_PORT,
         help=f"default {_PORT}; 0 takes any free one",
     )
-    taken.add_argument("--open", action="store_true", help="open a browser there")
-    taken.add_argument(
+    parser.add_argument("--open", action="store_true", help="open a browser there")
+    parser.add_argument(
         "--wandb", nargs="?", const="", metavar="ENTITY/PROJECT", help="make the project's page in W&B instead"
     )
-    options = taken.parse_args(list(arguments))
+    options = parser.parse_args(list(arguments))
     from headtohead import api
 
     if options.wandb is not None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import parse, parser
+from headtohead.cli.options import command_parser, parse
 from headtohead.cli.terminal import out, say, show_table
 from headtohead.files.user_paths import check_path
 
@@ -29,18 +29,18 @@ _LETTERS = 60
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("data", "Show what a file or folder contains, and how to train on it.", _EXAMPLES)
-    taken.add_argument("path", metavar="PATH", help="a file, or a folder of them")
-    taken.add_argument(
+    parser = command_parser("data", "Show what a file or folder contains, and how to train on it.", _EXAMPLES)
+    parser.add_argument("path", metavar="PATH", help="a file, or a folder of them")
+    parser.add_argument(
         "reading",
         nargs="*",
         default=[],
         metavar="OVERRIDE",
         help="how a text or a table is read: data.encoding=latin-1, data.delimiter=..., data.column_names=[...]",
     )
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    taken.set_defaults(multirun=False)
-    options = parse(taken, arguments)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(multirun=False)
+    options = parse(parser, arguments)
     check_path(options.path, "")
     from headtohead.api.own_data import describe_data
     from headtohead.diagnostics.described_data import reading_options

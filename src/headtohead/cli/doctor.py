@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.options import add_configuration, add_from_run, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, add_from_run, command_parser, composed, configuration_text, parse
 from headtohead.cli.terminal import out, show_table
 from headtohead.config.rules.data_paths import check_data_paths
 
@@ -26,12 +26,12 @@ exit code: 0 no fault, 1 a fault, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("doctor", "Find what keeps a model from learning; nothing is recorded.", _EXAMPLES)
-    add_configuration(taken)
-    add_from_run(taken, "examine")
-    taken.add_argument("--check", action="append", default=[], metavar="NAME", help="run this check; may be repeated")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    options = parse(taken, arguments)
+    parser = command_parser("doctor", "Find what keeps a model from learning; nothing is recorded.", _EXAMPLES)
+    add_configuration(parser)
+    add_from_run(parser, "examine")
+    parser.add_argument("--check", action="append", default=[], metavar="NAME", help="run this check; may be repeated")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    options = parse(parser, arguments)
     config = composed(options)
     if options.cfg:
         out(configuration_text(options, config))

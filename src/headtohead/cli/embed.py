@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import Parser, add_trust, check_runs, parse, parser, refuse_unread, several, within
+from headtohead.cli.options import Parser, add_trust, check_runs, command_parser, parse, refuse_unread, several, within
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
 from headtohead.cli.terminal import width as terminal_width
 from headtohead.config.errors import ConfigurationError
@@ -47,13 +47,13 @@ _READING = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = _parser()
-    command = parse(taken, arguments)
+    parser = _parser()
+    command = parse(parser, arguments)
     if command.generate is not None:
-        refuse_unread(taken, command, _READING, "--generate only writes a set")
-        return _generate(command.generate, command.given)
+        refuse_unread(parser, command, _READING, "--generate only writes a set")
+        return _generate(command.generate, command.words)
     runs, path = _run_paths(command)
-    _check_read(taken, command)
+    _check_read(parser, command)
     check_runs([run for run in runs if run != "bm25"])
     for typed, option in ((path, ""), (command.queries, "--queries"), (command.relevant, "--relevant")):
         if typed is not None:
@@ -64,17 +64,17 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("embed", "Finished runs as retrievers: index, search, measure.", _EXAMPLES)
-    taken.add_argument(
-        "given", nargs="*", default=[], metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last"
+    parser = command_parser("embed", "Finished runs as retrievers: index, search, measure.", _EXAMPLES)
+    parser.add_argument(
+        "words", nargs="*", default=[], metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last"
     )
-    add_trust(taken)
-    texts = taken.add_argument_group("texts")
+    add_trust(parser)
+    texts = parser.add_argument_group("texts")
     texts.add_argument("--unit", metavar="UNIT", help="a document is a file, paragraph or line")
     texts.add_argument("--text-column", metavar="NAME,NAME", help="of a .csv, .tsv, .json or .jsonl file")
     texts.add_argument("--id-column", metavar="NAME", help="default: id or _id where there is one, else the row")
     texts.add_argument("--generate", metavar="KIND", help="write a small set to PATH: paraphrases or continuations")
-    what = taken.add_argument_group("searching and measuring")
+    what = parser.add_argument_group("searching and measuring")
     what.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be given several times")
     what.add_argument(
         "--top", type=within(Count), default=10, metavar="N", help="documents shown for a query; default 10"
@@ -85,32 +85,32 @@ def _parser() -> Parser:
         "--k", type=several(Count, "1,10,100"), default=(1, 10, 100), metavar="N,N", help="default 1,10,100"
     )
     what.add_argument("--against", metavar="NAME", help="the retriever that others are compared with; default bm25")
-    how = taken.add_argument_group("retrievers")
+    how = parser.add_argument_group("retrievers")
     how.add_argument("--pooling", metavar="NAME", help="mean, cls or last; default: as the run's head does")
     how.add_argument("--rerank", type=within(Count), metavar="N", help="BM25's first N in the order of the run")
     how.add_argument(
         "--batch-size", type=within(BatchSize), default=64, metavar="N", help="texts read at once; default 64"
     )
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _run_paths(options: argparse.Namespace) -> tuple[list[str], str]:
-    *runs, path = options.given or [""]
+    *runs, path = options.words or [""]
     if not runs:
         raise ConfigurationError("give a run's folder (or bm25) and, last, texts: h2h embed outputs/GROUP/RUN notes/")
     return runs, path
 
 
-def _check_read(taken: Parser, options: argparse.Namespace) -> None:
+def _check_read(parser: Parser, options: argparse.Namespace) -> None:
     """Refuse what no part of the command would read."""
     if not options.query:
-        refuse_unread(taken, options, ["top"], "it is of a search, which --query TEXT asks for")
+        refuse_unread(parser, options, ["top"], "it is of a search, which --query TEXT asks for")
     if options.queries is None and options.relevant is None:
-        refuse_unread(taken, options, ["k"], "it is of a measurement, which --queries and --relevant ask for")
+        refuse_unread(parser, options, ["k"], "it is of a measurement, which --queries and --relevant ask for")
         if not options.query:
-            refuse_unread(taken, options, ["rerank"], "it is of rankings, which --query or --queries ask for")
+            refuse_unread(parser, options, ["rerank"], "it is of rankings, which --query or --queries ask for")
 
 
 def _shared(options: argparse.Namespace) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _index(options: argparse.Namespace, runs: Sequence[str], path: str) -> int:
 
 
 def _report_truncation(chosen: ChosenRetrievers, options: argparse.Namespace) -> None:
-    unit = options.unit or ("file" if Path(options.given[-1]).is_dir() else "line")
+    unit = options.unit or ("file" if Path(options.words[-1]).is_dir() else "line")
     smaller = {"file": "paragraph", "paragraph": "line"}.get(unit)
     advice = f": --unit {smaller} makes shorter ones" if smaller else ""
     for one in chosen.plain:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, add_trust, check_runs, parse, parser, picture, several, within
+from headtohead.cli.options import Parser, add_trust, check_runs, command_parser, parse, picture, several, within
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Amount, Length
@@ -46,8 +46,8 @@ exit code: 0 measured, 2 refused, 130 interrupted
 
 def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
-    paths = [text for text in options.given if "=" not in text]
-    overrides = tuple(text for text in options.given if "=" in text)
+    paths = [text for text in options.words if "=" not in text]
+    overrides = tuple(text for text in options.words if "=" in text)
     if not paths:
         raise ConfigurationError("no run is named: give the folder of one, h2h evaluate outputs/GROUP/RUN")
     is_curve = options.places or len(options.lengths or ()) > 1
@@ -93,36 +93,38 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES)
-    taken.add_argument(
-        "given", nargs="*", default=[], metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice"
+    parser = command_parser(
+        "evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES
     )
-    add_trust(taken)
-    taken.add_argument("--split", choices=["train", "validation", "test"], default=_SPLIT, help="default: test")
-    length = taken.add_mutually_exclusive_group()
+    parser.add_argument(
+        "words", nargs="*", default=[], metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice"
+    )
+    add_trust(parser)
+    parser.add_argument("--split", choices=["train", "validation", "test"], default=_SPLIT, help="default: test")
+    length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--length", dest="lengths", type=several(Length, "64,128,256"), metavar="N", help="tokens that are read at once"
     )
     length.add_argument(
         "--lengths", dest="lengths", type=several(Length, "64,128,256"), metavar="N,N", help="one after the other"
     )
-    taken.add_argument("--stride", type=within(Length), metavar="S", help="windows overlap, and start S tokens apart")
-    taken.add_argument(
+    parser.add_argument("--stride", type=within(Length), metavar="S", help="windows overlap, and start S tokens apart")
+    parser.add_argument(
         "--shots",
         type=several(Amount, "0,1,5"),
         metavar="N,N",
         help="classify with a language model, with N examples in the prompt",
     )
-    taken.add_argument("--lm-eval", metavar="TASK,TASK", help="tasks of lm-evaluation-harness instead")
-    taken.add_argument("--lm-eval-tasks", metavar="DIR", help="a folder with task files of your own for it")
-    taken.add_argument("--places", action="store_true", help="also report the loss by length of context")
-    taken.add_argument(
+    parser.add_argument("--lm-eval", metavar="TASK,TASK", help="tasks of lm-evaluation-harness instead")
+    parser.add_argument("--lm-eval-tasks", metavar="DIR", help="a folder with task files of your own for it")
+    parser.add_argument("--places", action="store_true", help="also report the loss by length of context")
+    parser.add_argument(
         "--plot", type=picture, metavar="FILE", help="where the picture goes; default: beside the first result"
     )
-    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _check_harness(options: argparse.Namespace, overrides: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import add_trust, check_runs, parse, parser
+from headtohead.cli.options import add_trust, check_runs, command_parser, parse
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ exit code: 0 written and checked, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("export", "Write a finished run in a form that other programs read.", _EXAMPLES)
-    taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
-    add_trust(taken)
-    taken.add_argument("--to", required=True, choices=["safetensors", "hub", "torch", "onnx"], help="the form")
-    taken.add_argument("--out", metavar="FOLDER", help="default: RUN/export/FORM")
-    taken.add_argument("--json", action="store_true", help="what the check found, as JSON")
-    taken.set_defaults(multirun=False)
-    options = parse(taken, arguments)
+    parser = command_parser("export", "Write a finished run in a form that other programs read.", _EXAMPLES)
+    parser.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    add_trust(parser)
+    parser.add_argument("--to", required=True, choices=["safetensors", "hub", "torch", "onnx"], help="the form")
+    parser.add_argument("--out", metavar="FOLDER", help="default: RUN/export/FORM")
+    parser.add_argument("--json", action="store_true", help="what the check found, as JSON")
+    parser.set_defaults(multirun=False)
+    options = parse(parser, arguments)
     check_runs([options.run])
     from headtohead import api
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, add_trust, check_runs, parse, parser, within
+from headtohead.cli.options import Parser, add_trust, check_runs, command_parser, parse, within
 from headtohead.cli.terminal import flush, note, out, paint
 from headtohead.config.errors import ConfigurationError
 from headtohead.files.safe_read import DamagedFile, read_text
@@ -84,14 +84,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("generate", "Generate text with a finished run.", _EXAMPLES)
-    taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
-    add_trust(taken)
-    what = taken.add_argument_group("prompts")
+    parser = command_parser("generate", "Generate text with a finished run.", _EXAMPLES)
+    parser.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    add_trust(parser)
+    what = parser.add_argument_group("prompts")
     what.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="may be given several times")
     what.add_argument("--prompts", metavar="FILE", help="a prompt per line; - is standard input")
     what.add_argument("--tokens", action="append", default=[], metavar="N,N", help="a prompt as token ids")
-    strategy = taken.add_argument_group("how tokens are chosen (default: the most likely)")
+    strategy = parser.add_argument_group("how tokens are chosen (default: the most likely)")
     strategy.add_argument(
         "--temperature",
         type=within(Temperature),
@@ -113,7 +113,7 @@ def _parser() -> Parser:
     )
     strategy.add_argument("--num-samples", type=within(Samples), default=1, metavar="N", help="texts for each prompt")
     strategy.add_argument("--seed", type=within(Seed), default=0, help="of sampling; default 0")
-    end = taken.add_argument_group("where texts end")
+    end = parser.add_argument_group("where texts end")
     end.add_argument(
         "--max-new-tokens", type=within(Length), metavar="N", help="default: 128, or what the context length allows"
     )
@@ -128,12 +128,12 @@ def _parser() -> Parser:
         metavar="N",
         help="stop at this token id",
     )
-    taken.add_argument(
+    parser.add_argument(
         "--precision", choices=["32-true", "64-true", "bf16-true"], help="what the weights are cast to, once"
     )
-    taken.add_argument("--json", action="store_true", help="prompts, texts and tokens as JSON")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser.add_argument("--json", action="store_true", help="prompts, texts and tokens as JSON")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _prompts(options: argparse.Namespace) -> list[Prompt]:

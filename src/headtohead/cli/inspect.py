@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.options import add_configuration, add_from_run, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, add_from_run, command_parser, composed, configuration_text, parse
 from headtohead.cli.terminal import out, say, show_table
 from headtohead.config.rules.data_paths import check_data_paths
 
@@ -19,11 +19,13 @@ examples:
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("inspect", "Show a model's ledger and the shapes at every stage; nothing is trained.", _EXAMPLES)
-    add_configuration(taken)
-    add_from_run(taken, "inspect")
-    taken.add_argument("--json", action="store_true", help="configuration, ledger and shapes as JSON")
-    options = parse(taken, arguments)
+    parser = command_parser(
+        "inspect", "Show a model's ledger and the shapes at every stage; nothing is trained.", _EXAMPLES
+    )
+    add_configuration(parser)
+    add_from_run(parser, "inspect")
+    parser.add_argument("--json", action="store_true", help="configuration, ledger and shapes as JSON")
+    options = parse(parser, arguments)
     config = composed(options)
     if options.cfg:
         out(configuration_text(options, config))

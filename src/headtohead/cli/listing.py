@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headtohead.cli import run_list
-from headtohead.cli.options import parse, parser
+from headtohead.cli.options import command_parser, parse
 from headtohead.cli.terminal import folded, out, paint
 from headtohead.config.compose.choices import STUDY, Choice, choices, folders
 from headtohead.config.errors import ConfigurationError, show
@@ -27,15 +27,17 @@ RUNS = "runs"
 def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == RUNS:
         return run_list.run(arguments[1:])
-    taken = parser("list", "Show the groups, or the choices of some, with one line each; `h2h list runs` shows runs.")
-    taken.add_argument(
+    parser = command_parser(
+        "list", "Show the groups, or the choices of some, with one line each; `h2h list runs` shows runs."
+    )
+    parser.add_argument(
         "groups", nargs="*", default=[], metavar="GROUP", help="for example model/mixer, model/, pretrained"
     )
-    taken.add_argument("--find", metavar="WORDS", help="of study: the questions nearest to some words")
-    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
-    taken.add_argument("--json", action="store_true", help="as JSON: group, then choice, then its line")
-    taken.set_defaults(multirun=False)
-    options = parse(taken, arguments)
+    parser.add_argument("--find", metavar="WORDS", help="of study: the questions nearest to some words")
+    parser.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    parser.add_argument("--json", action="store_true", help="as JSON: group, then choice, then its line")
+    parser.set_defaults(multirun=False)
+    options = parse(parser, arguments)
     if options.find is not None:
         return _find(options)
     known = folders(options.config_dir)

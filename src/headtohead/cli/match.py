@@ -7,7 +7,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from headtohead.cli.options import Parser, add_trust, parse, parser
+from headtohead.cli.options import Parser, add_trust, command_parser, parse
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 
@@ -52,25 +52,27 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("match", "Find the sizes, or the steps, at which arms cost what the baseline costs.", _EXAMPLES)
-    taken.add_argument(
+    parser = command_parser(
+        "match", "Find the sizes, or the steps, at which arms cost what the baseline costs.", _EXAMPLES
+    )
+    parser.add_argument(
         "overrides", nargs="*", default=[], metavar="[STUDY] OVERRIDE", help="a study, and overrides of every arm"
     )
-    add_trust(taken)
-    taken.add_argument(
+    add_trust(parser)
+    parser.add_argument(
         "--arm", action="append", default=[], metavar='NAME="OVERRIDES"', help="an arm; give two or more"
     )
-    taken.add_argument(
+    parser.add_argument(
         "--baseline", metavar="NAME", help="the arm that stays as it is; default: the study's, the first"
     )
-    taken.add_argument("--budget", metavar="NAME", help="what is held equal: h2h list budget; default: the study's, "
+    parser.add_argument("--budget", metavar="NAME", help="what is held equal: h2h list budget; default: the study's, "
                        "equal_parameters")  # fmt: skip
-    taken.add_argument("--move", action="append", default=[], metavar="[NAME=]MOVE,...", help="what may move, of all "
+    parser.add_argument("--move", action="append", default=[], metavar="[NAME=]MOVE,...", help="what may move, of all "
                        "arms or of one; default: what suits the budget")  # fmt: skip
-    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _arms_and_overrides(options: argparse.Namespace) -> tuple[Mapping[str, Sequence[str]] | str, list[str]]:

@@ -107,7 +107,7 @@ class Parser(argparse.ArgumentParser):
         return f"{typed} is not an option (did you mean {near[0]}?)" if near else message
 
 
-def parser(command: str, description: str, epilog: str = "") -> Parser:
+def command_parser(command: str, description: str, epilog: str = "") -> Parser:
     return Parser(
         prog=f"h2h {command}",
         description=description,
@@ -157,12 +157,12 @@ def add_from_run(to: Parser, purpose: str) -> None:
     to.add_argument("--from-run", metavar="PATH", help=f"a run to {purpose}: its folder, record.json or config.yaml")
 
 
-def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
+def parse(parser: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
     """Options may stand before, between and after overrides."""
-    options = taken.parse_intermixed_args(list(arguments))
+    options = parser.parse_intermixed_args(list(arguments))
     if options.multirun and not several:
         raise ConfigurationError(
-            f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
+            f"{parser.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
         )
     if "overrides" in vars(options):
         from headtohead.config.compose.steps_and_batches import refuse_both
@@ -185,9 +185,9 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
     return options
 
 
-def refuse_unread(taken: argparse.ArgumentParser, options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+def refuse_unread(parser: argparse.ArgumentParser, options: argparse.Namespace, names: Sequence[str], why: str) -> None:
     """Refuse those of the named options that were given: nothing would read them, for the reason that `why` says."""
-    typed = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) != taken.get_default(name)]
+    typed = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) != parser.get_default(name)]
     if typed:
         raise ConfigurationError(f"{' and '.join(typed)} would have no effect: {why}")
 

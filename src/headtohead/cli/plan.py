@@ -11,10 +11,10 @@ from headtohead.cli.options import (
     Parser,
     add_configuration,
     add_from_run,
+    command_parser,
     composed,
     configuration_text,
     parse,
-    parser,
     refuse_unread,
     within,
 )
@@ -44,13 +44,13 @@ exit code: 0 a layout fits, 1 no layout fits, 2 refused
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = _parser()
-    options = parse(taken, arguments)
+    parser = _parser()
+    options = parse(parser, arguments)
     if options.devices:
         out("\n".join(f"{name:<16}{title}" for name, title in speeds().items()))
         return 0
     if options.study is not None:
-        refuse_unread(taken, options, ["from_run", "tokens"], "a study has the configurations of its own arms")
+        refuse_unread(parser, options, ["from_run", "tokens"], "a study has the configurations of its own arms")
         return _study(options)
     config = composed(options)
     if options.cfg:
@@ -70,15 +70,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("plan", "Plan a run on devices: memory, time and cost under every layout.", _EXAMPLES)
-    add_configuration(taken)
-    add_from_run(taken, "plan")
-    add_devices(taken)
-    taken.add_argument("--tokens", type=within(Tokens), metavar="N", help="length of the run; else its max_steps")
-    taken.add_argument("--study", metavar="NAME", help="plan every arm of a study; overrides are those of the study")
-    taken.add_argument("--devices", action="store_true", help="list the devices that a plan may name, and stop")
-    taken.add_argument("--json", action="store_true", help="as JSON")
-    return taken
+    parser = command_parser("plan", "Plan a run on devices: memory, time and cost under every layout.", _EXAMPLES)
+    add_configuration(parser)
+    add_from_run(parser, "plan")
+    add_devices(parser)
+    parser.add_argument("--tokens", type=within(Tokens), metavar="N", help="length of the run; else its max_steps")
+    parser.add_argument("--study", metavar="NAME", help="plan every arm of a study; overrides are those of the study")
+    parser.add_argument("--devices", action="store_true", help="list the devices that a plan may name, and stop")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    return parser
 
 
 def _study(options: argparse.Namespace) -> int:
@@ -115,10 +115,10 @@ def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
     return 0 if all(each.plan.best is not None for each in plans.values()) else 1
 
 
-def add_devices(taken: Parser) -> None:
+def add_devices(parser: Parser) -> None:
     """Add the options that name devices and their price."""
-    taken.add_argument("--on", metavar="DEVICES", help="plan on a device and how many: h100x8, a100-40gb, cpux2")
-    taken.add_argument(
+    parser.add_argument("--on", metavar="DEVICES", help="plan on a device and how many: h100x8, a100-40gb, cpux2")
+    parser.add_argument(
         "--price",
         type=within(Positive),
         metavar="P",

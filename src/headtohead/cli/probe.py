@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.options import Parser, add_trust, check_runs, composed, parse, parser, refuse_unread
+from headtohead.cli.options import Parser, add_trust, check_runs, command_parser, composed, parse, refuse_unread
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.rules.data_paths import check_data_paths
@@ -46,34 +46,38 @@ exit code: 0 done, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("probe", "Look inside: attention maps, data as the model sees it, positional encodings.", _EXAMPLES)
-    taken.add_argument(
-        "given", nargs="*", default=[], metavar="RUN|OVERRIDE", help="a run's folder; or, for --data and --positions"
+    parser = command_parser(
+        "probe", "Look inside: attention maps, data as the model sees it, positional encodings.", _EXAMPLES
     )
-    add_trust(taken)
-    taken.add_argument("--text", help="a text for the run's own tokenizer")
-    taken.add_argument("--second", metavar="TEXT", help="the second text of a pair, or the context of a question")
-    taken.add_argument(
+    parser.add_argument(
+        "words", nargs="*", default=[], metavar="RUN|OVERRIDE", help="a run's folder; or, for --data and --positions"
+    )
+    add_trust(parser)
+    parser.add_argument("--text", help="a text for the run's own tokenizer")
+    parser.add_argument("--second", metavar="TEXT", help="the second text of a pair, or the context of a question")
+    parser.add_argument(
         "--target", metavar="TEXT", help="what an encoder-decoder's decoder reads; default: its own output"
     )
-    taken.add_argument("--image", metavar="FILE", help="an image, resized to the run's own")
-    taken.add_argument("--rows", metavar="N,N", help="rows of a split; default 0,1,2, with --data the first batch")
-    taken.add_argument("--split", choices=["train", "validation", "test"], help="default test, with --data train")
-    what = taken.add_mutually_exclusive_group()
+    parser.add_argument("--image", metavar="FILE", help="an image, resized to the run's own")
+    parser.add_argument("--rows", metavar="N,N", help="rows of a split; default 0,1,2, with --data the first batch")
+    parser.add_argument("--split", choices=["train", "validation", "test"], help="default test, with --data train")
+    what = parser.add_mutually_exclusive_group()
     what.add_argument("--data", action="store_true", help="what the model really sees")
     what.add_argument("--positions", action="store_true", help="its positional encoding")
-    taken.add_argument("--fields", action="store_true", help="the receptive field of the whole model too, by gradients")
-    taken.add_argument(
+    parser.add_argument(
+        "--fields", action="store_true", help="the receptive field of the whole model too, by gradients"
+    )
+    parser.add_argument(
         "--against", metavar="RUN", help="compare its maps with those of another run, or with `before` training"
     )
-    taken.add_argument("--out", metavar="DIR", help="where the folder of files goes")
-    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
-    taken.add_argument("--json", action="store_true", help="figures and files as JSON")
-    taken.set_defaults(multirun=False)
-    options = parse(taken, arguments)
+    parser.add_argument("--out", metavar="DIR", help="where the folder of files goes")
+    parser.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    parser.add_argument("--json", action="store_true", help="figures and files as JSON")
+    parser.set_defaults(multirun=False)
+    options = parse(parser, arguments)
     options.rows = None if options.rows is None else _rows(options.rows)
     _check(options)
-    _check_read(taken, options)
+    _check_read(parser, options)
     check_runs([path for path in (options.run, options.against) if path not in (None, "before")])
     if options.image is not None:
         check_path(options.image, "--image")
@@ -84,8 +88,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuses what cannot go together before anything is loaded."""
-    runs = [name for name in options.given if "=" not in name]
-    overrides = [name for name in options.given if "=" in name]
+    runs = [name for name in options.words if "=" not in name]
+    overrides = [name for name in options.words if "=" in name]
     if len(runs) > 1:
         raise ConfigurationError(f"h2h probe looks into one run, and {' and '.join(runs)} are given")
     if runs and overrides:
@@ -109,16 +113,16 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigurationError(f"--{name} goes with --text, and there is none")
 
 
-def _check_read(taken: Parser, options: argparse.Namespace) -> None:
+def _check_read(parser: Parser, options: argparse.Namespace) -> None:
     """Refuse what the requested pictures do not depend on."""
     if options.run is not None:
-        refuse_unread(taken, options, ["config_dir"], f"{options.run} keeps its own configuration")
+        refuse_unread(parser, options, ["config_dir"], f"{options.run} keeps its own configuration")
     if options.data or options.positions:
-        refuse_unread(taken, options, ["fields"], "they go with attention maps: leave --data and --positions out")
+        refuse_unread(parser, options, ["fields"], "they go with attention maps: leave --data and --positions out")
     if options.positions:
-        refuse_unread(taken, options, ["rows", "split"], "positional encodings are of no row")
+        refuse_unread(parser, options, ["rows", "split"], "positional encodings are of no row")
     if options.text is not None or options.image is not None:
-        refuse_unread(taken, options, ["split"], "it is of rows, and a text or an image is given")
+        refuse_unread(parser, options, ["split"], "it is of rows, and a text or an image is given")
 
 
 def _rows(text: str) -> list[int]:

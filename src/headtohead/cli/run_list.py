@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from headtohead.cli.options import parser, within
+from headtohead.cli.options import command_parser, within
 from headtohead.cli.terminal import note, out, paint
 from headtohead.ranges import Limit
 from headtohead.records.run_query import RESULT, as_text, check_columns, column_value, cut_to_cell, runs
@@ -33,20 +33,22 @@ the name, arm, group, study, status, notes or tags of a run contain. A - in fron
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("list runs", "List the runs below folders; records that have not changed are not read.", _EXAMPLES)
-    taken.add_argument(
+    parser = command_parser(
+        "list runs", "List the runs below folders; records that have not changed are not read.", _EXAMPLES
+    )
+    parser.add_argument(
         "paths", nargs="*", metavar="PATH", default=["outputs"], help="folders of runs; default: outputs"
     )
-    taken.add_argument("--where", metavar="FILTER", action="append", default=[], help="which runs, in words as below")
-    taken.add_argument(
+    parser.add_argument("--where", metavar="FILTER", action="append", default=[], help="which runs, in words as below")
+    parser.add_argument(
         "--sort", metavar="NAME", default="newest",
         help="newest, oldest, name, result, status, step, parameters, or a field; --sort=-FIELD from the largest down",
     )  # fmt: skip
-    taken.add_argument("--columns", metavar="NAME,...", help=f"default: {','.join(_COLUMNS)}; any field of a run")
-    taken.add_argument("--limit", metavar="N", type=within(Limit), help="the first N; 0 for all of them")
-    taken.add_argument("--json", action="store_true", help="as JSON, a list of objects")
-    taken.add_argument("--csv", action="store_true", help="as CSV")
-    options = taken.parse_args(list(arguments))
+    parser.add_argument("--columns", metavar="NAME,...", help=f"default: {','.join(_COLUMNS)}; any field of a run")
+    parser.add_argument("--limit", metavar="N", type=within(Limit), help="the first N; 0 for all of them")
+    parser.add_argument("--json", action="store_true", help="as JSON, a list of objects")
+    parser.add_argument("--csv", action="store_true", help="as CSV")
+    options = parser.parse_args(list(arguments))
     is_table = not (options.json or options.csv)
     limit = options.limit if options.limit is not None else _SHOWN + 1 if is_table else 0
     chosen = runs(options.paths, where=" ".join(options.where), sort=options.sort, limit=limit)

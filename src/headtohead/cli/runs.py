@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.options import Parser, parser, within
+from headtohead.cli.options import Parser, command_parser, within
 from headtohead.cli.terminal import answer, error_line, note, out
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.ranges import Count, Positive
@@ -47,8 +47,8 @@ _FEW = 5
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = _parser()
-    options = taken.parse_args(list(arguments))
+    parser = _parser()
+    options = parser.parse_args(list(arguments))
     if options.action not in ACTIONS:
         raise ConfigurationError(unknown(f"h2h runs {options.action} is not an action", options.action, list(ACTIONS)))
     if options.action == "verify":
@@ -88,22 +88,22 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("runs", "Manage finished runs; those still in training are never touched.", _EXAMPLES)
+    parser = command_parser("runs", "Manage finished runs; those still in training are never touched.", _EXAMPLES)
     actions = "; ".join(f"{name}: {what}" for name, what in ACTIONS.items())
-    taken.add_argument("action", metavar="ACTION", help=actions)
-    taken.add_argument("paths", nargs="+", metavar="PATH", help="runs, or folders with runs below")
-    taken.add_argument("--where", metavar="FILTER", action="append", default=[], help="as of h2h list runs")
-    taken.add_argument("--add", metavar="TAG,...", default="", help="with tag")
-    taken.add_argument("--remove", metavar="TAG,...", default="", help="with tag")
-    taken.add_argument("--text", metavar="TEXT", help="with note")
-    taken.add_argument("--keep", choices=KINDS, default="best", help="with prune: which checkpoints of a run stay")
-    taken.add_argument("--top", type=within(Count), metavar="K", help="with prune: only those of the K best runs")
-    taken.add_argument(
+    parser.add_argument("action", metavar="ACTION", help=actions)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="runs, or folders with runs below")
+    parser.add_argument("--where", metavar="FILTER", action="append", default=[], help="as of h2h list runs")
+    parser.add_argument("--add", metavar="TAG,...", default="", help="with tag")
+    parser.add_argument("--remove", metavar="TAG,...", default="", help="with tag")
+    parser.add_argument("--text", metavar="TEXT", help="with note")
+    parser.add_argument("--keep", choices=KINDS, default="best", help="with prune: which checkpoints of a run stay")
+    parser.add_argument("--top", type=within(Count), metavar="K", help="with prune: only those of the K best runs")
+    parser.add_argument(
         "--disk", type=within(Positive), metavar="GB", help="with prune: keep checkpoints of at most this total size"
     )
-    taken.add_argument("--repair", action="store_true", help="with verify")
-    taken.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    return taken
+    parser.add_argument("--repair", action="store_true", help="with verify")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    return parser
 
 
 def _agreed(action: str, chosen: Sequence[Path]) -> bool:

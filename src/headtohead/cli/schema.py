@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.options import parse, parser
+from headtohead.cli.options import command_parser, parse
 from headtohead.cli.terminal import note, out
 
 _EPILOG = """\
@@ -20,9 +20,9 @@ server, such as VS Code with its YAML extension, complete and check the file:
 
 def run(arguments: Sequence[str]) -> int:
     """Print the schema."""
-    taken = parser("schema", "Print a JSON schema of the YAML files in conf/ and of your own.", _EPILOG)
-    taken.set_defaults(multirun=False)
-    parse(taken, arguments)
+    parser = command_parser("schema", "Print a JSON schema of the YAML files in conf/ and of your own.", _EPILOG)
+    parser.set_defaults(multirun=False)
+    parse(parser, arguments)
     from headtohead import api
 
     out(json.dumps(api.schema(), indent=1, ensure_ascii=False))

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtohead.cli.forked_workers import fork_workers, set_threads
-from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
+from headtohead.cli.options import (
+    INTERRUPTED,
+    Parser,
+    add_workers,
+    command_parser,
+    parse,
+    progress,
+    take_workers,
+    within,
+)
 from headtohead.cli.plan import add_devices, show_study
 from headtohead.cli.terminal import error_line, note, out, show_table
 from headtohead.config.errors import ConfigurationError
@@ -89,21 +98,21 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("study", "Run or resume a study, and give its verdicts.", _EXAMPLES)
-    taken.add_argument("name", metavar="NAME", help="a study: h2h list study")
-    taken.add_argument(
+    parser = command_parser("study", "Run or resume a study, and give its verdicts.", _EXAMPLES)
+    parser.add_argument("name", metavar="NAME", help="a study: h2h list study")
+    parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="a field of the study, or of every run"
     )
-    taken.add_argument("--plan", action="store_true", help="show the plan and stop")
-    taken.add_argument("--watch", action="store_true", help="show how far its runs are, arm by seed, and run nothing")
-    add_devices(taken)
-    add_workers(taken)
-    taken.add_argument("--shard", metavar="I/N", help="only the I-th of N shares of the runs")
-    taken.add_argument("--disk", type=within(Positive), metavar="GB", help="refuse a study that would take more disk")
-    taken.add_argument("--retry", action="store_true", help="restart what failed or ran out of memory")
-    taken.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser.add_argument("--plan", action="store_true", help="show the plan and stop")
+    parser.add_argument("--watch", action="store_true", help="show how far its runs are, arm by seed, and run nothing")
+    add_devices(parser)
+    add_workers(parser)
+    parser.add_argument("--shard", metavar="I/N", help="only the I-th of N shares of the runs")
+    parser.add_argument("--disk", type=within(Positive), metavar="GB", help="refuse a study that would take more disk")
+    parser.add_argument("--retry", action="store_true", help="restart what failed or ran out of memory")
+    parser.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _shard(text: str) -> tuple[int, int]:

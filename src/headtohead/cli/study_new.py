@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from headtohead.cli.options import Parser, parse, parser, within
+from headtohead.cli.options import Parser, command_parser, parse, within
 from headtohead.cli.terminal import note, out, say
 from headtohead.config.errors import ConfigurationError
 from headtohead.files.user_paths import check_path
@@ -28,7 +28,7 @@ h2h study NAME.yaml --plan shows what would be run, and h2h study NAME.yaml runs
 
 def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
-    paths = [word for word in options.given if "=" not in word]
+    paths = [word for word in options.words if "=" not in word]
     if len(paths) > 1:
         raise ConfigurationError(f"h2h study new looks at one file or folder, and {' and '.join(paths)} are given")
     for path in paths:
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     written = api.new_study(
         options.name,
         paths[0] if paths else None,
-        [word for word in options.given if "=" in word],
+        [word for word in options.words if "=" in word],
         start=options.start,
         arms=dict(map(_arm, options.arm)),
         seeds=options.seeds,
@@ -54,18 +54,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("study new", "Write a study of your own data that runs.", _EXAMPLES)
-    taken.add_argument("name", metavar="NAME", help="name of the study, whose file is written as NAME.yaml")
-    taken.add_argument("given", nargs="*", default=[], metavar="PATH | OVERRIDE", help="the data, and overrides")
-    taken.add_argument("--from", dest="start", metavar="STUDY", help="a shipped question: h2h list study --find WORDS")
-    taken.add_argument(
+    parser = command_parser("study new", "Write a study of your own data that runs.", _EXAMPLES)
+    parser.add_argument("name", metavar="NAME", help="name of the study, whose file is written as NAME.yaml")
+    parser.add_argument("words", nargs="*", default=[], metavar="PATH | OVERRIDE", help="the data, and overrides")
+    parser.add_argument("--from", dest="start", metavar="STUDY", help="a shipped question: h2h list study --find WORDS")
+    parser.add_argument(
         "--arm", action="append", default=[], metavar='NAME="OVERRIDES"', help="an arm; give two or more"
     )
-    taken.add_argument("--seeds", type=within(Count), default=5, metavar="N", help="default 5")
-    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
-    taken.add_argument("--force", action="store_true", help="replace a file of that name")
-    taken.set_defaults(multirun=False)
-    return taken
+    parser.add_argument("--seeds", type=within(Count), default=5, metavar="N", help="default 5")
+    parser.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    parser.add_argument("--force", action="store_true", help="replace a file of that name")
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _arm(text: str) -> tuple[str, tuple[str, ...]]:

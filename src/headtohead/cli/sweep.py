@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.cli.forked_workers import fork_workers, set_threads
-from headtohead.cli.options import INTERRUPTED, Parser, add_workers, parse, parser, progress, take_workers, within
+from headtohead.cli.options import (
+    INTERRUPTED,
+    Parser,
+    add_workers,
+    command_parser,
+    parse,
+    progress,
+    take_workers,
+    within,
+)
 from headtohead.cli.terminal import error_line, note, show_table
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
@@ -152,20 +161,20 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser(
+    parser = command_parser(
         "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and report the results.", _EXAMPLES
     )
-    taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
-    taken.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every trial")
-    taken.add_argument("--plan", action="store_true", help="show what would be tried and stop")
-    taken.add_argument("--run-cap", type=within(Count), metavar="N", help="trials at most, whatever the file says")
-    taken.add_argument("--wandb", action="store_true", help="register it with W&B's server, and start agents here")
-    taken.add_argument(
+    parser.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every trial")
+    parser.add_argument("--plan", action="store_true", help="show what would be tried and stop")
+    parser.add_argument("--run-cap", type=within(Count), metavar="N", help="trials at most, whatever the file says")
+    parser.add_argument("--wandb", action="store_true", help="register it with W&B's server, and start agents here")
+    parser.add_argument(
         "--join", metavar="SWEEP", help="with --wandb: agents for ENTITY/PROJECT/SWEEP, registered before"
     )
-    add_workers(taken)
-    taken.set_defaults(multirun=False)
-    return taken
+    add_workers(parser)
+    parser.set_defaults(multirun=False)
+    return parser
 
 
 def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headtohead.cli.options import parse, parser, within
+from headtohead.cli.options import command_parser, parse, within
 from headtohead.cli.terminal import error_line, note, say
 from headtohead.ranges import Seconds
 
@@ -25,18 +25,18 @@ exit code: 0 uploaded, 1 something could not be uploaded, 2 refused
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("sync", "Upload the runs that W&B's server does not have, or has only in part.", _EXAMPLES)
-    taken.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders of runs; default: outputs")
-    taken.add_argument("--dry-run", action="store_true", help="upload nothing")
-    taken.add_argument(
+    parser = command_parser("sync", "Upload the runs that W&B's server does not have, or has only in part.", _EXAMPLES)
+    parser.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders of runs; default: outputs")
+    parser.add_argument("--dry-run", action="store_true", help="upload nothing")
+    parser.add_argument(
         "--timeout",
         type=within(Seconds),
         default=300.0,
         metavar="SECONDS",
         help="the longest that one run may take; default 300",
     )
-    taken.set_defaults(multirun=False)
-    options = parse(taken, arguments)
+    parser.set_defaults(multirun=False)
+    options = parse(parser, arguments)
     from headtohead.api.syncing import Synced, SyncedRun, synced_runs
 
     show: dict[str, Callable[[SyncedRun], None]] = {

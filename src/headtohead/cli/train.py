@@ -9,11 +9,11 @@ from headtohead.cli.options import (
     add_configuration,
     add_from_run,
     add_processes,
+    command_parser,
     composed,
     configuration_text,
     has_launcher,
     parse,
-    parser,
 )
 from headtohead.cli.terminal import out
 from headtohead.config.errors import ConfigurationError
@@ -49,20 +49,20 @@ exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("train", "Train one model on one task and write its record.", "")
-    add_configuration(taken, several=True)
-    add_from_run(taken, "repeat")
+    parser = command_parser("train", "Train one model on one task and write its record.", "")
+    add_configuration(parser, several=True)
+    add_from_run(parser, "repeat")
     if {"-h", "--help"} & set(arguments):
-        taken.epilog = _groups_and_fields() + _EXAMPLES
-    add_processes(taken)
-    taken.add_argument(
+        parser.epilog = _groups_and_fields() + _EXAMPLES
+    add_processes(parser)
+    parser.add_argument(
         "--take-over",
         action="store_true",
         help="resume a run that another process may still be writing; that process then exits",
     )
-    taken.add_argument("--resumable", action="store_true", help="the same command resumes the same run")
-    taken.add_argument("--retry", action="store_true", help="with -m: restart what failed or ran out of memory")
-    options = parse(taken, arguments, several=True)
+    parser.add_argument("--resumable", action="store_true", help="the same command resumes the same run")
+    parser.add_argument("--retry", action="store_true", help="with -m: restart what failed or ran out of memory")
+    options = parse(parser, arguments, several=True)
     if sweep := sweep_id():
         options.overrides = as_written(options.overrides, sweep_values(), sweep)
     if options.multirun or has_launcher(options.overrides):
