@@ -12,10 +12,11 @@ from headtohead.comparison.comparability import NotComparable, refuse_other_ques
 from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Times, Verdict
 from headtohead.comparison.metric_scales import metric_in, mixed_units, scale_in
+from headtohead.comparison.metric_words import TASKS
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
 from headtohead.comparison.same_numbers import sentences_on_same_numbers
 from headtohead.comparison.statistics.value_shapes import MetricScale
-from headtohead.comparison.tables.run_table import TASKS, TableLine, line_of
+from headtohead.comparison.tables.run_table import TableLine, line_of
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.comparison.verdicts.verdict_details import with_rows
 from headtohead.metrics import Direction, Metric

@@ -12,8 +12,8 @@ from headtohead.comparison.arms import counts, short_names
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec, Verdict
+from headtohead.comparison.metric_words import TASKS
 from headtohead.comparison.tables.comparison_rows import as_data
-from headtohead.comparison.tables.run_table import TASKS
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import CheckpointSelection, Progress, RunRecord, StudyPosition
 

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from headtohead.comparison.analyses.trials import Value, written
 from headtohead.comparison.arm_colours import INK, MUTED, faint
-from headtohead.comparison.report.number_format import UNKNOWN, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import UNKNOWN
 from headtohead.comparison.report.page import page_of
 from headtohead.comparison.report.section_parts import (
     Cell,

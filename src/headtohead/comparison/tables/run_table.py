@@ -20,8 +20,6 @@ from headtohead.records.record import RunRecord, Status
 from headtohead.records.run_query import cut_to_cell
 from headtohead.records.run_summary import headline_of
 
-TASKS = "tasks"
-"""Scores over several tasks."""
 _STYLES: Mapping[Status, str] = {
     "finished": "green",
     "running": "blue",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headtohead.comparison.contrasts import NEITHER_LEARNED, TOO_FEW_SEEDS, Verdict
+from headtohead.comparison.metric_words import metric_words
 
 _TESTS = {
     "paired t": "paired t-test",
@@ -90,24 +91,23 @@ def _kernels(verdict: Verdict) -> list[str]:
 
 
 def _answer(verdict: Verdict) -> str:
+    metric = metric_words(verdict.metric)
     subject, apart = f"{verdict.arm} and {verdict.baseline}", f"{_measured(verdict.difference)}{_interval(verdict)}"
     if verdict.kind == "equivalent":
         return (
-            f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, and by less than the margin of "
+            f"{subject} are equivalent on {metric}: they differ by {apart}, and by less than the margin of "
             f"{_figure(verdict.margin)} ({_p(verdict.p_equivalent, verdict)}, {_tested_both(verdict)})"
         )
     if verdict.neither_learned:
         return (
-            f"{subject} are undecided on {verdict.metric}: {NEITHER_LEARNED}, where chance is "
+            f"{subject} are undecided on {metric}: {NEITHER_LEARNED}, where chance is "
             f"{_figure(verdict.chance)}; {_seen(verdict)}"
         )
     if verdict.withheld:
-        return (
-            f"{subject} are undecided on {verdict.metric}, with {TOO_FEW_SEEDS} ({verdict.withheld}): {_seen(verdict)}"
-        )
+        return f"{subject} are undecided on {metric}, with {TOO_FEW_SEEDS} ({verdict.withheld}): {_seen(verdict)}"
     if verdict.kind == "undecided":
-        return f"{subject} are undecided on {verdict.metric}: {_seen(verdict)}"
-    return f"{verdict.arm} is {verdict.kind} than {verdict.baseline} on {verdict.metric}: {_seen(verdict)}"
+        return f"{subject} are undecided on {metric}: {_seen(verdict)}"
+    return f"{verdict.arm} is {verdict.kind} than {verdict.baseline} on {metric}: {_seen(verdict)}"
 
 
 def _seen(verdict: Verdict) -> str:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import Verdict
-from headtohead.comparison.report.number_format import aim, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import aim, level
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Badge,

@@ -8,15 +8,8 @@ from statistics import fmean
 
 from headtohead.comparison.arms import ArmCosts, costs_of, speed_in
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
-from headtohead.comparison.report.number_format import (
-    UNKNOWN,
-    aim,
-    between,
-    level,
-    metric_words,
-    signed,
-    signed_between,
-)
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import UNKNOWN, aim, between, level, signed, signed_between
 from headtohead.comparison.report.section_parts import ArmName, Badge, Cell, Code, Column, ReportTable, Section, Stacked
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count, energy, memory, number

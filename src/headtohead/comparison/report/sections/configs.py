@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.conditions import ABSENT, NAMES_AND_PATHS, flat
-from headtohead.comparison.report.number_format import UNKNOWN, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import UNKNOWN
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,

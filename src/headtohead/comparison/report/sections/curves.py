@@ -10,7 +10,8 @@ from typing import Any
 
 from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults, RunResult
-from headtohead.comparison.report.number_format import axis_words, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import axis_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, with_chance
 from headtohead.records.metrics_file import Curve
 from headtohead.records.run_folder import RunFolder

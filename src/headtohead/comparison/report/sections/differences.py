@@ -10,7 +10,8 @@ from typing import Any
 from headtohead.comparison.arm_colours import BAND, INK, MUTED, ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import SeedEvidence, StopReason, Verdict
-from headtohead.comparison.report.number_format import aim, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import aim, level
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Badge,

@@ -12,7 +12,8 @@ from headtohead.comparison.analyses.effects import EffectEstimate, Effects
 from headtohead.comparison.analyses.effects_text import certainty, explained
 from headtohead.comparison.arm_colours import INK, numbered_style
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import level, metric_words, signed
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import level, signed
 from headtohead.comparison.report.section_parts import (
     Column,
     Control,

@@ -8,7 +8,8 @@ from typing import Any
 from headtohead.comparison.analyses.length_curves import LengthCurve, LengthCurves, LengthPoint
 from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import aim, axis_words, between, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import aim, axis_words, between, level
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,

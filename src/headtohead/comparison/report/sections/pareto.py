@@ -12,7 +12,8 @@ from headtohead.comparison.arm_colours import INK, MUTED, ArmStyle, faint, style
 from headtohead.comparison.arms import energy_source
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.report.number_format import aim, axis_words, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import aim, axis_words, level
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, figure, with_chance
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.records.record import RunRecord

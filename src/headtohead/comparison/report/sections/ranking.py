@@ -8,7 +8,8 @@ from typing import Any
 from headtohead.comparison.analyses.budget_ranking import ArmRank, BudgetRanking
 from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN, aim, axis_words, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import UNKNOWN, aim, axis_words, level
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,

@@ -10,7 +10,8 @@ import numpy as np
 from headtohead.comparison.analyses.scaling_fits import ArmFamily, Axis, ScalingFit, ScalingFits
 from headtohead.comparison.arm_colours import numbered_style
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN, axis_words, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import UNKNOWN, axis_words, level
 from headtohead.comparison.report.section_parts import (
     Cell,
     Column,

@@ -9,7 +9,8 @@ from headtohead.comparison.analyses.ability_scores import AbilityScore, AbilityS
 from headtohead.comparison.analyses.across_tasks import TaskAggregate
 from headtohead.comparison.arm_colours import HEAT, INK, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import hundredths, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import hundredths
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,

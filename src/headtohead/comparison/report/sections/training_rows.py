@@ -12,7 +12,8 @@ from typing import Any
 from headtohead.comparison.arm_colours import styles_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
-from headtohead.comparison.report.number_format import aim, axis_words, between, level, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import aim, axis_words, between, level
 from headtohead.comparison.report.section_parts import (
     Cell,
     Column,

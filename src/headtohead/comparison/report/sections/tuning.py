@@ -9,7 +9,8 @@ from headtohead.comparison.analyses.trials import Trial, ValueChoices, ValueRang
 from headtohead.comparison.analyses.tuning_summary import ArmTuning, TuningSummary
 from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN, metric_words
+from headtohead.comparison.metric_words import metric_words
+from headtohead.comparison.report.number_format import UNKNOWN
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
