@@ -98,7 +98,9 @@ def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys:
     ("text", "sentence"),
     [("def f(:", "raises SyntaxError: invalid syntax (broken_mixer.py, line 1)"),
      ("1 / 0", "raises ZeroDivisionError: division by zero"),
-     ("from collections import nothing_of_it", "raises ImportError")],
+     ("from collections import nothing_of_it", "raises ImportError"),
+     ("from headtohead.components.component import Norm", "raises ImportError: cannot import name 'Norm' from "
+      "'headtohead.components.component'; import it from headtohead.components.block_parts")],
 )  # fmt: skip
 def test_a_file_that_cannot_be_imported_is_refused_in_a_sentence(
     text: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -26,6 +26,10 @@ FAULTY = {
     "raising": (f"{MIXER}\n1 / 0", "importing raising raises ZeroDivisionError: division by zero"),
     "importing": (f"{MIXER}\nimport no_such_package", "importing importing raises ModuleNotFoundError"),
     "no_such_package_models": (f"{MIXER}\nimport no_such_package", "importing no_such_package_models raises"),
+    "misplaced": (
+        f"from headtohead.components.component import Norm\n{MIXER}",
+        "import it from headtohead.components.block_parts",
+    ),
     "latin": ("# caf\xe9", "latin.py is not Python"),
 }
 
@@ -46,3 +50,20 @@ def test_a_file_of_the_users_own_that_cannot_be_imported_is_refused_in_a_sentenc
                 "train", ["model/mixer=mine", "model/position=none", "data.num_train=64"], tmp_path / "conf"
             )
         )
+
+
+def test_an_argument_that_the_model_does_not_pass_is_refused_with_those_that_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from headtohead.components.block_parts import Norm\n"
+        "class Mine(Norm):\n    def __init__(self, width):\n        super().__init__()"
+    )
+    folder = tmp_path / "conf" / "model" / "norm"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text("# Mine.\n_target_: mine.Mine\n_partial_: true\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        UsageError, match=r"so give model\.norm\.width; what the model passes by itself is called d_model"
+    ):
+        compose_checked("train", ["model/norm=mine"], tmp_path / "conf")

@@ -18,6 +18,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.import_errors import import_refusal
 from headtohead.config.run_config import Node
 from headtohead.config.schema.source_code import arguments, field_groups
 from headtohead.errors import UsageError
@@ -130,10 +131,7 @@ def _refuse_faulty_file(target: str, error: BaseException | None) -> None:
     raised = None if error is None else error.__cause__
     if raised is None or (isinstance(raised, ModuleNotFoundError) and f"{target}.".startswith(f"{raised.name}.")):
         return
-    module = target.rpartition(".")[0]
-    raise ConfigurationError(
-        f"{_TARGET}={target} is refused: importing {module} raises {type(raised).__name__}: {raised}; correct the file"
-    ) from error
+    raise import_refusal(f"{_TARGET}={target}", target.rpartition(".")[0], raised) from error
 
 
 def _made(value: Any, path: str) -> Any:

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 from headtohead.config.errors import ConfigurationError, unknown
+from headtohead.config.import_errors import import_refusal
 
 _SUFFIX = ".py"
 
@@ -31,9 +32,7 @@ def _imported(target: str, module: str) -> ModuleType:
             f"{target} is refused: there is no module {error.name}; give one that Python finds (PYTHONPATH)"
         ) from None
     except Exception as error:  # whatever the user's own file does wrong
-        raise ConfigurationError(
-            f"{target} is refused: importing {module} raises {type(error).__name__}: {error}; correct the file"
-        ) from error
+        raise import_refusal(target, module, error) from error
 
 
 def _classes_in(module: str) -> list[str]:

@@ -54,6 +54,7 @@ ROOT_NODES = ("bench", "budget", "launcher")
 """Those that a root of its own adds: conf/bench.yaml, conf/match.yaml, conf/launch.yaml."""
 REQUIRED_FIELDS = ("seed", "group", "output_dir")
 _GUESSES = 5
+_PACKAGE = "headtohead."
 _HYDRA_KEYS = frozenset({"_target_", "_partial_"})
 
 
@@ -104,6 +105,14 @@ def _example(default: ast.expr | None) -> str:
     except ValueError:
         return ""
     return "" if isinstance(value, bool | str) or value is None else show(value)
+
+
+def _passed(group: str, node: Mapping[str, Any]) -> str:
+    """Say what the arguments are called that the model passes to a class of the user's own, which may have meant one of
+    them."""
+    is_own = not node.get("_target_", _PACKAGE).startswith(_PACKAGE)
+    names = sorted(slot_of(group).passed) if is_own else ()
+    return f"; what the model passes by itself is called {one_of(names)}" if names else ""
 
 
 class _Checker:
@@ -157,7 +166,9 @@ class _Checker:
                 example = fields.examples.get(key, "")
                 checked[key] = self._field(f"{path}.{key}", f"{group}/{key}", value, fields.kinds[key], example)
         for key in sorted(fields.required - node.keys()):
-            raise ConfigurationError(f"{path}.{key} is missing: {owner} has no default for it, so give {path}.{key}")
+            raise ConfigurationError(
+                f"{path}.{key} is missing: {owner} has no default for it, so give {path}.{key}{_passed(group, node)}"
+            )
         return checked
 
     def _field(self, path: str, group: str, value: Any, kind: Kind, example: str) -> Any:
