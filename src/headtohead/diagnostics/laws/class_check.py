@@ -78,7 +78,7 @@ class LawResult:
     def remedy(self) -> str | None:
         """Return what to do about a broken law; None where it holds."""
         if self.broken is not None and _ABSTRACT in self.broken:
-            return "write the methods that it names; components/component.py has the contract of each"
+            return "write the methods that it names; components/component.py and block_parts.py have the contract of each"
         return None if self.broken is None else remedy_of(self.case.law)
 
 
