@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import pytest
@@ -102,9 +103,15 @@ SHAPES_CHECKED = (shape, stepwise, equals_slow_twin, packed_documents)
 
 
 def case_exists(law: Law, name: str, causal: bool, dtype: torch.dtype) -> bool:
+    looks, has_slow_twin = _form(name, causal)
+    return looks and applies(law, causal=causal, dtype=dtype, has_slow_twin=has_slow_twin)
+
+
+@cache
+def _form(name: str, causal: bool) -> tuple[bool, bool]:
+    """Return whether a mixer can look this way, and whether it has a slow twin."""
     mixer = factory("mixer", name)
-    has_slow_twin = slow_twin(mixer) is not None
-    return can_look(mixer, causal=causal) and applies(law, causal=causal, dtype=dtype, has_slow_twin=has_slow_twin)
+    return can_look(mixer, causal=causal), slow_twin(mixer) is not None
 
 
 def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
