@@ -25,7 +25,7 @@ from headtohead.components.initialisations import gpt2
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import Learned
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.generation.decoding_loop import stream
 from headtohead.generation.decoding_strategy import DecodingStrategy
@@ -89,7 +89,7 @@ def same_weights(theirs: GPT2LMHeadModel) -> DecoderOnly:
             mixer=SoftmaxAttention,
             position=Learned,
             norm=LayerNorm,
-            residual=Pre,
+            residual=PreNorm,
             feedforward=partial(DenseFeedForward, activation="gelu_tanh"),
         ),
         tokens=TokenFields(vocab_size=theirs.config.vocab_size, max_length=MAX_LENGTH),

@@ -37,7 +37,7 @@ from headtohead.components.initialisations import gpt2
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec, Split, SplitName
@@ -95,7 +95,7 @@ def make_model() -> Architecture:
             mixer=SoftmaxAttention,
             position=Rotary,
             norm=LayerNorm,
-            residual=Pre,
+            residual=PreNorm,
             feedforward=DenseFeedForward,
         ),
         tokens=TokenFields(vocab_size=VOCAB_SIZE, max_length=LENGTH),

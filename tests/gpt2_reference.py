@@ -13,7 +13,7 @@ from headtohead.components.initialisations import gpt2
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import Learned
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from headtohead.pretrained.gpt2 import Gpt2Family
 
 
@@ -28,7 +28,7 @@ def same_weights(theirs: GPT2LMHeadModel) -> DecoderOnly:
         mixer=SoftmaxAttention,
         position=Learned,
         norm=LayerNorm,
-        residual=Pre,
+        residual=PreNorm,
         feedforward=partial(DenseFeedForward, activation="gelu_tanh"),
         initialisation=gpt2,
         vocab_size=config.vocab_size,

@@ -17,7 +17,7 @@ from headtohead.components.mixers.attention.softmax_attention import SoftmaxAtte
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import NoPosition
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 
 VOCAB_SIZE = 29
 SIZE = InputSize(length=11, decoder_length=7)
@@ -38,7 +38,7 @@ def small_model(family: str, *, seed: int = 0, **changes: Any) -> Architecture:
         "mixer": SoftmaxAttention,
         "position": NoPosition,
         "norm": LayerNorm,
-        "residual": Pre,
+        "residual": PreNorm,
         "feedforward": DenseFeedForward,
         "initialisation": gpt2,
     }

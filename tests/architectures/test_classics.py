@@ -19,7 +19,7 @@ from headtohead.components.mixers.attention.memory_attention import LuongAttenti
 from headtohead.components.mixers.recurrent.torch_recurrence import Gru, Lstm, TanhRnn
 from headtohead.components.mixers.reference.recurrent import ReferenceGru as SlowGru
 from headtohead.components.norms import BatchNorm, LayerNorm
-from headtohead.components.residuals import NoResidual, Pre
+from headtohead.components.residuals import NoResidual, PreNorm
 from headtohead.generation.decoding_loop import greedy
 from headtohead.interpretability.recorded_attention import attention_maps
 
@@ -109,7 +109,7 @@ def test_declared_activations_are_what_autograd_saves(name: str) -> None:
     del logits
 
 
-@pytest.mark.parametrize("residual", [NoResidual, Pre])
+@pytest.mark.parametrize("residual", [NoResidual, PreNorm])
 @pytest.mark.parametrize("cell", [Gru, Lstm, TanhRnn])
 def test_a_state_that_the_next_layer_reads_is_declared_once(cell: Any, residual: Any) -> None:
     for changes in ({}, {"norm": LayerNorm}, {"dropout": 0.1}, {"num_layers": 3}):
@@ -241,7 +241,7 @@ class TestRecurrent:
         assert states == [2 * 16, 2 * 16]
 
     def test_cells_may_stand_in_a_residual_stream(self) -> None:
-        model = exact_classic("recurrent", residual=Pre, norm=LayerNorm, num_layers=3)
+        model = exact_classic("recurrent", residual=PreNorm, norm=LayerNorm, num_layers=3)
         assert model(tokens(2, 5)).isfinite().all()
 
 

@@ -24,7 +24,7 @@ from headtohead.components.initialisations import gpt2
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import Learned
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from small_models import FAMILIES, SIZE, VOCAB_SIZE, small_model
 
 OF_TEXT = set(get_args(HeadName)) - {"pixel_decoder"}
@@ -41,7 +41,7 @@ def gpt(**changes: Any) -> DecoderOnly:
         "mixer": SoftmaxAttention,
         "position": Learned,
         "norm": LayerNorm,
-        "residual": Pre,
+        "residual": PreNorm,
         "feedforward": DenseFeedForward,
         "initialisation": gpt2,
         "vocab_size": 50257,

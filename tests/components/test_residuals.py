@@ -12,7 +12,7 @@ from contracts.choices import factory, names
 from headtohead.components.block_parts import Branch, Branches, ResidualScheme
 from headtohead.components.component import Context
 from headtohead.components.norms import LayerNorm
-from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, Pre, ReZero
+from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, PreNorm, ReZero
 from headtohead.components.streams import HyperConnections, Sphere
 
 D = 6
@@ -174,7 +174,7 @@ def test_no_probability_is_refused(options: dict[str, float]) -> None:
 @pytest.mark.parametrize("num_sublayers", [1, 2, 3])
 def test_hyper_connections_start_as_streams_that_are_all_the_plain_one(num_sublayers: int) -> None:
     wiring = HyperConnections(LayerNorm, D, Branches(2, num_sublayers), streams=2)
-    plain = Pre(LayerNorm, D, Branches(2, num_sublayers))
+    plain = PreNorm(LayerNorm, D, Branches(2, num_sublayers))
     x, parts = torch.randn(2, 3, D), (sublayers() * 2)[:num_sublayers]
     y = wiring.narrowed(wiring(wiring.widened(x), parts, Context()))
     torch.testing.assert_close(y, 2 * plain(x, parts, Context()))

@@ -13,7 +13,7 @@ from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import NoNorm
 from headtohead.components.positions.absolute import NoPosition
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.diagnostics.laws import LawSubject, alone
@@ -41,7 +41,7 @@ def test_a_mixer_tells_the_order_of_tokens_where_it_says_so(name: str) -> None:
 
 
 def stack_with(**parts: partial) -> LawSubject:
-    plain = {"mixer": SoftmaxAttention, "position": NoPosition, "norm": NoNorm, "residual": Pre}
+    plain = {"mixer": SoftmaxAttention, "position": NoPosition, "norm": NoNorm, "residual": PreNorm}
     made = StackParts(**{**plain, "feedforward": DenseFeedForward, **parts})
     return LawSubject(partial(Stack, StackSize(16, num_layers=1, num_heads=4), made, causal=False, max_length=64))
 

@@ -279,7 +279,11 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("BERT, masked LM", "model/residual=pre", "model.residual=Pre .* form of bert, which supports only Post"),
+        (
+            "BERT, masked LM",
+            "model/residual=pre",
+            "model.residual=PreNorm .* which supports only PostNorm",
+        ),
         ("BERT, masked LM", "model.tie_weights=false", "model.tie_weights=False .* supports only True"),
         ("BERT, masked LM", "model/mixer=linear_attention", "model.mixer=LinearAttention .* SoftmaxAttention"),
         (

@@ -19,7 +19,7 @@ from headtohead.components.convolutions import stages
 from headtohead.components.embeddings import PatchEmbedding, PatchMerging
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.mixers.attention.shifted_window import ShiftedWindowAttention
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from headtohead.components.stack_parts import StackSize
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
@@ -64,7 +64,7 @@ class WindowBlocks(FieldGroup):
         )
         drop_path = self.drop_path * layer / max(size.num_layers - 1, 1)
         branches = Branches(size.num_layers, dropout=self.dropout, drop_path=drop_path)
-        return Block(mixer, None, feedforward, Pre(norm, size.d_model, branches))
+        return Block(mixer, None, feedforward, PreNorm(norm, size.d_model, branches))
 
 
 class Swin(Architecture):

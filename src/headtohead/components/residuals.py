@@ -89,7 +89,7 @@ class NormedResidual(ResidualScheme):
         return 0
 
 
-class Pre(NormedResidual):
+class PreNorm(NormedResidual):
     """x + f(norm(x)) (Xiong et al. 2020, https://arxiv.org/abs/2002.04745)."""
 
     no_mup_rule = ""
@@ -130,7 +130,7 @@ class NoResidual(NormedResidual):
         return 0 if self.drop.dropout > 0 else query.length * self.d_model * query.bytes_per_element
 
 
-class Post(NormedResidual):
+class PostNorm(NormedResidual):
     """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
     no_mup_rule = ""

@@ -73,7 +73,7 @@ class BartFamily(EncoderDecoderFamily):
         "num_attention_heads": "encoder_attention_heads",
         "num_hidden_layers": "encoder_layers",
     }
-    residual: ClassVar[tuple[str, str]] = ("post", "Post")
+    residual: ClassVar[tuple[str, str]] = ("post", "PostNorm")
     """Its choice and its class."""
 
     def complete(self, config: Hub) -> Hub:
@@ -182,7 +182,7 @@ class MbartFamily(BartFamily):
         "MBartModel": None,
     }
     accepts: ClassVar[Accepted] = {"tie_word_embeddings": (True,), "is_causal": (True,)}
-    residual = ("pre", "Pre")
+    residual = ("pre", "PreNorm")
 
     def side(self, hub: Hub, side: str, ours: str) -> Iterator[WeightMapping]:
         yield from super().side(hub, side, ours)

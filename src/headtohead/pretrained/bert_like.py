@@ -160,7 +160,7 @@ class BertLike(ModelFamily):
         activation = described(model, "feedforward.activation")
         return {
             "": ("EncoderOnly",),
-            **block_fields("Post"),
+            **block_fields("PostNorm"),
             "position": ("Learned",),
             "embedding_norm": (True,),
             "scale_embedding": (False,),

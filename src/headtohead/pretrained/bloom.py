@@ -45,7 +45,7 @@ class BloomFamily(ModelFamily):
         "mixer": "SoftmaxAttention",
         "position": "Alibi",
         "norm": "LayerNorm",
-        "residual": "Pre",
+        "residual": "PreNorm",
         "feedforward": "DenseFeedForward",
     }
 

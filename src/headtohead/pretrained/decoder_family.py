@@ -58,7 +58,7 @@ class DecoderFamily(ModelFamily):
     activation_field: ClassVar[str] = "hidden_act"
     norm: ClassVar[tuple[str, str]] = ("rms_norm", "RmsNorm")
     """Our choice of the norm, and its class."""
-    residual: ClassVar[tuple[str, str]] = ("pre", "Pre")
+    residual: ClassVar[tuple[str, str]] = ("pre", "PreNorm")
     feedforward: ClassVar[tuple[str, str]] = ("swiglu", "DenseFeedForward")
     gain: ClassVar[type[OneToOneMapping]] = Renamed
     """The mapping of the gains of norms."""

@@ -60,7 +60,7 @@ class Gpt2Family(ModelFamily):
         "mixer": "SoftmaxAttention",
         "position": "Learned",
         "norm": "LayerNorm",
-        "residual": "Pre",
+        "residual": "PreNorm",
         "feedforward": "DenseFeedForward",
     }
 

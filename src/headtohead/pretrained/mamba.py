@@ -26,7 +26,7 @@ class StateSpaces(ModelFamily):
     parts: ClassVar[Mapping[str, str]] = {
         "position": "NoPosition",
         "norm": "RmsNorm",
-        "residual": "Pre",
+        "residual": "PreNorm",
         "feedforward": "NoFeedForward",
     }
 

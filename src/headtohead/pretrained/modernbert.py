@@ -224,7 +224,7 @@ def _words(model: Model, paths: Sequence[str]) -> Describable:
         "position.pairing": ("half",),
         "position.head_width": (None,),
         "norm": ("LayerNorm",),
-        "residual": ("Pre",),
+        "residual": ("PreNorm",),
         "feedforward": ("DenseFeedForward",),
         "feedforward.gated": (True,),
         "dropout": (0.0,),

@@ -52,7 +52,7 @@ class MptFamily(ModelFamily):
         "mixer": "SoftmaxAttention",
         "position": "Alibi",
         "norm": "LayerNorm",
-        "residual": "Pre",
+        "residual": "PreNorm",
         "feedforward": "DenseFeedForward",
     }
 

@@ -42,7 +42,7 @@ class RwkvFamily(ModelFamily):
         "mixer": "Rwkv4",
         "position": "NoPosition",
         "norm": "LayerNorm",
-        "residual": "Pre",
+        "residual": "PreNorm",
         "feedforward": "RwkvChannelMix",
     }
 

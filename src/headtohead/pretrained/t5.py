@@ -169,7 +169,7 @@ class T5Family(EncoderDecoderFamily):
             "": ("EncoderDecoder",),
             **{
                 path: values
-                for path, values in block_fields("Pre", norm="RmsNorm").items()
+                for path, values in block_fields("PreNorm", norm="RmsNorm").items()
                 if "feedforward" not in path
             },
             **plain["mixer"],

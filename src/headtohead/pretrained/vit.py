@@ -120,7 +120,7 @@ class VitFamily(ModelFamily):
         bias = described(model, "mixer.bias")
         words = {
             "": ("VisionTransformer",),
-            **block_fields("Pre"),
+            **block_fields("PreNorm"),
             **attention_fields(model, bias=bias),
             "mixer.output_bias": (True, *((None,) if bias else ())),
             "position": ("Learned",),

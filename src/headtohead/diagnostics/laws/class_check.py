@@ -16,7 +16,7 @@ from headtohead.components.mixers.attention.softmax_attention import SoftmaxAtte
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as PlainAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import NoPosition
-from headtohead.components.residuals import Pre
+from headtohead.components.residuals import PreNorm
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.config.errors import ConfigurationError, show, unknown
@@ -78,7 +78,9 @@ class LawResult:
     def remedy(self) -> str | None:
         """Return what to do about a broken law; None where it holds."""
         if self.broken is not None and _ABSTRACT in self.broken:
-            return "write the methods that it names; components/component.py and block_parts.py have the contract of each"
+            return (
+                "write the methods that it names; components/component.py and block_parts.py have the contract of each"
+            )
         return None if self.broken is None else remedy_of(self.case.law)
 
 
@@ -201,7 +203,7 @@ def _subject(kind: str, make: Make, counterpart: Make | None, sizes: Sizes, *, c
         "position": NoPosition,
         "norm": LayerNorm,
         "feedforward": NoFeedForward,
-        "residual": Pre,
+        "residual": PreNorm,
         kind: make,
     }
     grid = _PATCHES if kind == "position" and _class_of(make).needs_grid else None

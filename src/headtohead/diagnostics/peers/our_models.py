@@ -24,7 +24,7 @@ from headtohead.components.norms import LayerNorm, RmsNorm
 from headtohead.components.positions.absolute import Learned
 from headtohead.components.positions.relative import T5Bias
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.residuals import Post, Pre
+from headtohead.components.residuals import PostNorm, PreNorm
 from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.vocabulary_loss import loss_of_rows, scored_rows, vocabulary_head
@@ -45,7 +45,7 @@ def decoder(vocab_size: int, max_length: int, position: str = "rotary") -> Decod
             mixer=SoftmaxAttention,
             position=POSITIONS[position],
             norm=LayerNorm,
-            residual=Pre,
+            residual=PreNorm,
             feedforward=partial(DenseFeedForward, activation="gelu" if position == "rotary" else "gelu_tanh"),
         ),
         tokens=TokenFields(vocab_size=vocab_size, max_length=max_length),
@@ -61,7 +61,7 @@ def encoder(vocab_size: int, max_length: int, head: HeadName) -> EncoderOnly:
             mixer=SoftmaxAttention,
             position=Learned,
             norm=LayerNorm,
-            residual=Post,
+            residual=PostNorm,
             feedforward=DenseFeedForward,
         ),
         tokens=TokenFields(vocab_size=vocab_size, max_length=max_length),
@@ -88,7 +88,7 @@ def encoder_decoder(vocab_size: int, max_length: int) -> EncoderDecoder:
             mixer=partial(SoftmaxAttention, heads=heads),
             position=T5Bias,
             norm=RmsNorm,
-            residual=Pre,
+            residual=PreNorm,
             feedforward=partial(DenseFeedForward, activation="relu", bias=False),
         ),
         cross=cross,
@@ -104,7 +104,7 @@ def vision_transformer(side: int, patch_size: int) -> VisionTransformer:
     return VisionTransformer(
         StackSize(WIDTH, LAYERS, HEADS),
         StackParts(
-            mixer=SoftmaxAttention, position=Learned, norm=LayerNorm, residual=Pre, feedforward=DenseFeedForward
+            mixer=SoftmaxAttention, position=Learned, norm=LayerNorm, residual=PreNorm, feedforward=DenseFeedForward
         ),
         image_shape=(3, side, side),
         num_classes=10,
