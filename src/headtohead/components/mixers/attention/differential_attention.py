@@ -89,7 +89,7 @@ class DifferentialAttention(SoftmaxAttention):
         _, _, v = self.project(x, context)
         values = torch.cat(v.chunk(2, dim=1), dim=-1).repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
         first, second = (weights.to(v.dtype) @ values.repeat(1, 2, 1, 1)).chunk(2, dim=1)
-        return self.emit(merge_heads(self._subtract(first, second)), x)
+        return self.project_output(merge_heads(self._subtract(first, second)), x)
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: a pair's heads are half the heads apart, and would be on two devices."""

@@ -120,7 +120,7 @@ class DisentangledAttention(SoftmaxAttention):
         bias = self.pair_bias(q, k, (here, here), context, causal=self.causal)
         dropout = self.dropout if self.training else 0.0
         y = self.read(q, k, v, bias=bias, causal=False, dropout=dropout)
-        return self.emit(merge_heads(y), x)
+        return self.project_output(merge_heads(y), x)
 
     def pair_bias(
         self,
@@ -174,7 +174,7 @@ class DisentangledAttention(SoftmaxAttention):
         positions = here, state.append_positions(here)
         keys, values = state.append(k, v)
         bias = self.pair_bias(q, keys, positions, context, causal=True)
-        return self.emit(merge_heads(self.read_next(q, keys, values, bias)), x), state
+        return self.project_output(merge_heads(self.read_next(q, keys, values, bias)), x), state
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: the vectors of distances would have a gradient from each device's heads."""

@@ -97,7 +97,7 @@ class ForgettingAttention(SoftmaxAttention):
         forgotten = state.forget(self.log_forget(x))
         keys, values = state.append(k, v)
         y = self.read_next(*self._with_decay(q, keys, forgotten), values, bias)
-        return self.emit(merge_heads(y), x), state
+        return self.project_output(merge_heads(y), x), state
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: every device would need the gates of its own heads."""

@@ -31,7 +31,7 @@ class GatedAttention(SoftmaxAttention):
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         self.gate = LinearMap(d_model, num_heads * self.head_width, bias=heads.bias)
 
-    def emit(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         output: Tensor = self.output(y * self.gate(x).sigmoid())
         return output
 

@@ -150,7 +150,7 @@ class LatentAttention(SoftmaxAttention):
         keys = torch.cat((latents, shared), dim=-1)[:, None]
         read = self.read_next(queries, keys, latents[:, None], bias)
         heads = read @ self.value_up.weight.unflatten(0, (-1, self.value_width)).mT
-        return self.emit(merge_heads(heads), x), state
+        return self.project_output(merge_heads(heads), x), state
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return None: the latents belong to all heads."""

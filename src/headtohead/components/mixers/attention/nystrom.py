@@ -104,7 +104,7 @@ class Nystrom(SoftmaxAttention):
         y = attend(q, k_mark, values, bias=marks.bias(marks.there, q), causal=False, scale=self.scale, dropout=dropout)
         if marks.real is not None:
             v = v.masked_fill(~marks.real.mT, 0.0)
-        return back(self.emit(merge_heads(y if self.conv is None else y + self.conv(v)), x))
+        return back(self.project_output(merge_heads(y if self.conv is None else y + self.conv(v)), x))
 
     def landmarks_of(self, x: Float[Tensor, "B L D"], context: Context) -> Landmarks:
         """Return the segments of rows whose real tokens are on the left."""

@@ -162,7 +162,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         q, k, v = self.project(x, context)
         dropout = self.dropout if self.training else 0.0
         y = self.read(q, k, v, bias=self.full_bias(q, context), causal=self.causal, dropout=dropout)
-        return self.emit(merge_heads(y), x)
+        return self.project_output(merge_heads(y), x)
 
     def read(
         self,
@@ -177,7 +177,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         """Return the weighted sums of values; `causal` counts where there is no bias."""
         return attend(q, k, v, bias=bias, causal=causal, scale=self.scale, dropout=dropout, cap=self.score_cap)
 
-    def emit(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B L E"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """Return the output made of what the heads read for the tokens x."""
         del x
         output: Tensor = self.output(y)
@@ -248,7 +248,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
     ) -> Float[Tensor, "B L D"]:
         _, _, v = self.project(x, context)
         v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
-        return self.emit(merge_heads(weights.to(v.dtype) @ v), x)
+        return self.project_output(merge_heads(weights.to(v.dtype) @ v), x)
 
     def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         """Return the division: every device has whole heads; the gains of normalised queries and keys belong to all,
@@ -279,7 +279,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         q, k, v = self.project(x, context, state.fused)
         bias = self.full_bias(q, context)
         y = self.read_next(q, *state.append(k, v), bias)
-        return self.emit(merge_heads(y), x), state
+        return self.project_output(merge_heads(y), x), state
 
     def read_next(
         self,

@@ -110,4 +110,4 @@ class DeltaProduct(GatedDelta):
         parts = self.project(x, find_document_starts(context))
         values = parts.v.unflatten(-1, (self.num_writes, -1)).transpose(2, 3).flatten(1, 2)
         y = (weights @ values.to(weights.dtype)).unflatten(1, (-1, self.num_writes)).sum(2)
-        return self.emit(y.to(parts.v.dtype), parts)
+        return self.project_output(y.to(parts.v.dtype), parts)

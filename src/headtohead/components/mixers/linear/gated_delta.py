@@ -68,7 +68,7 @@ class GatedDelta(DeltaRule):
     def output_gate(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L E"] | None:
         return None if self.gate is None else self.gate(x)
 
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         y = merge_heads(self.norm(y))
         output: Tensor = self.output(y if parts.gate is None else y * F.silu(parts.gate))
         return output

@@ -74,7 +74,7 @@ class GatedLinearAttention(MatrixMemory):
             gate=self.gate(x),
         )
 
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         assert parts.gate is not None, "project makes it"
         output: Tensor = self.output(merge_heads(self.norm(y)) * F.silu(parts.gate))
         return output

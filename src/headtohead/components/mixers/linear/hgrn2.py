@@ -74,7 +74,7 @@ class Hgrn2(MatrixMemory):
             log_decay=split_heads((-torch.expm1(log_key)).log(), self.key_width),  # f = 1 - k without cancellation
         )
 
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         del parts
         output: Tensor = self.output(self.norm(merge_heads(y)))
         return output

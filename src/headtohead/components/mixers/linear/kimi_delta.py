@@ -68,7 +68,7 @@ class KimiDelta(DeltaRule):
         gate: Tensor = self.gate_up(self.gate_down(x))
         return gate
 
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         assert parts.gate is not None, "project makes it"
         output: Tensor = self.output(merge_heads(self.norm(y)) * parts.gate.sigmoid())
         return output

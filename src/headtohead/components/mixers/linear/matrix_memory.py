@@ -128,7 +128,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
         retained of those before the first."""
 
     @abstractmethod
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         """Return the output made of what was read."""
 
     @abstractmethod
@@ -140,7 +140,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         document_starts = find_document_starts(context)
         parts = self.project(x, document_starts)
-        return self.emit(self.read(parts, document_starts), parts)
+        return self.project_output(self.read(parts, document_starts), parts)
 
     def read(self, parts: MemoryInputs, document_starts: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
         """Read the memory at every token of whole sequences."""
@@ -175,7 +175,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
     ) -> Float[Tensor, "B L D"]:
         parts = self.project(x, find_document_starts(context))
-        return self.emit((weights @ parts.v.to(weights.dtype)).to(parts.v.dtype), parts)
+        return self.project_output((weights @ parts.v.to(weights.dtype)).to(parts.v.dtype), parts)
 
     def step(
         self, x: Float[Tensor, "B L D"], state: State, context: Context
@@ -187,7 +187,7 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
         real = parts if context.valid is None else parts.only(context.valid)
         y, state.matrix = self.recurred(real, state=state.matrix)
         state.before, state.length = parts.seen, state.length + x.shape[1]
-        return self.emit(y.to(parts.v.dtype), parts), state
+        return self.project_output(y.to(parts.v.dtype), parts), state
 
     def empty(
         self,

@@ -112,7 +112,7 @@ class Rwkv6(MatrixMemory):
         k, v, log_decay = (part[:, :, -1:].to(state.dtype) for part in (parts.k, parts.v, parts.log_decay))
         return y, before_last * log_decay.exp().mT + k.mT * v
 
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         assert parts.gate is not None, "project makes it"
         rows, eps = merge_heads(y), 1e-5 * self.head_width
         normed = F.group_norm(rows.flatten(0, 1), self.num_heads, self.norm_weight, self.norm_bias, eps)

@@ -123,7 +123,7 @@ class Rwkv7(MatrixMemory):
             seen=x[:, -1:],
         )
 
-    def emit(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
+    def project_output(self, y: Float[Tensor, "B H L V"], parts: MemoryInputs) -> Float[Tensor, "B L D"]:
         assert parts.gate is not None and parts.bonus is not None, "project makes them"
         rows, eps = merge_heads(y), 1e-5 * self.head_width
         normed = F.group_norm(rows.flatten(0, 1), self.num_heads, self.norm_weight, self.norm_bias, eps)

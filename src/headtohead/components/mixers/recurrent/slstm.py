@@ -65,7 +65,7 @@ class Slstm(Mixer, HasAttentionMaps):
         yield self.gate_bias
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        return self.emit(self.read(self.of_tokens(x), find_document_starts(context)), x)
+        return self.project_output(self.read(self.of_tokens(x), find_document_starts(context)), x)
 
     def of_tokens(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L 4 H K"]:
         """Return what the tokens alone bring to candidates and gates, in float32 at least."""
@@ -81,7 +81,7 @@ class Slstm(Mixer, HasAttentionMaps):
         with without_autocast(of_tokens):
             return slstm_sequence(of_tokens, self.recurrent.to(of_tokens.dtype), document_starts)
 
-    def emit(self, h: Float[Tensor, "B L H K"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def project_output(self, h: Float[Tensor, "B L H K"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         normed = F.layer_norm(h, (self.head_width,), eps=self.eps).flatten(2) * self.norm_weight.to(h.dtype)
         y: Tensor = self.output(normed.to(x.dtype))
         return y
@@ -114,7 +114,7 @@ class Slstm(Mixer, HasAttentionMaps):
         z, _, _, o = self.gates(x, find_document_starts(context))
         with without_autocast(weights):
             h = o.sigmoid() * weighted_values(weights, z)
-        return self.emit(h.unflatten(-1, (self.num_heads, -1)), x)
+        return self.project_output(h.unflatten(-1, (self.num_heads, -1)), x)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -135,7 +135,7 @@ class Slstm(Mixer, HasAttentionMaps):
                 states = after if context.valid is None else after.where(context.valid[:, t], states)
                 outputs.append(after.hidden)
         state.states, state.length = torch.stack(states, 1), state.length + x.shape[1]
-        return self.emit(torch.stack(outputs, 1), x), state
+        return self.project_output(torch.stack(outputs, 1), x), state
 
     def costs(self, query: CostContext) -> Costs:
         n, d = query.length, self.d_model

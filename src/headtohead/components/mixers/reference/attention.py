@@ -45,7 +45,7 @@ class ReferenceSoftmaxAttention(SoftmaxAttention):
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :num_keys]
             rows.append(self.shares(scores) @ v[:, :, :num_keys])
-        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+        return self.project_output(merge_heads(torch.cat(rows, dim=2)), x)
 
     def shares(self, scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
         """Return the weights that scores give."""
@@ -93,7 +93,7 @@ class ReferenceForgettingAttention(ForgettingAttention):
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :seen]
             rows.append(_softmax(scores).to(v.dtype) @ v[:, :, :seen])
-        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+        return self.project_output(merge_heads(torch.cat(rows, dim=2)), x)
 
 
 class ReferenceStickBreaking(StickBreaking):
@@ -113,7 +113,7 @@ class ReferenceStickBreaking(StickBreaking):
                 shares.append(rest * share)
                 rest = rest * (1.0 - share)
             rows.append(torch.stack((*reversed(shares), rest), dim=-1).to(v.dtype) @ v[:, :, : position + 1])
-        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+        return self.project_output(merge_heads(torch.cat(rows, dim=2)), x)
 
 
 class ReferenceDifferentialAttention(DifferentialAttention):
@@ -135,7 +135,7 @@ class ReferenceDifferentialAttention(DifferentialAttention):
             y = first - self.share().to(v.dtype) * second
             size = (y.square().mean(-1, keepdim=True) + self.norm_eps).sqrt()
             rows.append((1.0 - self.subtracted) * y / size)
-        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+        return self.project_output(merge_heads(torch.cat(rows, dim=2)), x)
 
 
 class ReferenceDisentangledAttention(DisentangledAttention):
@@ -163,7 +163,7 @@ class ReferenceDisentangledAttention(DisentangledAttention):
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :num_keys]
             rows.append(_softmax(scores) @ v[:, :, :num_keys])
-        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+        return self.project_output(merge_heads(torch.cat(rows, dim=2)), x)
 
 
 class ReferenceLatentAttention(ReferenceSoftmaxAttention, LatentAttention):
