@@ -12,6 +12,8 @@ import pytest
 pytestmark = pytest.mark.process
 GROUPS = Path("/proc/self/autogroup")
 SHOWN = "print(open('/proc/self/autogroup').read())"
+NICE = min(os.nice(0) + 7, 19)
+"""Seven steps below whoever runs the tests, who may be nice already."""
 
 
 def output_of(code: str, *, new_session: bool, variables: dict[str, str] | None = None) -> str:
@@ -27,7 +29,7 @@ def output_of(code: str, *, new_session: bool, variables: dict[str, str] | None 
 @pytest.mark.skipif(not GROUPS.exists(), reason="Linux shares no processors among sessions here")
 def test_a_session_of_its_own_is_as_nice_as_its_process() -> None:
     code = "import os; os.nice(7); from headtohead.execution.session_priority import keep_priority; keep_priority();"
-    assert "nice 7" in output_of(code + SHOWN, new_session=True)
+    assert f"nice {NICE}" in output_of(code + SHOWN, new_session=True)
 
 
 def test_the_session_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ def test_the_session_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     output_of(f"{code} keep_priority(pathlib.Path({str(group)!r}))", new_session=False)
     assert group.read_text() == ""
     output_of(f"{code} keep_priority(pathlib.Path({str(group)!r}))", new_session=True)
-    assert group.read_text() == "7"
+    assert group.read_text() == str(NICE)
 
 
 @pytest.mark.parametrize(
