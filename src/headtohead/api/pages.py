@@ -29,7 +29,7 @@ class ServedDashboard:
     folder: Path
     """The folder whose runs are shown."""
     server: Dashboard
-    """What answers the browser."""
+    """The server that answers the browser."""
     thread: Thread
     """The thread that the server runs in."""
 
