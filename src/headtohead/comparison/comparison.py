@@ -10,7 +10,7 @@ from headtohead.comparison.arms import Arm, arms_of, counts, excluded, short_nam
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
-from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Times, Verdict
+from headtohead.comparison.contrasts import ALPHA, ComparisonSpec, Contrast, Registration, Times, Verdict
 from headtohead.comparison.metric_scales import metric_in, mixed_units, scale_in
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
 from headtohead.comparison.same_numbers import sentences_on_same_numbers
@@ -59,6 +59,8 @@ class Comparison:
     """The answers that the runs' studies give to their own questions, where this is another."""
     unlike: list[ConditionMismatch] = field(default_factory=list)
     """Conditions other than what makes the arms in which their runs differ."""
+    alpha: float = ALPHA
+    """The error rate; intervals of means hold the rest."""
 
     @property
     def chance(self) -> float | None:
@@ -141,6 +143,7 @@ def _explored(
     read = Registration(
         comparison.direction,
         measured=comparison.measured,
+        alpha=comparison.alpha,
         scale=comparison.scale,
         solved_at=spec.solved_at,
         time_unit=unit,
@@ -179,6 +182,7 @@ def _registered(comparison: Comparison, answer: RegisteredAnswer) -> Comparison:
         comparison,
         direction=answer.direction,
         margin=answer.margin,
+        alpha=answer.alpha,
         verdicts=list(answer.verdicts),
         remarks=[*remarks, *_alone(comparison.arms)],
         unlike=list(answer.unlike),

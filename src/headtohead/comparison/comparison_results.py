@@ -17,7 +17,7 @@ from headtohead.comparison.analyses.scaling_fits import ScalingFits
 from headtohead.comparison.analyses.tuning_summary import TuningSummary
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
-from headtohead.comparison.contrasts import Verdict
+from headtohead.comparison.contrasts import ALPHA, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
 from headtohead.comparison.task_comparison import TaskComparison
 from headtohead.metrics import Metric
@@ -88,7 +88,7 @@ class ComparisonResults:
     tuning_words: str | None = None
     """The amount of tuning that the numbers received, in words."""
     margin: float | None = None
-    alpha: float = 0.05
+    alpha: float = ALPHA
     budget: str | None = None
     """The quantity that was held equal: equal_tokens."""
     command: str | None = None
@@ -167,6 +167,7 @@ def results_of(
     metric: str,
     direction: Literal["min", "max"],
     baseline: str,
+    alpha: float = ALPHA,
     words: ArmDescriptions | None = None,
     undone: Iterable[RunResult] = (),
 ) -> ComparisonResults:
@@ -185,7 +186,7 @@ def results_of(
         )
         for name in names
     ]
-    result = ComparisonResults(title, metric, direction, baseline, tuple(arms), tuple(verdicts))
+    result = ComparisonResults(title, metric, direction, baseline, tuple(arms), tuple(verdicts), alpha=alpha)
     name = metric.partition("/")[2]
     return replace(result, lengths=lengths_of({arm.name: arm.records for arm in arms}, name, result.alpha))
 
@@ -229,6 +230,7 @@ def results_from(
         metric=f"{whole.stage}/{whole.metric}",
         direction=whole.direction,
         baseline=whole.baseline,
+        alpha=whole.alpha,
         words=ArmDescriptions(order=[arm.name for arm in whole.arms]),
     )
     return replace(

@@ -12,7 +12,6 @@ from headtohead.comparison.report.number_format import (
     UNKNOWN,
     aim,
     between,
-    level,
     metric_words,
     signed,
     signed_between,
@@ -20,7 +19,7 @@ from headtohead.comparison.report.number_format import (
 from headtohead.comparison.report.section_parts import ArmName, Badge, Cell, Code, Column, ReportTable, Section, Stacked
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count, energy, memory, number
-from headtohead.comparison.verdicts.verdict_text import OF_WHAT
+from headtohead.comparison.verdicts.verdict_text import OF_WHAT, coverage
 
 
 def section(results: ComparisonResults) -> Section | None:
@@ -33,7 +32,7 @@ def section(results: ComparisonResults) -> Section | None:
     rows = [list(_row(results, arm, costs.values())) for arm in (*first, *others)]
     caption = (
         f"Results and costs. {metric.capitalize()} ({aim(results)}) is the mean over the seeds that "
-        f"finished, with its {level(results.alpha)} t interval below it; differences are arm minus "
+        f"finished, with its {coverage(results.alpha)} t interval below it; differences are arm minus "
         f"{results.baseline}, paired by seed where data are shared. {_of_chance(results)}{_explained(costs)}"
         "Failures are runs that diverged, ran out of memory or were interrupted."
     )
