@@ -170,6 +170,34 @@ def test_another_question_is_shown_as_what_it_is_below_the_registered_one(
     assert out.index(f"registered: {report.verdicts[0].sentence}") < out.index("not the registered question")
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_run_that_finished_without_a_finite_result_counts_as_diverged_everywhere(
+    value: float, demo: tuple[StudyPlan, StudyReport]
+) -> None:
+    plan, before = demo
+    (run,) = (run for run in plan.runs if run.arm == "rotary" and run.seed == 1)
+    record = record_of(plan.run_folder(run))
+    assert record is not None
+    stage, name = plan.study.stage_and_name
+    RunFolder(plan.run_folder(run)).write_record(replace(record, metrics={**record.metrics, stage: {name: value}}))
+    report = report_of(plan)
+    write(report.to_dict(), plan.folder)
+    compared = comparison(plan.folder)
+    assert tuple(compared.verdicts) == report.verdicts != before.verdicts
+    assert next(verdict for verdict in report.verdicts if verdict.arm == "rotary").failures["rotary"] == 1
+    (row,) = (row for row in rows_of(compared) if row.arm == "rotary")
+    (arm,) = (arm for arm in report.arms if arm.arm == "rotary")
+    assert (row.mean, row.interval, row.diverged) == (arm.mean, arm.interval, arm.failures)
+    for results in (results_from_study(plan, report), results_from(compared, title="demo")):
+        shown = results.arm("rotary")
+        assert (shown.values, len(shown.failures)) == (
+            [own.value for own in report.runs if own.arm == "rotary" and own.value is not None],
+            1,
+        )
+    (remark,) = (remark for remark in compared.remarks if "without a finite" in remark)
+    assert "rotary (seed 1)" in remark and remark in report.remarks
+
+
 def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_comparison_too(
     demo: tuple[StudyPlan, StudyReport],
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import Arm, arms_of, counts, excluded, short_names
+from headtohead.comparison.arms import Arm, arms_of, counts, excluded, sentence_on_no_number, short_names
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
@@ -105,6 +105,7 @@ def comparison_of(
     stage, metric = _one_metric(lines)
     refuse_other_questions(counted, stage)
     remarks += _taken_for(lines, stage)
+    remarks += filter(None, [sentence_on_no_number(counted, f"{stage}/{metric}")])
     arms = arms_of([(_staged(r, stage), line.value) for r, line in zip(counted, lines, strict=True)], stage)
     arms.sort(key=lambda arm: arm.name != spec.against)
     check = budget_check(arms, spec.against)

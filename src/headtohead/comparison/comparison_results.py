@@ -15,6 +15,7 @@ from headtohead.comparison.analyses.effects import Effects
 from headtohead.comparison.analyses.length_curves import LengthCurves, lengths_of
 from headtohead.comparison.analyses.scaling_fits import ScalingFits
 from headtohead.comparison.analyses.tuning_summary import TuningSummary
+from headtohead.comparison.arms import has_no_number
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.contrasts import ALPHA, Verdict
@@ -33,7 +34,7 @@ class RunResult:
     seed: int
     """The seed by which arms are paired."""
     status: str
-    """That of the record, or missing."""
+    """That of the record, or missing; diverged, where it finished without a finite result."""
     reason: str | None = None
     value: float | None = None
     """The value of the metric; None unless it finished."""
@@ -200,7 +201,10 @@ def value_of(record: RunRecord, metric: str) -> float | None:
 
 def _run_result(record: RunRecord, metric: str, words: ArmDescriptions) -> RunResult:
     value, command = value_of(record, metric), words.commands.get(record.id)
-    return RunResult(record.arm, seed_of(record), record.status, record.reason, value, command, record)
+    ended = (record.status, record.reason)
+    if has_no_number(record, metric):
+        ended = ("diverged", f"it finished, and its {metric} is not finite")
+    return RunResult(record.arm, seed_of(record), *ended, value, command, record)
 
 
 def _arm_data(arm: ArmResult) -> dict[str, Any]:
