@@ -191,8 +191,9 @@ def _caption(comparison: Comparison, baseline: str) -> str:
 
 def _other_level(comparison: Comparison) -> str:
     """Name the level of the differences' intervals, where interim analyses make it another than that of the means."""
-    levels = {verdict.level for verdict in comparison.verdicts if verdict.interval is not None} - {comparison.alpha}
-    return f" with its {' or '.join(map(coverage, sorted(levels)))} interval" if levels else ""
+    levels = sorted({verdict.level for verdict in comparison.verdicts if verdict.interval is not None})
+    named = dict.fromkeys(coverage(level) for level in levels if coverage(level) != coverage(comparison.alpha))
+    return f" with its {' or '.join(named)} interval" if named else ""
 
 
 def _reasons(rows: Sequence[ComparisonRow], names: dict[str, str]) -> list[str]:
