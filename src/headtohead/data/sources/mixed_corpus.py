@@ -34,6 +34,10 @@ class MixedCorpus(DataSource):
     """
 
     kind: ClassVar[Any] = "language"
+    own_fields: ClassVar[tuple[str, ...]] = ("batch_size",)
+    """Fields of the sources that are not read: the mix has its own."""
+    fields_of_first: ClassVar[tuple[str, ...]] = ("tokenizer", "vocab_size")
+    """Fields of all sources but the first that are not read, unless they are those of the first."""
 
     def __init__(
         self,
