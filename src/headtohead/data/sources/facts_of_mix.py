@@ -1,5 +1,4 @@
-"""What a mix tells of its texts is counted over the texts of all sources: a text of one may stand in the test of
-another."""
+"""Facts about the texts of a mix are counted over all sources: a text of one may stand in the test of another."""
 
 from __future__ import annotations
 
