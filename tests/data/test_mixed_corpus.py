@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import headtohead
 from from_fields import from_fields
 from headtohead.data.batches.row_order import order_of
 from headtohead.data.data_source import DataError
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.sources.mixed_corpus import MixedCorpus
 from headtohead.data.sources.text_files import TextFiles
+from headtohead.finished_runs.text_generator import encoded
 
 FEW = {"num_train": 40, "num_validation": 6, "num_test": 6, "context_length": 16, "tokenizer": "char"}
 
@@ -142,3 +145,20 @@ def test_a_source_of_a_single_document_is_mixed_with_one_of_many(tmp_path: Path)
     rows = len(own.rows)
     assert not batch.segments[:rows].any() and batch.segments[rows:].any()
     assert torch.equal(batch.positions[:rows], torch.arange(batch.positions.shape[1]).expand(rows, -1))
+
+
+def test_a_text_is_read_by_the_tokenizer_of_the_mix(tmp_path: Path) -> None:
+    first, second = lines(tmp_path / "first.txt", "x"), lines(tmp_path / "second.txt", "zz")
+    data = mix_of(first, second)
+    spec = data.spec()
+    assert encoded("the old dog", data, spec, is_source=False) == encoded("the old dog", first, spec, is_source=False)
+
+
+def test_who_needs_a_tokenizer_does_not_ask_of_which_class_the_data_are() -> None:
+    """A mix of texts is no TextSource, and spells texts all the same: `tokenizer_of` knows."""
+    root = Path(headtohead.__file__).parent
+    files = [file for file in root.rglob("*.py") if root / "data" not in file.parents]
+    asking = [
+        str(file.relative_to(root)) for file in files if re.search(r"isinstance\(.*\bTextSource\b", file.read_text())
+    ]
+    assert len(files) > 100 and not asking
