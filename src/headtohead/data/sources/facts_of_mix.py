@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from headtohead.data.cache.cached_source import code_digest
 from headtohead.data.cache.prepared_content import PreparedContent, prepared
@@ -13,13 +13,15 @@ from headtohead.data.row_formats.text_source import SplitTexts, TextSource
 from headtohead.data.splits.leaks import HELD_OUT, LEAKS, expected_repeats, leaks_between
 from headtohead.data.tokenizers.tokenization_facts import facts_for_record, reading_facts
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True)
 class MixFacts:
     """The facts of a mix, in the form of those of a single source."""
 
-    reading: Mapping[str, Any]
-    leaks: Mapping[str, Any]
+    reading: Mapping[str, object]
+    leaks: Mapping[str, object]
 
 
 def facts_of_mix(sources: Sequence[TextSource]) -> MixFacts:
@@ -51,11 +53,11 @@ def _counted(sources: Sequence[TextSource]) -> PreparedContent:
     return PreparedContent({}, {"reading": reading_facts(sources[0].tokenizer, texts), LEAKS: leaks})
 
 
-class _Chained:
+class _Chained(Generic[Item]):
     """The items of several collections, one after another, which can be iterated repeatedly."""
 
-    def __init__(self, parts: Sequence[Any]) -> None:
+    def __init__(self, parts: Sequence[Iterable[Item]]) -> None:
         self._parts = parts
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return (item for part in self._parts for item in part)

@@ -121,7 +121,7 @@ class MixedCorpus(DataSource):
         first = next(iter(self.sources.values()))
         return first.reading() if self._facts_of_texts is None else self._facts_of_texts.reading
 
-    def leaks(self) -> Mapping[str, Any]:
+    def leaks(self) -> Mapping[str, object]:
         return {} if self._facts_of_texts is None else self._facts_of_texts.leaks
 
     @property
