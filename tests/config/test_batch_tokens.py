@@ -39,3 +39,11 @@ def test_what_cannot_be_solved_is_refused_with_the_field_to_type() -> None:
     with pytest.raises(ValueError, match=r"data\.max_length=128"):
         compose_checked("train", ["data=csv", "data.path=a.csv", "task=classification", "model=encoder_only",
                                   "trainer.batch_tokens=4096"])  # fmt: skip
+
+
+def test_a_mix_has_rows_of_the_length_that_all_its_sources_have() -> None:
+    lengths = ["data.sources.first.context_length=32", "data.sources.second.context_length=32"]
+    config = compose_checked("train", ["data=mix", *lengths, "trainer.batch_tokens=256"])
+    assert config["data"]["batch_size"] == 8
+    with pytest.raises(ValueError, match=r"give all data\.sources the same context_length"):
+        compose_checked("train", ["data=mix", *lengths[:1], "trainer.batch_tokens=256"])

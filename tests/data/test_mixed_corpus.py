@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import headtohead
 from from_fields import from_fields
 from headtohead.data.batches.row_order import order_of
 from headtohead.data.data_source import DataError
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.sources.mixed_corpus import MixedCorpus
+from headtohead.data.sources.text_files import TextFiles
+from headtohead.finished_runs.text_generator import encoded
 
 FEW = {"num_train": 40, "num_validation": 6, "num_test": 6, "context_length": 16, "tokenizer": "char"}
 
@@ -85,3 +91,74 @@ def test_what_cannot_be_mixed_is_refused_by_name() -> None:
     longer = from_fields(GrammarCorpus, **{**FEW, "context_length": 32}, seed=0)
     with pytest.raises(DataError, match="same context_length and tokenizer"):
         MixedCorpus(sources={"a": one, "b": longer}).spec()
+
+
+WORDS = ("teacher", "dog", "sees", "old", "bird", "sings", "house", "green", "walks", "river")
+
+
+def lines(path: Path, alphabet: str, *, seed: int = 0, documents: str = "line") -> TextFiles:
+    """Return a source of a hundred lines, each with a letter that no word has."""
+    if not path.exists():
+        draw = np.random.default_rng(len(alphabet))
+        path.write_text("\n".join(f"{alphabet} {' '.join(draw.choice(WORDS, 30))}" for _ in range(100)), "utf-8")
+    return from_fields(TextFiles, path=str(path), documents=documents, context_length=16, seed=seed)
+
+
+def mix_of(*sources: TextFiles) -> MixedCorpus:
+    return MixedCorpus(sources={f"source{index}": source for index, source in enumerate(sources)}, batch_size=8)
+
+
+def test_the_first_tokenizer_reads_sources_that_would_learn_another(tmp_path: Path) -> None:
+    first, second = lines(tmp_path / "first.txt", "x"), lines(tmp_path / "second.txt", "zz")
+    alone = lines(tmp_path / "first.txt", "x").spec()
+    spec = mix_of(first, second).spec()
+    assert (spec.tokenizer_hash, spec.vocab_size) == (alone.tokenizer_hash, alone.vocab_size)
+    assert second.tokenizer_facts() == first.tokenizer_facts()
+
+
+def test_facts_about_reading_are_of_the_texts_of_all_sources(tmp_path: Path) -> None:
+    first, second = lines(tmp_path / "first.txt", "x"), lines(tmp_path / "second.txt", "zz")
+    reading = mix_of(first, second).reading()
+    own = [source.content.facts["reading"] for source in (first, second)]
+    for name in ("train", "validation", "test"):
+        tokens, unknown = (sum(facts[name][count] for facts in own) for count in ("tokens", "unknown"))
+        assert reading["unknown_share"][name] == unknown / tokens > 0, "the first source knows all of its own letters"
+
+
+def test_what_one_source_trains_on_and_another_tests_on_is_a_leak(tmp_path: Path) -> None:
+    path = tmp_path / "first.txt"
+    apart = mix_of(lines(path, "x"), lines(tmp_path / "second.txt", "zz")).leaks()
+    assert not apart["test"]["in_train"] and apart["test"]["rows"]
+    divided_anew = mix_of(lines(path, "x"), lines(path, "x", seed=1)).leaks()
+    assert divided_anew["test"]["in_train"] and divided_anew["validation"]["in_train"]
+    generated = mixed().leaks()
+    assert generated["expected"] and generated["unit"] == apart["unit"]
+
+
+def test_a_source_of_a_single_document_is_mixed_with_one_of_many(tmp_path: Path) -> None:
+    one = lines(tmp_path / "first.txt", "x", documents="file")
+    data = mix_of(one, lines(tmp_path / "second.txt", "zz"))
+    split = data.split("validation")
+    batch = split.batch(np.arange(len(split)))
+    own = one.split("validation").batch(np.arange(len(one.split("validation"))))
+    assert own.segments is None and batch.segments is not None and batch.positions is not None
+    rows = len(own.rows)
+    assert not batch.segments[:rows].any() and batch.segments[rows:].any()
+    assert torch.equal(batch.positions[:rows], torch.arange(batch.positions.shape[1]).expand(rows, -1))
+
+
+def test_a_text_is_read_by_the_tokenizer_of_the_mix(tmp_path: Path) -> None:
+    first, second = lines(tmp_path / "first.txt", "x"), lines(tmp_path / "second.txt", "zz")
+    data = mix_of(first, second)
+    spec = data.spec()
+    assert encoded("the old dog", data, spec, is_source=False) == encoded("the old dog", first, spec, is_source=False)
+
+
+def test_who_needs_a_tokenizer_does_not_ask_of_which_class_the_data_are() -> None:
+    """A mix of texts is no TextSource, and spells texts all the same: `tokenizer_of` knows."""
+    root = Path(headtohead.__file__).parent
+    files = [file for file in root.rglob("*.py") if root / "data" not in file.parents]
+    asking = [
+        str(file.relative_to(root)) for file in files if re.search(r"isinstance\(.*\bTextSource\b", file.read_text())
+    ]
+    assert len(files) > 100 and not asking

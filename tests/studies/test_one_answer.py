@@ -3,7 +3,9 @@ report. The runs of every study that ships are made up."""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +17,15 @@ import pytest
 from headtohead.api import compare
 from headtohead.cli import main
 from headtohead.comparison.comparison import Comparison
+from headtohead.comparison.comparison_results import results_from
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.study_list import studies
 from headtohead.comparison.report.section_parts import VerdictList
 from headtohead.comparison.report.sections.answers import section as section_of
+from headtohead.comparison.tables.comparison_formats import comparison_csv
+from headtohead.comparison.tables.comparison_rows import rows_of
+from headtohead.comparison.tables.latex_tables import comparison_latex
+from headtohead.comparison.verdicts.verdict_text import coverage
 from headtohead.config.compose.choices import choices
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
@@ -30,6 +37,7 @@ from headtohead.studies.planning.registration import register
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.results.report_content import results_from_study
 from headtohead.studies.results.study_report import StudyReport, report_of, write
+from headtohead.studies.results.wandb_pages import as_markdown
 
 SHIPPED = [choice.name for choice in choices("study")]
 
@@ -162,6 +170,34 @@ def test_another_question_is_shown_as_what_it_is_below_the_registered_one(
     assert out.index(f"registered: {report.verdicts[0].sentence}") < out.index("not the registered question")
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_run_that_finished_without_a_finite_result_counts_as_diverged_everywhere(
+    value: float, demo: tuple[StudyPlan, StudyReport]
+) -> None:
+    plan, before = demo
+    (run,) = (run for run in plan.runs if run.arm == "rotary" and run.seed == 1)
+    record = record_of(plan.run_folder(run))
+    assert record is not None
+    stage, name = plan.study.stage_and_name
+    RunFolder(plan.run_folder(run)).write_record(replace(record, metrics={**record.metrics, stage: {name: value}}))
+    report = report_of(plan)
+    write(report.to_dict(), plan.folder)
+    compared = comparison(plan.folder)
+    assert tuple(compared.verdicts) == report.verdicts != before.verdicts
+    assert next(verdict for verdict in report.verdicts if verdict.arm == "rotary").failures["rotary"] == 1
+    (row,) = (row for row in rows_of(compared) if row.arm == "rotary")
+    (arm,) = (arm for arm in report.arms if arm.arm == "rotary")
+    assert (row.mean, row.interval, row.diverged) == (arm.mean, arm.interval, arm.failures)
+    for results in (results_from_study(plan, report), results_from(compared, title="demo")):
+        shown = results.arm("rotary")
+        assert (shown.values, len(shown.failures)) == (
+            [own.value for own in report.runs if own.arm == "rotary" and own.value is not None],
+            1,
+        )
+    (remark,) = (remark for remark in compared.remarks if "without a finite" in remark)
+    assert "rotary (seed 1)" in remark and remark in report.remarks
+
+
 def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_comparison_too(
     demo: tuple[StudyPlan, StudyReport],
 ) -> None:
@@ -211,3 +247,36 @@ def test_a_registered_study_without_verdict_is_none_that_was_registered(tmp_path
     assert result.verdicts[0].reasons == ("not the registered question: h2h study demo has given no verdict yet",)
     (plan.folder / "verdict.json").write_text("{}", encoding="utf-8")
     assert comparison(plan.folder, metric="test_4x/loss", against="alibi").verdicts == result.verdicts
+
+
+LEVELS: dict[str, dict[str, Any]] = {
+    "the usual error rate": {},
+    "a small error rate": {"alpha": 0.01},
+    "a large error rate": {"alpha": 0.2},
+    "interim analyses": {"looks": (2, 3)},
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_an_interval_is_the_same_wherever_it_is_shown_and_its_level_is_named(name: str, tmp_path: Path) -> None:
+    """The study's own tables, a comparison as data, CSV and LaTeX, the report and the page in W&B."""
+    study = replace(read_study("demo"), seeds=(0, 1, 2), **LEVELS[name])
+    plan = plan_without_models(study, tmp_path)
+    register(plan)
+    run_all(plan)
+    report = report_of(plan)
+    write(report.to_dict(), plan.folder)
+    intervals = {arm.arm: arm.interval for arm in report.arms}
+    compared = comparison(plan.folder)
+    assert {row.arm: row.interval for row in rows_of(compared)} == intervals
+    lines = csv.DictReader(comparison_csv({"": compared}).splitlines())
+    written = {line["arm"]: (line["low"], line["high"]) for line in lines}
+    assert written == {arm: ("", "") if ends is None else tuple(map(str, ends)) for arm, ends in intervals.items()}
+    for results in (results_from_study(plan, report), results_from(compared, title="demo")):
+        assert results.lengths is not None and results.alpha == study.alpha
+        shown = {curve.arm: point.interval for curve in results.lengths.curves for point in curve.points[-1:]}
+        assert shown == intervals
+    levels = {coverage(study.alpha), *(coverage(verdict.level) for verdict in report.verdicts)}
+    caption = next(line for line in comparison_latex(compared).splitlines() if line.startswith(r"\caption"))
+    assert set(re.findall(r"[\d.]+ (?=\\%)", caption)) == {level.removesuffix("%") for level in levels}
+    assert f"mean and {coverage(study.alpha)} interval" in as_markdown(report.to_dict())

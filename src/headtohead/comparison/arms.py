@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Arm:
 
     name: str
     outcomes: dict[int, float | None]
-    """The outcomes by seed; None is a run that diverged."""
+    """The outcomes by seed; None is a run that diverged, or has no finite result."""
     left_out: int
     """Runs without outcome: failed, interrupted, out of memory, still running."""
     costs: ArmCosts = ArmCosts()
@@ -174,9 +175,23 @@ def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]], stage: str) 
     return Arm(name, dict(sorted(outcomes.items())), left_out, costs_of(records), records)
 
 
-def _measured(record: RunRecord, value: float | None, stage: str) -> float:
+def has_no_number(record: RunRecord, metric: str) -> bool:
+    """Return whether a run finished and yet measured no finite number, as on rows far longer than those it trained on:
+    it counts as one that diverged."""
+    stage, _, name = metric.partition("/")
+    value = record.metrics.get(stage, {}).get(name)
+    return record.status == "finished" and value is not None and not math.isfinite(value)
+
+
+def sentence_on_no_number(records: Iterable[RunRecord], metric: str) -> str | None:
+    """Name the runs that count as diverged for a result that is not finite; None where there are none."""
+    named = [f"{record.arm} (seed {seed_of(record)})" for record in records if has_no_number(record, metric)]
+    return f"without a finite {metric}, and so counted as diverged: {', '.join(named)}" if named else None
+
+
+def _measured(record: RunRecord, value: float | None, stage: str) -> float | None:
     if value is not None:
-        return value
+        return value if math.isfinite(value) else None
     who = f"{record.arm} (seed {seed_of(record)})"
     if stage in record.cannot:
         raise NotComparable(f"{who} has no {stage}: {record.cannot[stage]}; choose another with --metric")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import Arm, arms_of, counts, excluded, short_names
+from headtohead.comparison.arms import Arm, arms_of, counts, excluded, sentence_on_no_number, short_names
 from headtohead.comparison.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparison.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
-from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registration, Times, Verdict
+from headtohead.comparison.contrasts import ALPHA, ComparisonSpec, Contrast, Registration, Times, Verdict
 from headtohead.comparison.metric_scales import metric_in, mixed_units, scale_in
 from headtohead.comparison.metric_words import TASKS
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
@@ -60,6 +60,8 @@ class Comparison:
     """The answers that the runs' studies give to their own questions, where this is another."""
     unlike: list[ConditionMismatch] = field(default_factory=list)
     """Conditions other than what makes the arms in which their runs differ."""
+    alpha: float = ALPHA
+    """The error rate; intervals of means hold the rest."""
 
     @property
     def chance(self) -> float | None:
@@ -104,6 +106,7 @@ def comparison_of(
     stage, metric = _one_metric(lines)
     refuse_other_questions(counted, stage)
     remarks += _taken_for(lines, stage)
+    remarks += filter(None, [sentence_on_no_number(counted, f"{stage}/{metric}")])
     arms = arms_of([(_staged(r, stage), line.value) for r, line in zip(counted, lines, strict=True)], stage)
     arms.sort(key=lambda arm: arm.name != spec.against)
     check = budget_check(arms, spec.against)
@@ -142,6 +145,7 @@ def _explored(
     read = Registration(
         comparison.direction,
         measured=comparison.measured,
+        alpha=comparison.alpha,
         scale=comparison.scale,
         solved_at=spec.solved_at,
         time_unit=unit,
@@ -180,6 +184,7 @@ def _registered(comparison: Comparison, answer: RegisteredAnswer) -> Comparison:
         comparison,
         direction=answer.direction,
         margin=answer.margin,
+        alpha=answer.alpha,
         verdicts=list(answer.verdicts),
         remarks=[*remarks, *_alone(comparison.arms)],
         unlike=list(answer.unlike),

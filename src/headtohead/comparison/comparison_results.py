@@ -15,9 +15,10 @@ from headtohead.comparison.analyses.effects import Effects
 from headtohead.comparison.analyses.length_curves import LengthCurves, lengths_of
 from headtohead.comparison.analyses.scaling_fits import ScalingFits
 from headtohead.comparison.analyses.tuning_summary import TuningSummary
+from headtohead.comparison.arms import has_no_number
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison
-from headtohead.comparison.contrasts import Verdict
+from headtohead.comparison.contrasts import ALPHA, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
 from headtohead.comparison.task_comparison import TaskComparison
 from headtohead.metrics import Metric
@@ -33,7 +34,7 @@ class RunResult:
     seed: int
     """The seed by which arms are paired."""
     status: str
-    """That of the record, or missing."""
+    """That of the record, or missing; diverged, where it finished without a finite result."""
     reason: str | None = None
     value: float | None = None
     """The value of the metric; None unless it finished."""
@@ -88,7 +89,7 @@ class ComparisonResults:
     tuning_words: str | None = None
     """The amount of tuning that the numbers received, in words."""
     margin: float | None = None
-    alpha: float = 0.05
+    alpha: float = ALPHA
     budget: str | None = None
     """The quantity that was held equal: equal_tokens."""
     command: str | None = None
@@ -167,6 +168,7 @@ def results_of(
     metric: str,
     direction: Literal["min", "max"],
     baseline: str,
+    alpha: float = ALPHA,
     words: ArmDescriptions | None = None,
     undone: Iterable[RunResult] = (),
 ) -> ComparisonResults:
@@ -185,7 +187,7 @@ def results_of(
         )
         for name in names
     ]
-    result = ComparisonResults(title, metric, direction, baseline, tuple(arms), tuple(verdicts))
+    result = ComparisonResults(title, metric, direction, baseline, tuple(arms), tuple(verdicts), alpha=alpha)
     name = metric.partition("/")[2]
     return replace(result, lengths=lengths_of({arm.name: arm.records for arm in arms}, name, result.alpha))
 
@@ -199,7 +201,10 @@ def value_of(record: RunRecord, metric: str) -> float | None:
 
 def _run_result(record: RunRecord, metric: str, words: ArmDescriptions) -> RunResult:
     value, command = value_of(record, metric), words.commands.get(record.id)
-    return RunResult(record.arm, seed_of(record), record.status, record.reason, value, command, record)
+    ended = (record.status, record.reason)
+    if has_no_number(record, metric):
+        ended = ("diverged", f"it finished, and its {metric} is not finite")
+    return RunResult(record.arm, seed_of(record), *ended, value, command, record)
 
 
 def _arm_data(arm: ArmResult) -> dict[str, Any]:
@@ -229,6 +234,7 @@ def results_from(
         metric=f"{whole.stage}/{whole.metric}",
         direction=whole.direction,
         baseline=whole.baseline,
+        alpha=whole.alpha,
         words=ArmDescriptions(order=[arm.name for arm in whole.arms]),
     )
     return replace(

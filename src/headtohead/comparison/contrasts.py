@@ -11,6 +11,8 @@ from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.comparison.verdicts.evidence import Method, Outcomes
 from headtohead.metrics import Direction, Metric
 
+ALPHA = 0.05
+"""The usual error rate, where nobody registered another."""
 NEITHER_LEARNED = "neither learned the task"
 TOO_FEW_SEEDS = "too few seeds for this shape"
 Kind = Literal["better", "worse", "equivalent", "undecided"]
@@ -86,7 +88,7 @@ class Registration:
     analyses were."""
     stops: Mapping[tuple[str, str], SeedStop] = field(default_factory=dict)
     """The stop of each contrast, where seeds come in rounds."""
-    alpha: float = 0.05
+    alpha: float = ALPHA
     paired: bool = True
     """Seed i means the same data in every arm."""
     scale: MetricScale | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from headtohead.comparison.conditions import ConditionMismatch
-from headtohead.comparison.contrasts import ComparisonSpec, Verdict
+from headtohead.comparison.contrasts import ALPHA, ComparisonSpec, Verdict
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import COUNTED, VERDICT_FILE, RunRecord
@@ -31,6 +31,7 @@ class RegisteredAnswer:
     baseline: str
     margin: float | None
     solved_at: float | None
+    alpha: float
     allow_unlike: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
@@ -119,6 +120,7 @@ def _answer(data: Mapping[str, Any], where: str) -> RegisteredAnswer:
         baseline=study["baseline"],
         margin=study["margin"],
         solved_at=study["solved_at"],
+        alpha=study.get("alpha", ALPHA),
         allow_unlike=tuple(study["allow_unlike"]),
         verdicts=tuple(cast("Verdict", decode(Verdict, verdict, f"{where}: verdict")) for verdict in verdicts),
         remarks=(*data.get("history", {}).get("sentences", ()), *data["remarks"]),

@@ -11,7 +11,7 @@ from headtohead.config.errors import ConfigurationError, nearest
 from headtohead.data.data_source import DataError, DataSource, DataSpec
 from headtohead.data.generated.problem_forms import FIRST_ID
 from headtohead.data.generated.procedural_source import ProceduralSource
-from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.row_formats.text_source import tokenizer_of
 from headtohead.generation.decoding_strategy import DecodingStrategy
 
 if TYPE_CHECKING:
@@ -163,9 +163,9 @@ def encoded(prompt: Prompt, data: DataSource, spec: DataSpec, *, is_source: bool
         return _checked([int(token) for token in prompt], spec)
     if isinstance(data, ProceduralSource):
         return [_id_of(word, data) for word in prompt.split()]
-    if not isinstance(data, TextSource):
+    if (tokenizer := tokenizer_of(data)) is None:
         raise DataError("this run's data contains no text: give the prompt as token ids, --tokens 5,7,9")
-    tokens: list[int] = data.tokenizer.encode([prompt])[0].tolist()
+    tokens: list[int] = tokenizer.encode([prompt])[0].tolist()
     if spec.kind == "pairs_of_text":
         return tokens if is_source else [*tokens, spec.bos_id]
     return tokens if is_source else [spec.bos_id, *tokens]

@@ -21,11 +21,6 @@ def aim(results: ComparisonResults) -> str:
     return "lower is better" if results.direction == "min" else "higher is better"
 
 
-def level(alpha: float) -> str:
-    """95 %."""
-    return f"{100 * (1 - alpha):.3g} %"
-
-
 def between(bounds: tuple[float, float] | None) -> str:
     return "" if bounds is None else f"{number(bounds[0])} to {number(bounds[1])}".replace("-", "−")
 

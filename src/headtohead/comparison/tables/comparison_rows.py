@@ -11,8 +11,6 @@ from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.contrasts import Kind
 from headtohead.comparison.statistics.means import mean_interval
 
-_ALPHA = 0.05
-
 
 @dataclass(frozen=True)
 class ComparisonRow:
@@ -22,7 +20,7 @@ class ComparisonRow:
     is_baseline: bool
     mean: float | None
     interval: tuple[float, float] | None
-    """The interval of the mean, by Student's t, and not beyond what the metric can be."""
+    """The interval of the mean, by Student's t at the comparison's error rate; within what the metric can be."""
     seeds: int
     diverged: int
     left_out: int
@@ -55,6 +53,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "direction": comparison.direction,
         "baseline": comparison.baseline,
         "margin": comparison.margin,
+        "alpha": comparison.alpha,
         "chance": comparison.chance,
         "best": comparison.best,
         "arms": [row.as_data() for row in rows_of(comparison)],
@@ -74,7 +73,7 @@ def _row(comparison: Comparison, arm: Arm) -> ComparisonRow:
         arm=arm.name,
         is_baseline=is_baseline,
         mean=fmean(arm.values) if arm.values else None,
-        interval=mean_interval(arm.values, _ALPHA, comparison.measured or comparison.metric),
+        interval=mean_interval(arm.values, comparison.alpha, comparison.measured or comparison.metric),
         seeds=len(arm.outcomes),
         diverged=arm.diverged,
         left_out=arm.left_out,

@@ -22,7 +22,7 @@ from headtohead.comparison.tables.comparison_formats import (
 from headtohead.comparison.tables.comparison_rows import ComparisonRow, rows_of
 from headtohead.comparison.tables.run_table import chance_text, number
 from headtohead.comparison.verdicts.contrast_family import families_in
-from headtohead.comparison.verdicts.verdict_text import ADJUSTMENTS
+from headtohead.comparison.verdicts.verdict_text import ADJUSTMENTS, coverage
 
 _Interval = tuple[float, float] | None
 _Format = Callable[[float | None], str]
@@ -179,13 +179,21 @@ def _caption(comparison: Comparison, baseline: str) -> str:
     tested = [verdict for verdict in comparison.verdicts if verdict.p_adjusted is not None]
     corrected = sorted({ADJUSTMENTS[verdict.adjustment] for verdict in tested})
     parts = [
-        f"{_capital(comparison.notes)} ({better} is better): mean and 95 % interval, and the difference to {baseline}",
+        f"{_capital(comparison.notes)} ({better} is better): mean and {coverage(comparison.alpha)} interval, "
+        f"and the difference to {baseline}{_other_level(comparison)}",
         *(f"$p$ of the difference{words}" for words in corrected),
         *([f"equivalent: within {number(comparison.margin)} of it"] if "equivalent" in kinds else []),
         "bold: a verdict says better",
         *filter(None, [chance_text(comparison.chance)]),
     ]
     return "; ".join(part if part.startswith("$p$") else escaped(part) for part in parts)
+
+
+def _other_level(comparison: Comparison) -> str:
+    """Name the level of the differences' intervals, where interim analyses make it another than that of the means."""
+    levels = sorted({verdict.level for verdict in comparison.verdicts if verdict.interval is not None})
+    named = dict.fromkeys(coverage(level) for level in levels if coverage(level) != coverage(comparison.alpha))
+    return f" with its {' or '.join(named)} interval" if named else ""
 
 
 def _reasons(rows: Sequence[ComparisonRow], names: dict[str, str]) -> list[str]:

@@ -72,7 +72,7 @@ def _rows(verdict: Verdict) -> list[str]:
     if verdict.row_interval is None:
         return [f"{seen}, and what others would say is not known: {verdict.row_refusal}"]
     low, high = verdict.row_interval
-    interval = f"{_share(verdict)} interval {_measured(low)} to {_measured(high)} (paired bootstrap)"
+    interval = f"{coverage(verdict.level)} interval {_measured(low)} to {_measured(high)} (paired bootstrap)"
     text = f"{seen}; over others like them {interval}"
     wide = verdict.margin is not None and high - low > 2 * verdict.margin
     return [f"{text}, wider than the margin of {_figure(verdict.margin)} to either side" if wide else text]
@@ -192,11 +192,12 @@ def _interval(verdict: Verdict) -> str:
         return ""
     low, high = verdict.interval
     kind = "confidence sequence" if verdict.method == "e-process" else "interval"
-    return f", {_share(verdict)} {kind} {_measured(low)} to {_measured(high)}"
+    return f", {coverage(verdict.level)} {kind} {_measured(low)} to {_measured(high)}"
 
 
-def _share(verdict: Verdict) -> str:
-    share = f"{100 * (1 - verdict.level):.3g}"
+def coverage(level: float) -> str:
+    """Return the share of intervals at this error rate that hold what they estimate: 95 %."""
+    share = f"{100 * (1 - level):.3g}"
     return f"{'over 99.9' if share == '100' else share} %"
 
 

@@ -108,6 +108,7 @@ def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config
     from headtohead.config.compose.steps_and_batches import resolved_length, with_batch_tokens
     from headtohead.config.rules import compatibility
     from headtohead.config.rules.unread_overrides import refuse_unread
+    from headtohead.config.rules.unread_source_fields import refuse_unread_of_sources
     from headtohead.config.schema import key_checks
 
     composed = with_dataset_defaults(compose(overrides), overrides, compose)
@@ -116,6 +117,7 @@ def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config
         composed = with_its_choices(composed, overrides, compose)
     config = key_checks.check(continued(composed, overrides, lambda override: compose([override])) or composed)
     refuse_unread(overrides, config)
+    refuse_unread_of_sources(overrides, config)
     config = with_batch_tokens(config, overrides)
     config = resolved_length(config, overrides, compatibility.check)
     if config.get("name") is None:

@@ -33,11 +33,16 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
         raise ConfigurationError(
             f"{BATCH_TOKENS}={tokens} and data.batch_size both say how large a batch is: give one of them"
         )
-    length = data.get("context_length" if _reads_rows_of_one_length(config) else "max_length")
+    length = _length_of_rows(config)
     if length is None or "batch_size" not in data:
+        alike = (
+            "give all data.sources the same context_length"
+            if "sources" in data
+            else "cut the rows (data.max_length=128)"
+        )
         raise ConfigurationError(
             f"{BATCH_TOKENS}={tokens} needs rows of one length, and data={config['choices'].get('data')} has none: "
-            "give data.batch_size and trainer.accumulate, or cut the rows (data.max_length=128)"
+            f"give data.batch_size and trainer.accumulate, or {alike}"
         )
     processes = (trainer.get("devices") or 1) * (trainer.get("num_nodes") or 1)
     devices = processes // (trainer.get("tensor_parallel") or 1)
@@ -67,6 +72,16 @@ def with_batch_tokens(config: Mapping[str, Any], overrides: Sequence[str]) -> di
         "data": {**data, "batch_size": rows},
         "trainer": {**trainer, "accumulate": parts, "batch_tokens": None},
     }
+
+
+def _length_of_rows(config: Mapping[str, Any]) -> int | None:
+    """Return the tokens of each row, of a mix those of all its sources; None where rows differ in length."""
+    data = config["data"]
+    if not _reads_rows_of_one_length(config):
+        length: int | None = data.get("max_length")
+        return length
+    lengths = {own.get("context_length") for own in (data.get("sources") or {"data": data}).values()}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def _reads_rows_of_one_length(config: Mapping[str, Mapping[str, object]]) -> bool:

@@ -21,6 +21,7 @@ from headtohead.config.compose.steps_and_batches import resolved_length
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.rules import compatibility
 from headtohead.config.rules.unread_overrides import refuse_unread
+from headtohead.config.rules.unread_source_fields import refuse_unread_of_sources
 from headtohead.config.schema import key_checks
 from headtohead.config.schema.slots import slot_of
 from headtohead.config.trust import check_recorded
@@ -54,6 +55,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
     _refuse_masked(config, "")
     checked = key_checks.check(config)
     refuse_unread(overrides, checked)
+    refuse_unread_of_sources(overrides, checked)
     checked = resolved_length(checked, overrides, compatibility.check)
     if checked.get("name") is None or (overrides and "name" not in map(key_of, overrides)):
         checked["name"] = renamed(recorded, checked, overrides)

@@ -15,7 +15,7 @@ from headtohead.data.batches.disk_backed_texts import DiskBackedSequence
 from headtohead.data.cache.arrow_columns import Table, ragged
 from headtohead.data.cache.cached_source import CachedSource
 from headtohead.data.cache.prepared_content import PreparedContent, fingerprint
-from headtohead.data.data_source import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
+from headtohead.data.data_source import SPLIT_NAMES, DataError, DataKind, DataSource, DataSpec, Split, SplitName
 from headtohead.data.splits.leaks import (
     HELD_OUT,
     LEAKS,
@@ -298,6 +298,15 @@ class TextSource(CachedSource):
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         return self.form.described(batch, self.content, self.decode)
+
+
+def tokenizer_of(data: DataSource) -> Tokenizer | None:
+    """Return the tokenizer that reads all texts of some data, of a mix that of its sources; None where they spell no
+    text."""
+    if isinstance(data, TextSource):
+        return data.tokenizer
+    facts = data.tokenizer_facts()
+    return None if facts is None else Tokenizer.from_dict(facts)
 
 
 def longest(content: PreparedContent, column: str) -> int:

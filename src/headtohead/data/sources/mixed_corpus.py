@@ -15,6 +15,9 @@ from torch import Tensor
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import EpochOrder, Order, OrderedSplit, device_share
 from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName
+from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.row_formats.token_rows import document_positions
+from headtohead.data.sources.facts_of_mix import MixFacts, facts_of_mix
 from headtohead.data.splits.left_out_rows import LeftOutFacts, added_counts
 from headtohead.ranges import BatchSize, Range
 
@@ -31,6 +34,10 @@ class MixedCorpus(DataSource):
     """
 
     kind: ClassVar[Any] = "language"
+    own_fields: ClassVar[tuple[str, ...]] = ("batch_size",)
+    """Fields of the sources that are not read: the mix has its own."""
+    fields_of_first: ClassVar[tuple[str, ...]] = ("tokenizer", "vocab_size")
+    """Fields of all sources but the first that are not read, unless they are those of the first."""
 
     def __init__(
         self,
@@ -55,14 +62,16 @@ class MixedCorpus(DataSource):
             raise DataError(f"data.sources.{kinds[0]} holds no language: mix corpora, such as text or grammar_lm")
         self.sources, self.batch_size = dict(sources), batch_size
         self.weights = {name: weights[name] for name in sources}
+        self._share_a_tokenizer = False
+        self._facts: MixFacts | None = None
 
     def prepare(self) -> None:
         first, *others = self.sources.values()
         first.prepare()
-        if (facts := first.tokenizer_facts()) is not None:
-            for other in others:
-                if other.tokenizer_facts() != facts:
-                    other.take_tokenizer(facts)
+        if not self._share_a_tokenizer and (facts := first.tokenizer_facts()) is not None:
+            for other in others:  # before it is asked for its own, which it would learn
+                other.take_tokenizer(facts)
+        self._share_a_tokenizer = True
         for other in others:
             other.prepare()
 
@@ -109,7 +118,20 @@ class MixedCorpus(DataSource):
         return {name: own for name, own in known.items() if own}
 
     def reading(self) -> Mapping[str, Any]:
-        return next(iter(self.sources.values())).reading()
+        first = next(iter(self.sources.values()))
+        return first.reading() if self._facts_of_texts is None else self._facts_of_texts.reading
+
+    def leaks(self) -> Mapping[str, object]:
+        return {} if self._facts_of_texts is None else self._facts_of_texts.leaks
+
+    @property
+    def _facts_of_texts(self) -> MixFacts | None:
+        """Return what is counted over the texts of all sources; None where one of them spells no texts."""
+        texts = [source for source in self.sources.values() if isinstance(source, TextSource)]
+        if self._facts is None and len(texts) == len(self.sources):
+            self.prepare()
+            self._facts = facts_of_mix(texts)
+        return self._facts
 
     def left_out(self) -> LeftOutFacts:
         return added_counts([source.left_out() for source in self.sources.values()])
@@ -193,12 +215,22 @@ def _joined(splits: Sequence[Split], sources: np.ndarray, indices: np.ndarray, r
     """Return one batch of rows of several splits, in the order of `rows`."""
     present = [source for source in range(len(splits)) if (sources == source).any()] or [0]
     batches = [splits[source].batch(indices[sources == source]) for source in present]
+    if any(batch.segments is not None for batch in batches):
+        batches = [_with_documents(batch) for batch in batches]
     order = np.argsort(np.concatenate([np.flatnonzero(sources == source) for source in present]), kind="stable")
     tensors = {field.name: _field(field.name, batches) for field in fields(Batch) if field.name != "questions"}
     own: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     joined = Batch(**own)
     ordered = joined.chosen(torch.from_numpy(order))
     return replace(ordered, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
+
+
+def _with_documents(batch: Batch) -> Batch:
+    """Return the rows with numbers of documents: rows of a corpus that has a single document have none."""
+    if batch.segments is not None or batch.tokens is None:
+        return batch
+    segments, positions = document_positions(np.zeros(batch.tokens.shape, dtype=bool))
+    return replace(batch, segments=segments, positions=positions)
 
 
 def _field(name: str, batches: Sequence[Batch]) -> Tensor | None:

@@ -23,6 +23,8 @@ class TextToText(TextSource):
 
     name: ClassVar[str] = "text_to_text"
     kind = "pairs_of_text"
+    own_fields: ClassVar[tuple[str, ...]] = ("batch_size", "bucket_by_length", "max_length", "tokenizer", "vocab_size")
+    """Fields of the source that are not read: what is read and written has its own."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from headtohead.config.instantiate import target_of
 from headtohead.config.run_config import RunConfig
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, DataSource
-from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.row_formats.text_source import tokenizer_of
 from headtohead.data.row_formats.token_rows import as_tensor, padded
 from headtohead.data.sources.local_files import content_digest
 from headtohead.data.tokenizers import Tokenizer
@@ -192,8 +192,8 @@ class TextRowMaker:
 
 
 def _of_data(data: DataSource) -> Tokenizer:
-    if not isinstance(data, TextSource):
+    if (tokenizer := tokenizer_of(data)) is None:
         raise DataError(
             "this run's data contains no text, so none can be embedded: give a run that was trained on text"
         )
-    return data.tokenizer
+    return tokenizer

@@ -14,7 +14,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
-from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.row_formats.text_source import tokenizer_of
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.generators import AutoregressiveGenerator
 from headtohead.generation.decoding_strategy import DecodingStrategy
@@ -50,9 +50,9 @@ class LmEvalModel(LM):  # type: ignore[misc]
                 "lm-evaluation-harness needs a language model, and this run writes a target for a source: give a run "
                 "of model=decoder_only or recurrent"
             )
-        if not isinstance(source, TextSource):
+        if (tokenizer := tokenizer_of(source)) is None:
             raise ConfigurationError("lm-evaluation-harness needs texts, and this run's data contains none")
-        self.tokenizer, self.bos_id = source.tokenizer, self.writer.spec.bos_id
+        self.tokenizer, self.bos_id = tokenizer, self.writer.spec.bos_id
         self.batch_size = int(batch_size) if str(batch_size).isdecimal() else 32
         self.max_gen_toks = int(max_gen_toks)
         self.max_length = int(max_length) if max_length else self._usual_length()

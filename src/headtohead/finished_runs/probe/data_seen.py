@@ -16,7 +16,7 @@ from headtohead.data.augmentation.image_operations import PixelScale
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import SPLIT_NAMES, DataSource, DataSpec, SplitName
-from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.row_formats.text_source import tokenizer_of
 from headtohead.data.splits.sample_splits import RowSubset, train_subset
 from headtohead.finished_runs.probe.probe_input import checked_rows
 from headtohead.interpretability.picture_text import token_labels
@@ -115,7 +115,7 @@ def see(
         spec=looker.spec,
         samples=tuple(looker.samples(split, chosen)),
         splits=tuple(looker.summary(name) for name in SPLIT_NAMES),
-        spaced=not isinstance(data, TextSource),
+        spaced=tokenizer_of(data) is None,
         augmented_by=tuple(augmentation.steps) if split == "train" else (),
     )
 
@@ -180,8 +180,8 @@ class _DataViewer:
         scored = sum(int((view.targets != IGNORED).sum()) for view in views if view.targets is not None)
         scorable = sum(_scorable(view) for view in views)
         unknown = None
-        if isinstance(self.data, TextSource):
-            unk = self.data.tokenizer.special.unk
+        if (tokenizer := tokenizer_of(self.data)) is not None:
+            unk = tokenizer.special.unk
             unknown = sum(int((view.tokens == unk).sum()) for view in views if view.tokens is not None) / max(real, 1)
         return SplitSeen(
             name=name,

@@ -18,8 +18,8 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.image_decoding import fitted_image
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, DataSource, DataSpec, SplitName
-from headtohead.data.row_formats.text_source import TextSource
-from headtohead.data.tokenizers import shortened
+from headtohead.data.row_formats.text_source import tokenizer_of
+from headtohead.data.tokenizers import Tokenizer, shortened
 from headtohead.files.safe_read import DamagedFile, open_regular
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.generation.decoding_loop import greedy
@@ -64,11 +64,11 @@ def checked_rows(data: DataSource, split: SplitName, rows: Sequence[int]) -> np.
 def of_text(run: FinishedRun, text: str, second: str | None = None, target: str | None = None) -> ProbeInput:
     """A text as the run's own tokenizer and the form of its data make a row of it."""
     data, spec = run.data, run.data.spec()
-    if not isinstance(data, TextSource):
+    if (tokenizer := tokenizer_of(data)) is None:
         what = "images" if spec.kind == "images" else "tokens that no text can represent"
         way = "give --image FILE, or rows of a split" if spec.kind == "images" else "give rows of a split instead"
         raise DataError(f"--text does not fit: the data of this run is {what}; {way} (--rows 0,1,2)")
-    reader = _Reader(run, data, spec)
+    reader = _Reader(run, tokenizer, spec)
     if spec.kind == "pairs_of_text":
         _refuse("--second", second, "the data of this run has one text as source; --target is the other side")
         batch = run.task.view(reader.source_and_target(text, target), seed=EVALUATION_SEED, epoch=0)
@@ -81,8 +81,8 @@ def of_text(run: FinishedRun, text: str, second: str | None = None, target: str 
 class _Reader:
     """Texts into rows, with remarks about what did not fit."""
 
-    def __init__(self, run: FinishedRun, data: TextSource, spec: DataSpec) -> None:
-        self.run, self.data, self.spec = run, data, spec
+    def __init__(self, run: FinishedRun, tokenizer: Tokenizer, spec: DataSpec) -> None:
+        self.run, self.data, self.tokenizer, self.spec = run, run.data, tokenizer, spec
         self.remarks: list[str] = []
 
     def one_row(self, text: str, second: str | None) -> Batch:
@@ -138,10 +138,10 @@ class _Reader:
         pieces = _MASK.split(text) if self.run.task.head.startswith("masked") else [text]
         tokens: list[int] = []
         for piece in pieces:
-            tokens += [self.spec.mask_id] if piece == "<mask>" else self.data.tokenizer.encode([piece])[0].tolist()
-        unk = self.data.tokenizer.special.unk
+            tokens += [self.spec.mask_id] if piece == "<mask>" else self.tokenizer.encode([piece])[0].tolist()
+        unk = self.tokenizer.special.unk
         if unknown := sum(token == unk for token in tokens):
-            strange = sorted({sign for sign in text if self.data.tokenizer.encode([sign])[0].tolist() == [unk]})
+            strange = sorted({sign for sign in text if self.tokenizer.encode([sign])[0].tolist() == [unk]})
             self.remarks.append(
                 f"{unknown} of {len(tokens)} tokens of {option} are unknown to the run's tokenizer and read as <unk>: "
                 + " ".join(strange)

@@ -39,6 +39,7 @@ def results_from_study(
         metric=study.metric,
         direction=study.direction,
         baseline=study.baseline,
+        alpha=study.alpha,
         words=ArmDescriptions(
             order=list(study.arms),
             overrides={arm: plan.what_makes(arm) for arm in study.arms},
@@ -58,7 +59,6 @@ def results_from_study(
         hypothesis=study.hypothesis,
         tuning_words=words,
         margin=study.margin,
-        alpha=study.alpha,
         budget=study.budget_name,
         command=command,
         resumes=True,

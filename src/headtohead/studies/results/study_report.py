@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.comparison.analyses.times_to_solve import TimesToSolve, unit_under
-from headtohead.comparison.arms import ArmCosts, costs_of
+from headtohead.comparison.arms import ArmCosts, costs_of, has_no_number, sentence_on_no_number
 from headtohead.comparison.conditions import ConditionMismatch, sentences_on, unlike_conditions
 from headtohead.comparison.contrasts import Times, Verdict
 from headtohead.comparison.metric_scales import chance_in, metric_in
@@ -170,6 +170,7 @@ def report_of(plan: StudyPlan) -> StudyReport:
         arm: [record for run, record in family_records.items() if record and run.arm == arm] for arm in study.arms
     }
     unlike = unlike_conditions(by_arm, study.contrasts, {arm: plan.what_makes(arm) for arm in study.arms})
+    sentences += filter(None, [sentence_on_no_number(known, study.metric)])
     sentences += [*leaks_in(known), *left_out_in(known)]
     sentences += [*sentences_on(unlike), *sentences_on_same_numbers(by_arm, study.contrasts)]
     remarks = [
@@ -239,13 +240,14 @@ def _arm(
     lines = [run for run in runs if run.arm == arm and run.counts]
     done = [record for _, record in arm_runs if record is not None and record.status == "finished"]
     values = [run.value for run in lines if run.value is not None]
+    no_number = sum(has_no_number(record, study.metric) for record in done)
     return ArmSummary(
         arm=arm,
         mean=fmean(values) if values else None,
         interval=mean_interval(values, study.alpha, metric_in(done, study.stage_and_name[1]) or study.metric),
         costs=costs_of(done),
-        finished=len(done),
-        failures=sum(run.status in ENDED and run.status != "finished" for run in lines),
+        finished=len(done) - no_number,
+        failures=sum(run.status in ENDED and run.status != "finished" for run in lines) + no_number,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from headtohead.comparison.arm_colours import light_colours
 from headtohead.comparison.tables.run_table import chance_text, count, memory, number
+from headtohead.comparison.verdicts.verdict_text import coverage
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.wandb_client.connection import TrackingSettings
 
@@ -49,8 +50,8 @@ def as_markdown(data: Mapping[str, Any]) -> str:
         f"**{_plain(study['question'])}**",
         f"Hypothesis: {_plain(study['hypothesis'])}",
         arms_table(data),
-        f"{_plain(study['metric'])}: mean and 95 % interval over seeds, {arrow}; differences are to "
-        f"{_plain(study['baseline'])}." + ("" if data["complete"] else " Some runs are not done yet."),
+        f"{_plain(study['metric'])}: mean and {coverage(study['alpha'])} interval over seeds, {arrow}; differences are "
+        f"to {_plain(study['baseline'])}." + ("" if data["complete"] else " Some runs are not done yet."),
         chance_text(data["chance"]) or "",
         _listed(verdict["sentence"] for verdict in data["verdicts"]),
         _listed(data["remarks"]),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import Verdict
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import aim, level
+from headtohead.comparison.report.number_format import aim
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Badge,
@@ -21,7 +21,7 @@ from headtohead.comparison.report.section_parts import (
     VerdictList,
 )
 from headtohead.comparison.verdicts.contrast_family import families_in
-from headtohead.comparison.verdicts.verdict_text import sentence
+from headtohead.comparison.verdicts.verdict_text import coverage, sentence
 from headtohead.records.metrics_file import multiple_of
 
 _SPLITS = ("test", "validation", "train")
@@ -77,7 +77,7 @@ def judged_by(results: ComparisonResults) -> str:
 
 
 def _how(results: ComparisonResults) -> str:
-    words = f"Judged by {metric_words(results.metric)} ({aim(results)}), intervals hold {level(results.alpha)}"
+    words = f"Judged by {metric_words(results.metric)} ({aim(results)}), intervals hold {coverage(results.alpha)}"
     margin = f"; differences within ±{results.margin:g} do not matter" if results.margin is not None else ""
     budget = f"; arms have {results.budget.replace('_', ' ')}" if results.budget else ""
     return f"{words}{margin}{budget}."

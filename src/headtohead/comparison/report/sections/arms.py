@@ -9,11 +9,11 @@ from statistics import fmean
 from headtohead.comparison.arms import ArmCosts, costs_of, speed_in
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import UNKNOWN, aim, between, level, signed, signed_between
+from headtohead.comparison.report.number_format import UNKNOWN, aim, between, signed, signed_between
 from headtohead.comparison.report.section_parts import ArmName, Badge, Cell, Code, Column, ReportTable, Section, Stacked
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import count, energy, memory, number
-from headtohead.comparison.verdicts.verdict_text import OF_WHAT
+from headtohead.comparison.verdicts.verdict_text import OF_WHAT, coverage
 
 
 def section(results: ComparisonResults) -> Section | None:
@@ -26,7 +26,7 @@ def section(results: ComparisonResults) -> Section | None:
     rows = [list(_row(results, arm, costs.values())) for arm in (*first, *others)]
     caption = (
         f"Results and costs. {metric.capitalize()} ({aim(results)}) is the mean over the seeds that "
-        f"finished, with its {level(results.alpha)} t interval below it; differences are arm minus "
+        f"finished, with its {coverage(results.alpha)} t interval below it; differences are arm minus "
         f"{results.baseline}, paired by seed where data are shared. {_of_chance(results)}{_explained(costs)}"
         "Failures are runs that diverged, ran out of memory or were interrupted."
     )

@@ -11,7 +11,7 @@ from headtohead.comparison.arm_colours import BAND, INK, MUTED, ArmStyle, faint,
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.contrasts import SeedEvidence, StopReason, Verdict
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import aim, level
+from headtohead.comparison.report.number_format import aim
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Badge,
@@ -21,6 +21,7 @@ from headtohead.comparison.report.section_parts import (
     Section,
     figure,
 )
+from headtohead.comparison.verdicts.verdict_text import coverage
 
 _OF_THE_METRIC = ("paired t", "Welch's t", "ranks", "e-process", "none")
 """Methods whose difference is one of means; others tell rates or times, on another scale."""
@@ -140,7 +141,7 @@ def _caption(results: ComparisonResults) -> str:
     without = [verdict for verdict in results.verdicts if verdict.interval is None]
     none = " There is no bar if runs diverged, if rates or times decide, or if seeds do not differ." if without else ""
     means = (
-        f"The large marker is the mean over seeds, its bar the {level(_level(results))} {_interval(results)}; small "
+        f"The large marker is the mean over seeds, its bar the {coverage(_level(results))} {_interval(results)}; small "
         "dots below it are single seeds."
         if any(verdict.method in _OF_THE_METRIC for verdict in results.verdicts)
         else "Dots are single seeds."

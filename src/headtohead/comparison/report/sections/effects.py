@@ -13,7 +13,7 @@ from headtohead.comparison.analyses.effects_text import certainty, explained
 from headtohead.comparison.arm_colours import INK, numbered_style
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import level, signed
+from headtohead.comparison.report.number_format import signed
 from headtohead.comparison.report.section_parts import (
     Column,
     Control,
@@ -26,6 +26,7 @@ from headtohead.comparison.report.section_parts import (
     figure,
     with_chance,
 )
+from headtohead.comparison.verdicts.verdict_text import coverage
 
 _ROW = 30
 """Pixels of a figure for each of its rows."""
@@ -87,8 +88,8 @@ def _forest(effects: Effects, sentences: Sequence[EffectEstimate]) -> ReportFigu
     }
     better = "left" if effects.direction == "min" else "right"
     caption = (
-        f"Effects on {metric}, with {level(effects.level)} intervals over {len(effects.seeds)} seeds; further to the "
-        f"{better} is better. Circles: a level against the base's. Diamonds: by how much the effect of two factors "
+        f"Effects on {metric}, with {coverage(effects.level)} intervals over {len(effects.seeds)} seeds; further to "
+        f"the {better} is better. Circles: a level against the base's. Diamonds: by how much the effect of two factors "
         "exceeds the sum of both."
     )
     return figure({"data": [trace], "layout": layout}, caption)
@@ -111,7 +112,7 @@ def _table(effects: Effects) -> ReportTable:
         ", of exploratory ones by Benjamini and Hochberg's" if any(e.exploratory for e in effects.effects) else ""
     )
     caption = (
-        f"Differences with their {level(effects.level)} intervals; p-values by Holm's method{explored}, for all "
+        f"Differences with their {coverage(effects.level)} intervals; p-values by Holm's method{explored}, for all "
         f"estimable "
         "effects; detectable is the smallest effect that 80 % of studies with as many seeds would find."
     )

@@ -9,7 +9,7 @@ from headtohead.comparison.analyses.length_curves import LengthCurve, LengthCurv
 from headtohead.comparison.arm_colours import ArmStyle, faint, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import aim, axis_words, between, level
+from headtohead.comparison.report.number_format import aim, axis_words, between
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -24,6 +24,7 @@ from headtohead.comparison.report.section_parts import (
     with_chance,
 )
 from headtohead.comparison.tables.run_table import number
+from headtohead.comparison.verdicts.verdict_text import coverage
 
 _BAND, _ALL_BANDS, _RIM = 0.15, 0.3, 0.45
 """The opacities of an area, of all areas that may lie over each other together, and of an area's rim."""
@@ -64,7 +65,7 @@ def _curves(results: ComparisonResults, curves: LengthCurves) -> ReportFigure:
     caption = (
         f"Test {metric_words(curves.metric)} over the length of the rows ({aim(results)}). 1x is the test split as "
         f"in training, on the right are rows so many times as long; the same rows for every arm and seed of the data. "
-        f"Lines are means over seeds, areas their {level(results.alpha)} t intervals; a line ends where "
+        f"Lines are means over seeds, areas their {coverage(results.alpha)} t intervals; a line ends where "
         f"its arm can read no further.{chance_words(form, next(iter(curves.chance.values()), None))}"
     )
     return figure(form, caption)

@@ -13,9 +13,10 @@ from headtohead.comparison.arms import energy_source
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import aim, axis_words, level
+from headtohead.comparison.report.number_format import aim, axis_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section, chance_words, figure, with_chance
 from headtohead.comparison.statistics.means import mean_interval
+from headtohead.comparison.verdicts.verdict_text import coverage
 from headtohead.records.record import RunRecord
 
 _WIDE = 8
@@ -70,7 +71,7 @@ def section(results: ComparisonResults) -> Section | None:
     }
     caption = (
         f"Quality against cost. Large markers are arms: the mean {metric_words(results.metric)} ({aim(results)}) "
-        f"over seeds with its {level(results.alpha)} t interval; small dots are single seeds. The line "
+        f"over seeds with its {coverage(results.alpha)} t interval; small dots are single seeds. The line "
         "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
         f"their order may be chance.{f' All arms have the same {_listed(equal)}.' if equal else ''}"
         f"{chance_words(next(iter(forms.values())), chance)}"

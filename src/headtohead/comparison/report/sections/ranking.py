@@ -9,7 +9,7 @@ from headtohead.comparison.analyses.budget_ranking import ArmRank, BudgetRanking
 from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import UNKNOWN, aim, axis_words, level
+from headtohead.comparison.report.number_format import UNKNOWN, aim, axis_words
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -24,6 +24,7 @@ from headtohead.comparison.report.section_parts import (
     with_chance,
 )
 from headtohead.comparison.tables.run_table import number
+from headtohead.comparison.verdicts.verdict_text import coverage
 
 
 def section(results: ComparisonResults) -> Section | None:
@@ -63,7 +64,7 @@ def _curves(results: ComparisonResults, ranking: BudgetRanking) -> ReportFigure:
     caption = (
         f"{metric_words(ranking.metric).capitalize()} ({aim(results)}) at shares of the budget, each point a run of "
         f"its "
-        f"own with its own schedule: means over seeds, with their {level(ranking.alpha)} t intervals."
+        f"own with its own schedule: means over seeds, with their {coverage(ranking.alpha)} t intervals."
     )
     form = with_chance({"data": data, "layout": layout}, results.chance())
     return figure(form, caption + chance_words(form, results.chance()))

@@ -11,7 +11,7 @@ from headtohead.comparison.analyses.scaling_fits import ArmFamily, Axis, Scaling
 from headtohead.comparison.arm_colours import numbered_style
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import UNKNOWN, axis_words, level
+from headtohead.comparison.report.number_format import UNKNOWN, axis_words
 from headtohead.comparison.report.section_parts import (
     Cell,
     Column,
@@ -26,6 +26,7 @@ from headtohead.comparison.report.section_parts import (
 )
 from headtohead.comparison.statistics.scaling_laws import FittedValue
 from headtohead.comparison.tables.run_table import count
+from headtohead.comparison.verdicts.verdict_text import coverage
 
 _WORDS: dict[Axis, str] = {"parameters": "parameters", "tokens": "training tokens", "flops": "training FLOPs"}
 _COVERAGE = (
@@ -137,7 +138,7 @@ def _laws(fits: ScalingFits) -> ReportTable:
         for fit in family.fits
     ]
     caption = (
-        f"{metric_words(fits.metric)} = floor + scale · size^(−exponent), with {level(fits.alpha)} bootstrap "
+        f"{metric_words(fits.metric)} = floor + scale · size^(−exponent), with {coverage(fits.alpha)} bootstrap "
         f"intervals; the floor is what no size removes. {_COVERAGE}"
     )
     return ReportTable(columns, rows, caption)
@@ -152,7 +153,7 @@ def _joint_laws(fits: ScalingFits) -> ReportTable:
             rows.append([family.name, *(_fitted(getattr(family.joint, name)) for name in names)])
     caption = (
         f"The law of both, {metric_words(fits.metric)} = floor + scale · parameters^(−exponent) + scale · "
-        f"tokens^(−exponent), where sizes and tokens vary apart; with {level(fits.alpha)} bootstrap intervals. The "
+        f"tokens^(−exponent), where sizes and tokens vary apart; with {coverage(fits.alpha)} bootstrap intervals. The "
         "best size grows with its power of the FLOPs."
     )
     return ReportTable([Column("family"), *(Column(label, numeric=True) for label in labels)], rows, caption)
@@ -175,7 +176,7 @@ def _frontier(fits: ScalingFits) -> ReportTable:
     ]
     caption = (
         "The compute-optimal frontier of the law of both: the parameters and tokens that minimise the loss for a "
-        f"number of FLOPs, with {level(fits.alpha)} bootstrap intervals."
+        f"number of FLOPs, with {coverage(fits.alpha)} bootstrap intervals."
     )
     return ReportTable(columns, rows, caption)
 

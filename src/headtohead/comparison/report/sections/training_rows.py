@@ -13,7 +13,7 @@ from headtohead.comparison.arm_colours import styles_of
 from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
 from headtohead.comparison.metric_words import metric_words
-from headtohead.comparison.report.number_format import aim, axis_words, between, level
+from headtohead.comparison.report.number_format import aim, axis_words, between
 from headtohead.comparison.report.section_parts import (
     Cell,
     Column,
@@ -27,6 +27,7 @@ from headtohead.comparison.report.section_parts import (
 )
 from headtohead.comparison.statistics.means import mean_interval
 from headtohead.comparison.tables.run_table import number
+from headtohead.comparison.verdicts.verdict_text import coverage
 from headtohead.records.record import RunRecord
 
 FIELD = "train_rows"
@@ -180,7 +181,7 @@ def _figure(results: ComparisonResults, curves: Sequence[RowsCurve]) -> ReportFi
     form = with_chance({"data": data, "layout": layout}, results.chance())
     caption = (
         f"{metric_words(results.metric)} over the number of training rows ({aim(results)}): means over seeds, bars "
-        f"their {level(results.alpha)} t intervals. The rows of a smaller number are among those of a "
+        f"their {coverage(results.alpha)} t intervals. The rows of a smaller number are among those of a "
         f"larger one. Level lines: nothing was trained.{chance_words(form, results.chance())}"
     )
     return figure(form, caption[0].upper() + caption[1:])
