@@ -12,6 +12,7 @@ from contracts.choices import factory, names
 from headtohead.components.component import Position
 from headtohead.components.positions.absolute import Learned, Sinusoidal
 from headtohead.components.positions.distance_functions import Kerple
+from headtohead.components.positions.fire import Fire
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_slopes
 from headtohead.components.positions.rotary import Rotary
@@ -179,6 +180,45 @@ def test_kerple_has_first_and_second_derivatives() -> None:
     torch.autograd.gradgradcheck(bias, (kerple.log_strengths, kerple.log_rates))
 
 
+def perceptron_of_shares(fire: Fire, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Return the bias by the paper's equation 6: a perceptron of each pair's distance."""
+    query, key = queries.double()[0, :, None], keys.double()[0]
+    furthest = query.maximum(fire.log_threshold.exp())
+    share = ((query - key).abs() * fire.rate).log1p() / ((furthest * fire.rate).log1p() + 1e-6)
+    hidden = (share[..., None] * fire.hidden_weights + fire.hidden_biases).relu()
+    return (hidden @ fire.head_weights.T + fire.head_biases).permute(2, 0, 1)[None]
+
+
+@pytest.mark.parametrize("constant", [0.5, -0.5])
+def test_fire_is_a_perceptron_of_distances_as_shares_of_the_querys_position(constant: float) -> None:
+    fire = made(Fire, num_heads=3, initial_threshold=4.5).double()
+    with torch.no_grad():
+        fire.hidden_weights[3], fire.hidden_biases[3] = 0.0, constant
+    queries, keys = torch.arange(2, 9)[None], torch.tensor([[0, 1, 2, 5, 8, 1000]])
+    result, expected = fire.bias(None, queries, keys), perceptron_of_shares(fire, queries, keys)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
+    weights = torch.randn_like(result)
+    gradients = [torch.autograd.grad((part * weights).sum(), list(fire.parameters())) for part in (result, expected)]
+    for own, of_perceptron in zip(*gradients, strict=True):
+        torch.testing.assert_close(own, of_perceptron, rtol=1e-10, atol=1e-10)
+
+
+def test_fire_has_first_and_second_derivatives() -> None:
+    fire = made(Fire, initial_threshold=4.5, hidden_width=5).double()
+
+    def bias(*_: torch.Tensor) -> torch.Tensor:
+        return fire.bias(None, positions(2, 7), positions(0, 1, 7))
+
+    torch.autograd.gradcheck(bias, tuple(fire.parameters()))
+    torch.autograd.gradgradcheck(bias, tuple(fire.parameters()))
+
+
+def test_fire_sees_distances_far_beyond_training_as_the_same_shares() -> None:
+    fire = made(Fire, initial_threshold=4.5, initial_rate=1e6).double()
+    near, far = (fire.bias(None, positions(query), positions(0, query)) for query in (100, 100_000))
+    torch.testing.assert_close(near, far, rtol=1e-5, atol=1e-5)
+
+
 def test_shaw_meets_each_query_with_the_clipped_distance() -> None:
     shaw = made(Shaw, max_distance=2)
     q = torch.randn(3, 2, 5, 8)
@@ -190,12 +230,12 @@ def test_shaw_meets_each_query_with_the_clipped_distance() -> None:
             torch.testing.assert_close(result[:, :, i, j], q[:, :, i] @ relative)
 
 
-def test_shaw_has_a_table_per_layer_and_t5_one_for_all() -> None:
+def test_shaw_and_fire_have_parameters_per_layer_and_t5_one_table_for_all() -> None:
     stacks = {}
-    for name in ("shaw", "t5_bias"):
+    for name in ("shaw", "fire", "t5_bias"):
         one = alone(factory("mixer", "softmax_attention"), causal=True, position=factory("position", name))
         stacks[name] = Stack(StackSize(16, 3, 4), one.args[1], **one.keywords)
-    assert [len(stack.positions) for stack in stacks.values()] == [3, 1]
+    assert [len(stack.positions) for stack in stacks.values()] == [3, 3, 1]
     assert len({id(position.table) for position in stacks["shaw"].positions}) == 3
 
 
