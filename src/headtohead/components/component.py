@@ -164,6 +164,10 @@ class Mixer(Component):
     their own for the pairs that they attend to."""
     needs_length: ClassVar[bool] = False
     """Whether a weight belongs to every position: the constructor then takes `max_length` too."""
+    reads_grid: ClassVar[bool] = False
+    """Whether it mixes an image's patches by row and column: the constructor then takes `max_length` and `grid` too."""
+    leaves_class_token: ClassVar[bool] = False
+    """Whether a class token before an image's patches passes it unchanged, and thus sees none of them."""
     reads_one_way: ClassVar[bool] = False
     """Whether it is a recurrence, which reads every row from its first token to its last, whatever `causal` asks for;
     the stack makes a bidirectional one of two."""
@@ -309,7 +313,8 @@ class Position(Component):
 Grid = tuple[int, int]
 """Rows and columns of an image's patches."""
 MixerFactory = Callable[..., Mixer]
-"""mixer(d_model, num_heads=H, causal=bool, dropout=p), and max_length=N where the class `needs_length`"""
+"""mixer(d_model, num_heads=H, causal=bool, dropout=p), and max_length=N where the class `needs_length`, or both N and
+grid=(rows, columns) where it `reads_grid`"""
 CrossFactory = Callable[..., CrossMixer]
 """cross(d_model, num_heads=H, dropout=p)"""
 PositionFactory = Callable[..., Position]

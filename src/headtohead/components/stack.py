@@ -78,7 +78,7 @@ class Stack(Component):
         self.blocks = nn.ModuleList()
         for layer, (mixer, feedforward) in enumerate(zip(mixers, feedforwards, strict=True)):
             make = partial(directed_mixer, d_model=d_model, num_heads=num_heads, causal=causal)
-            make = partial(make, dropout=dropout, max_length=max_length)
+            make = partial(make, dropout=dropout, max_length=max_length, grid=grid)
             mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
             feeding = feedforward(d_model, dropout=dropout)
