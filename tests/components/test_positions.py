@@ -16,6 +16,7 @@ from headtohead.components.positions.fire import Fire
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_slopes
 from headtohead.components.positions.rotary import Rotary
+from headtohead.components.positions.xpos import Xpos
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.config.instantiate import make
@@ -113,6 +114,46 @@ def test_partial_rotary_leaves_the_rest_of_the_head_alone() -> None:
 def test_rotary_refuses_heads_it_cannot_pair(kind: type[Position], d_model: int, options: dict) -> None:
     with pytest.raises(ValueError, match="change d_model, num_heads or the position's fraction"):
         made(kind, d_model, **options)
+
+
+def xpos_score(xpos: Xpos, q: torch.Tensor, k: torch.Tensor, query: int, key: int) -> float:
+    q, k = (part.view(1, 1, 1, -1) for part in (q, k))
+    of_query, of_key = (xpos.rotation(positions(position), q.dtype) for position in (query, key))
+    return float((xpos.rotate(q, of_query) * xpos.rotate_keys(k, of_key)).sum())
+
+
+@pytest.mark.parametrize("options", [{}, {"pairing": "interleaved"}, {"fraction": 0.5}, {"smoothing": 2.0}], ids=str)
+def test_xpos_scores_decay_with_the_distance_alone_at_the_rate_of_each_pair(options: dict) -> None:
+    xpos = made(Xpos, decay_length=64.0, **options)
+    q, k = torch.randn(2, 8, dtype=torch.float64)
+    scores = [xpos_score(xpos, q, k, start + 9, start) for start in (0, 5, 1000)]
+    assert max(scores) - min(scores) < 1e-9 * max(1.0, abs(scores[0]))
+    pairs, smoothing = xpos.rotated // 2, options.get("smoothing", 0.4)
+    for pair in range(pairs):
+        first, second = (2 * pair, 2 * pair + 1) if "pairing" in options else (pair, pair + pairs)
+        unit = torch.zeros(8, dtype=torch.float64)
+        unit[first] = 1.0
+        angle, share = 9 * 10000.0 ** (-pair / pairs), ((pair / pairs + smoothing) / (1 + smoothing)) ** (9 / 64)
+        assert xpos_score(xpos, unit, unit, 9, 0) == pytest.approx(share * math.cos(angle))
+        other = torch.zeros(8, dtype=torch.float64)
+        other[second] = 1.0
+        assert xpos_score(xpos, unit, other, 9, 0) == pytest.approx(share * math.sin(angle))
+
+
+def test_xpos_is_the_authors_in_their_pairing() -> None:
+    theirs = pytest.importorskip("torchscale.component.xpos_relative_position", reason="torchscale is not installed")
+    xpos, authors = made(Xpos, 24, 2, pairing="interleaved"), theirs.XPOS(12).double()
+    q, k = torch.randn(2, 3, 40, 12, dtype=torch.float64)
+    rotation = xpos.rotation(torch.arange(40)[None], q.dtype)
+    own = xpos.rotate(q[None], rotation)[0] @ xpos.rotate_keys(k[None], rotation)[0].mT
+    torch.testing.assert_close(own, authors(q) @ authors(k, downscale=True).mT, rtol=0, atol=1e-5)  # angles in float32
+
+
+def test_xpos_knows_positions_up_to_where_a_key_would_overflow() -> None:
+    xpos = made(Xpos)
+    last = xpos.rotation(positions(xpos.max_length - 1), torch.float32)
+    assert last.isfinite().all() and last[..., -8:].abs().max() > 1e28
+    assert xpos.max_length > 25_000
 
 
 def test_alibi_slopes_are_the_authors_for_any_number_of_heads() -> None:

@@ -62,7 +62,7 @@ def stack(
     )
 
 
-POSITIONS = ("none", "rotary", "alibi", "t5_bias", "shaw", "kerple", "fire", "learned", "sinusoidal")
+POSITIONS = ("none", "rotary", "alibi", "t5_bias", "shaw", "kerple", "fire", "xpos", "learned", "sinusoidal")
 
 
 @pytest.mark.parametrize("position", POSITIONS)

@@ -143,7 +143,7 @@ SIZES = [
 ]
 STACKS = [
     *(f"model/position={name}" for name in ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "shaw")),
-    *(f"model/position={name}" for name in ("kerple", "fire")),
+    *(f"model/position={name}" for name in ("kerple", "fire", "xpos")),
     *(f"model/norm={name}" for name in ("rms_norm", "batch_norm", "adaptive")),
     *(
         f"model/residual={name}"

@@ -261,6 +261,8 @@ class Position(Component):
     """Whether the tokens must be the patches of an image."""
     width_multiple: ClassVar[int] = 1
     """The number that the model's width must be a multiple of."""
+    rotates_keys_alike: ClassVar[bool] = True
+    """Whether `rotate` does with keys what it does with queries; if not, `rotate_keys` rotates them."""
     rotated_multiple: ClassVar[int] = 1
     """The number that the rotated part of a head's width must be a multiple of."""
 
@@ -296,9 +298,17 @@ class Position(Component):
         x: Float[Tensor, "B H L K"],
         rotation: Float[Tensor, "2 #B 1 L R"],
     ) -> Float[Tensor, "B H L K"]:
-        """Rotate queries or keys."""
+        """Rotate queries, and keys where they rotate alike."""
         del rotation
         return x
+
+    def rotate_keys(
+        self,
+        x: Float[Tensor, "B H L K"],
+        rotation: Float[Tensor, "2 #B 1 L R"],
+    ) -> Float[Tensor, "B H L K"]:
+        """Rotate keys, by default as queries."""
+        return self.rotate(x, rotation)
 
     def bias(
         self,
