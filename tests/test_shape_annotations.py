@@ -17,6 +17,7 @@ from jaxtyping import AbstractArray, TypeCheckError, install_import_hook
 from headtohead.components.component import Context, Position
 from headtohead.components.positions.image_positions import Rotary2d
 from headtohead.components.positions.rotary import Rotary, turn
+from headtohead.components.positions.xpos import Xpos
 from headtohead.data.batches.batch import Batch
 from shape_hook import DECLARED, annotated_modules
 
@@ -166,6 +167,7 @@ def test_a_shape_that_the_hook_cannot_read_is_found(tmp_path: Path, monkeypatch:
 def rotations() -> Iterator[tuple[Position, int]]:
     options: dict[str, Any] = {"num_heads": 2, "max_length": None, "causal": True}
     yield Rotary(16, **options), 5
+    yield Xpos(16, **options), 5
     yield Rotary2d(16, num_heads=2, max_length=None, causal=False, grid=(2, 2)), 5
 
 

@@ -50,7 +50,7 @@ def spread(weight: torch.Tensor) -> float:
     return float(weight.detach().std())
 
 
-@pytest.mark.parametrize("position", ["learned", "t5_bias", "shaw", "kerple", "rotary"])
+@pytest.mark.parametrize("position", ["learned", "t5_bias", "shaw", "kerple", "fire", "rotary"])
 @pytest.mark.parametrize("residual", names("residual"))
 @pytest.mark.parametrize("name", names("initialisation"))
 def test_nothing_of_the_former_parameters_is_left(name: str, residual: str, position: str) -> None:

@@ -12,9 +12,11 @@ from contracts.choices import factory, names
 from headtohead.components.component import Position
 from headtohead.components.positions.absolute import Learned, Sinusoidal
 from headtohead.components.positions.distance_functions import Kerple
+from headtohead.components.positions.fire import Fire
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_slopes
 from headtohead.components.positions.rotary import Rotary
+from headtohead.components.positions.xpos import Xpos
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.config.instantiate import make
@@ -114,6 +116,46 @@ def test_rotary_refuses_heads_it_cannot_pair(kind: type[Position], d_model: int,
         made(kind, d_model, **options)
 
 
+def xpos_score(xpos: Xpos, q: torch.Tensor, k: torch.Tensor, query: int, key: int) -> float:
+    q, k = (part.view(1, 1, 1, -1) for part in (q, k))
+    of_query, of_key = (xpos.rotation(positions(position), q.dtype) for position in (query, key))
+    return float((xpos.rotate(q, of_query) * xpos.rotate_keys(k, of_key)).sum())
+
+
+@pytest.mark.parametrize("options", [{}, {"pairing": "interleaved"}, {"fraction": 0.5}, {"smoothing": 2.0}], ids=str)
+def test_xpos_scores_decay_with_the_distance_alone_at_the_rate_of_each_pair(options: dict) -> None:
+    xpos = made(Xpos, decay_length=64.0, **options)
+    q, k = torch.randn(2, 8, dtype=torch.float64)
+    scores = [xpos_score(xpos, q, k, start + 9, start) for start in (0, 5, 1000)]
+    assert max(scores) - min(scores) < 1e-9 * max(1.0, abs(scores[0]))
+    pairs, smoothing = xpos.rotated // 2, options.get("smoothing", 0.4)
+    for pair in range(pairs):
+        first, second = (2 * pair, 2 * pair + 1) if "pairing" in options else (pair, pair + pairs)
+        unit = torch.zeros(8, dtype=torch.float64)
+        unit[first] = 1.0
+        angle, share = 9 * 10000.0 ** (-pair / pairs), ((pair / pairs + smoothing) / (1 + smoothing)) ** (9 / 64)
+        assert xpos_score(xpos, unit, unit, 9, 0) == pytest.approx(share * math.cos(angle))
+        other = torch.zeros(8, dtype=torch.float64)
+        other[second] = 1.0
+        assert xpos_score(xpos, unit, other, 9, 0) == pytest.approx(share * math.sin(angle))
+
+
+def test_xpos_is_the_authors_in_their_pairing() -> None:
+    theirs = pytest.importorskip("torchscale.component.xpos_relative_position", reason="torchscale is not installed")
+    xpos, authors = made(Xpos, 24, 2, pairing="interleaved"), theirs.XPOS(12).double()
+    q, k = torch.randn(2, 3, 40, 12, dtype=torch.float64)
+    rotation = xpos.rotation(torch.arange(40)[None], q.dtype)
+    own = xpos.rotate(q[None], rotation)[0] @ xpos.rotate_keys(k[None], rotation)[0].mT
+    torch.testing.assert_close(own, authors(q) @ authors(k, downscale=True).mT, rtol=0, atol=1e-5)  # angles in float32
+
+
+def test_xpos_knows_positions_up_to_where_a_key_would_overflow() -> None:
+    xpos = made(Xpos)
+    last = xpos.rotation(positions(xpos.max_length - 1), torch.float32)
+    assert last.isfinite().all() and last[..., -8:].abs().max() > 1e28
+    assert xpos.max_length > 25_000
+
+
 def test_alibi_slopes_are_the_authors_for_any_number_of_heads() -> None:
     assert head_slopes(8) == [2.0**-i for i in range(1, 9)]
     assert head_slopes(1) == [2.0**-8]
@@ -179,6 +221,45 @@ def test_kerple_has_first_and_second_derivatives() -> None:
     torch.autograd.gradgradcheck(bias, (kerple.log_strengths, kerple.log_rates))
 
 
+def perceptron_of_shares(fire: Fire, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Return the bias by the paper's equation 6: a perceptron of each pair's distance."""
+    query, key = queries.double()[0, :, None], keys.double()[0]
+    furthest = query.maximum(fire.log_threshold.exp())
+    share = ((query - key).abs() * fire.rate).log1p() / ((furthest * fire.rate).log1p() + 1e-6)
+    hidden = (share[..., None] * fire.hidden_weights + fire.hidden_biases).relu()
+    return (hidden @ fire.head_weights.T + fire.head_biases).permute(2, 0, 1)[None]
+
+
+@pytest.mark.parametrize("constant", [0.5, -0.5])
+def test_fire_is_a_perceptron_of_distances_as_shares_of_the_querys_position(constant: float) -> None:
+    fire = made(Fire, num_heads=3, initial_threshold=4.5).double()
+    with torch.no_grad():
+        fire.hidden_weights[3], fire.hidden_biases[3] = 0.0, constant
+    queries, keys = torch.arange(2, 9)[None], torch.tensor([[0, 1, 2, 5, 8, 1000]])
+    result, expected = fire.bias(None, queries, keys), perceptron_of_shares(fire, queries, keys)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
+    weights = torch.randn_like(result)
+    gradients = [torch.autograd.grad((part * weights).sum(), list(fire.parameters())) for part in (result, expected)]
+    for own, of_perceptron in zip(*gradients, strict=True):
+        torch.testing.assert_close(own, of_perceptron, rtol=1e-10, atol=1e-10)
+
+
+def test_fire_has_first_and_second_derivatives() -> None:
+    fire = made(Fire, initial_threshold=4.5, hidden_width=5).double()
+
+    def bias(*_: torch.Tensor) -> torch.Tensor:
+        return fire.bias(None, positions(2, 7), positions(0, 1, 7))
+
+    torch.autograd.gradcheck(bias, tuple(fire.parameters()))
+    torch.autograd.gradgradcheck(bias, tuple(fire.parameters()))
+
+
+def test_fire_sees_distances_far_beyond_training_as_the_same_shares() -> None:
+    fire = made(Fire, initial_threshold=4.5, initial_rate=1e6).double()
+    near, far = (fire.bias(None, positions(query), positions(0, query)) for query in (100, 100_000))
+    torch.testing.assert_close(near, far, rtol=1e-5, atol=1e-5)
+
+
 def test_shaw_meets_each_query_with_the_clipped_distance() -> None:
     shaw = made(Shaw, max_distance=2)
     q = torch.randn(3, 2, 5, 8)
@@ -190,12 +271,12 @@ def test_shaw_meets_each_query_with_the_clipped_distance() -> None:
             torch.testing.assert_close(result[:, :, i, j], q[:, :, i] @ relative)
 
 
-def test_shaw_has_a_table_per_layer_and_t5_one_for_all() -> None:
+def test_shaw_and_fire_have_parameters_per_layer_and_t5_one_table_for_all() -> None:
     stacks = {}
-    for name in ("shaw", "t5_bias"):
+    for name in ("shaw", "fire", "t5_bias"):
         one = alone(factory("mixer", "softmax_attention"), causal=True, position=factory("position", name))
         stacks[name] = Stack(StackSize(16, 3, 4), one.args[1], **one.keywords)
-    assert [len(stack.positions) for stack in stacks.values()] == [3, 1]
+    assert [len(stack.positions) for stack in stacks.values()] == [3, 3, 1]
     assert len({id(position.table) for position in stacks["shaw"].positions}) == 3
 
 

@@ -62,7 +62,10 @@ def stack(
     )
 
 
-@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "t5_bias", "shaw", "kerple", "learned", "sinusoidal"])
+POSITIONS = ("none", "rotary", "alibi", "t5_bias", "shaw", "kerple", "fire", "xpos", "learned", "sinusoidal")
+
+
+@pytest.mark.parametrize("position", POSITIONS)
 def test_prompts_of_unequal_length_padded_on_the_left_decode_as_if_alone(position: str) -> None:
     made = stack(position=position).double().eval()
     lengths, padded, more = [5, 2, 4], 5, 3
@@ -117,6 +120,22 @@ def test_declared_activations_follow_the_checkpointing_policy(
             module.dropout = 0.0  # its CPU kernel has none, and falls back to explicit scores
     memory, positions = 5 if cross else 0, 8 * 9  # the table saves positions, which are not among what is held here
     assert made.costs(CostContext(9, memory)).activation_bytes == held_bytes(made, 9, memory) + positions
+
+
+@pytest.mark.parametrize("policy", [Checkpointing(), *RECOMPUTING], ids=str)
+@pytest.mark.parametrize("position", ["rotary", "alibi", "t5_bias", "shaw", "kerple", "fire"])
+@pytest.mark.parametrize("options", [
+    {}, {"loops": 2}, {"pattern": ["local", "full"]}, {"pattern": ["full", "local"], "loops": 2},
+    {"pattern": ["local"]},
+], ids=str)  # fmt: skip
+def test_parts_that_are_recomputed_hold_the_declared_masks_and_biases(
+    policy: Checkpointing, position: str, options: dict
+) -> None:
+    mixers = {"local": factory("mixer", "sliding_window", window=3), "full": factory("mixer", "softmax_attention")}
+    named = {"mixers": {name: mixers[name] for name in options["pattern"]}} if "pattern" in options else {}
+    made = stack(position=position, **options, **named)
+    made.checkpointing = policy
+    assert made.costs(CostContext(9)).activation_bytes == held_bytes(made, 9)
 
 
 def test_full_checkpointing_saves_a_tenth() -> None:

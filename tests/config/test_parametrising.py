@@ -33,6 +33,7 @@ REFUSED = {
     "model/position=shaw": ["cannot scale model/position=shaw"],
     "model/norm=dynamic_erf": ["cannot scale model/norm=dynamic_erf", "model/norm=layer_norm"],
     "model/position=kerple": ["cannot scale model/position=kerple"],
+    "model/position=fire": ["cannot scale model/position=fire"],
     "model/norm=dynamic_tanh": ["cannot scale model/norm=dynamic_tanh", "model/norm=layer_norm"],
     "model/residual=rezero": ["cannot scale model/residual=rezero", "model/residual=pre"],
     "model/local=short_conv": ["cannot scale model/local=short_conv", "model/local=none"],

@@ -25,7 +25,7 @@ DECODER = (*SMALL, "model=decoder_only", "model/position=none")
 PAIRS = (*SMALL, "model=recurrent_encoder_decoder", "task=seq2seq", "data=reverse", "data.form=pairs")
 CASES = [
     *((DECODER, "mixer", name) for name in choice_names("model/mixer")),
-    *((ENCODER, "mixer", name) for name in ("fourier", "lstm", "mlp_mixer", "nystrom")),
+    *((ENCODER, "mixer", name) for name in ("fourier", "lstm", "mlp_mixer", "nystrom", "pooling")),
     *(((*PAIRS, "model.max_target_length=8"), "cross", name) for name in choice_names("model/cross")),
 ]
 COMPOSE = composed_once()

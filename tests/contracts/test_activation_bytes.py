@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contracts.choices import agree, can_look, factory, kind_of, names
+from contracts.choices import agree, can_look, factory, kind_of, names, slow_twin
 from contracts.test_mixer_laws import MIXERS, label
 from contracts.test_stack_laws import FOR_IMAGES, in_layers
 from headtohead.architectures.architecture import InputSize
@@ -19,8 +19,9 @@ from headtohead.components.mixers.attention import fused_attention
 from headtohead.components.mixers.recurrent.torch_recurrence import workspace_bytes
 from headtohead.components.positions.relative import T5Bias
 from headtohead.components.stack import Stack
+from headtohead.components.stack_parts import StackOptions
 from headtohead.diagnostics.laws import LawSubject, alone
-from headtohead.diagnostics.laws.cost_laws import declared_activations
+from headtohead.diagnostics.laws.cost_laws import declared_activations, declared_flops
 
 pytestmark = pytest.mark.shapes(False)  # other laws over the same mixers check them
 BY_SCORES = sorted(name for name in names("mixer") if kind_of(factory("mixer", name)).reads_scores)
@@ -75,7 +76,7 @@ def test_heads_that_share_keys_keep_copies_of_them_where_no_fused_kernel_takes_g
 
 
 @pytest.mark.parametrize("num_kv_heads", [2, 4])
-@pytest.mark.parametrize("position", ["rotary", "alibi", "shaw", "t5_bias", "kerple"])
+@pytest.mark.parametrize("position", ["rotary", "alibi", "shaw", "t5_bias", "kerple", "fire"])
 @pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
 def test_capped_scores_keep_their_weights_and_tangents_and_no_bias(name: str, position: str, num_kv_heads: int) -> None:
     mixer = factory("mixer", name, score_cap=2.0, num_kv_heads=num_kv_heads)
@@ -85,7 +86,7 @@ def test_capped_scores_keep_their_weights_and_tangents_and_no_bias(name: str, po
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("position", ["alibi", "shaw", "t5_bias"])
+@pytest.mark.parametrize("position", ["alibi", "shaw", "t5_bias", "kerple", "fire"])
 @pytest.mark.parametrize("first", BY_SCORES)
 def test_layers_that_make_their_biases_stand_beside_layers_that_share_them(first: str, position: str) -> None:
     for second in BY_SCORES:
@@ -93,6 +94,22 @@ def test_layers_that_make_their_biases_stand_beside_layers_that_share_them(first
         for causal in (True, False):
             if all(can_look(mixer, causal=causal) for mixer in mixers):
                 hold(mixers, factory("position", position), causal=causal, length=6)
+
+
+@pytest.mark.parametrize("second", ["softmax_attention", "sliding_window", "lstm"])
+@pytest.mark.parametrize("position", [name for name in names("position") if name not in FOR_IMAGES])
+def test_every_pass_of_a_loop_declares_what_it_computes_and_saves_for_positions(position: str, second: str) -> None:
+    mixers, encoding = [factory("mixer", name) for name in ("softmax_attention", second)], factory("position", position)
+    if not (kind_of(encoding).shared_by_layers or agree(mixers[1], encoding)):
+        return
+    stack = alone(mixers[0], causal=True, position=encoding)
+    looped = partial(stack, options=StackOptions(loops=2))
+    fast, slow = (
+        layered(looped, made, norm=factory("norm", "layer_norm"), residual=factory("residual", "pre"))
+        for made in (mixers, [slow_twin(mixer) or mixer for mixer in mixers])
+    )
+    declared_activations(LawSubject(fast, dtype=torch.float32, length=7), tolerance=0.0)
+    declared_flops(LawSubject(fast, slow, dtype=torch.float32, length=5))
 
 
 @pytest.mark.parametrize("width", [4, 20, 64, 100, 256])

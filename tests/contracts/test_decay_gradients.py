@@ -30,6 +30,7 @@ FORGETS_NOTHING = {
         "mlp_mixer",
         "moba",
         "nystrom",
+        "pooling",
         "sliding_window",
         "softmax_attention",
         "strided",

@@ -46,6 +46,7 @@ VARIANTS: dict[str, list[dict]] = {
     "bigbird": [{"block_size": 2, "num_random": 1}],
     "strided": [{"window": 2, "stride": 3, "dilation": 2}],
     "mlp_mixer": [{"multiple": 0.5}],
+    "pooling": [{"pool_size": 5}],
     "moba": [{"block_size": 2, "num_blocks": 2, "num_kv_heads": 2}, {"block_size": 3, "num_blocks": 1}],
     "low_rank": [{"rank": 3, "bias": False}],
     "latent_attention": [

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contracts.choices import factory, slow_twin
+from contracts.choices import can_look, factory, kind_of, names, slow_twin
 from headtohead.components.component import Context
 from headtohead.components.mixers.linear.kernel_attention import KernelAttention
 from headtohead.components.mixers.linear.linear_attention import Performer
@@ -19,7 +19,7 @@ from headtohead.diagnostics.laws import LAWS, Law, LawSubject, alone, applies
 from headtohead.diagnostics.laws.attention_laws import explicit_attention
 
 MIXERS = ("linear_attention", "performer")
-OPTIONS = [{}, {"pairing": "interleaved", "fraction": 0.5}]
+OPTIONS = [{}, {"pairing": "interleaved", "fraction": 0.5}, {"encoding": "xpos", "decay_length": 8.0}]
 CASES = [
     (law, mixer, causal, dtype)
     for law, mixer, causal, dtype in product(LAWS, MIXERS, (True, False), (torch.float64, torch.float32))
@@ -27,10 +27,14 @@ CASES = [
     and not (dtype == torch.float32 and applies(law, causal=causal, dtype=torch.float64, has_slow_twin=True))
 ]
 """Single precision for the laws about it alone."""
+ROTATED = [name for name in names("mixer") if kind_of(factory("mixer", name)).reads_rotation and name != "performer"]
+"""The mixers whose scores are products of rotated queries and keys; a performer estimates them."""
 
 
-def subject(name: str, causal: bool, dtype: torch.dtype = torch.float64, **options: object) -> LawSubject:
-    mixer, position = factory("mixer", name, chunk_size=4), factory("position", "rotary", **options)
+def subject(
+    name: str, causal: bool, dtype: torch.dtype = torch.float64, *, encoding: str = "rotary", **options: object
+) -> LawSubject:
+    mixer, position = factory("mixer", name, chunk_size=4), factory("position", encoding, **options)
     counterpart = slow_twin(mixer)
     assert counterpart is not None
     make = (alone(one, causal=causal, position=position) for one in (mixer, counterpart))
@@ -40,6 +44,31 @@ def subject(name: str, causal: bool, dtype: torch.dtype = torch.float64, **optio
 @pytest.mark.parametrize(("law", "name", "causal", "dtype"), CASES)
 def test_rotated_mixer_obeys(law: Law, name: str, causal: bool, dtype: torch.dtype) -> None:
     law(subject(name, causal, dtype))
+
+
+@pytest.mark.parametrize(("law", "name", "causal", "dtype"), CASES)
+def test_mixer_whose_keys_turn_otherwise_than_queries_obeys(
+    law: Law, name: str, causal: bool, dtype: torch.dtype
+) -> None:
+    law(subject(name, causal, dtype, encoding="xpos", decay_length=32.0))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", ROTATED)
+def test_every_mixer_rotates_its_keys_as_keys(name: str, causal: bool) -> None:
+    """Else a score would change with the positions of a query and a key, and not with their distance alone."""
+    mixer, position = factory("mixer", name), factory("position", "xpos", decay_length=8.0)
+    if not can_look(mixer, causal=causal):
+        return
+    torch.manual_seed(0)
+    stack = alone(mixer, causal=causal, position=position)().double().eval()
+    x, here = torch.randn(2, 7, 16, dtype=torch.float64), torch.arange(7)[None]
+    near, far = (stack(x, Context(positions=here + shift)) for shift in (0, 30))
+    torch.testing.assert_close(near, far, rtol=0, atol=1e-9)
+    with torch.inference_mode():
+        state = stack.initial_state(2, 7, device=x.device, dtype=x.dtype) if causal else None
+        steps = [] if state is None else [stack.step(x[:, at : at + 1], state, Context())[0] for at in range(7)]
+    assert not steps or torch.allclose(torch.cat(steps, 1), near, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "causal", "options"), list(product(MIXERS, (True, False), OPTIONS)))

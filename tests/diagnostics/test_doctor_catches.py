@@ -142,7 +142,8 @@ SIZES = [
     ["model.dropout=0.1", "seed=4"],
 ]
 STACKS = [
-    *(f"model/position={name}" for name in ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "shaw", "kerple")),
+    *(f"model/position={name}" for name in ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "shaw")),
+    *(f"model/position={name}" for name in ("kerple", "fire", "xpos")),
     *(f"model/norm={name}" for name in ("rms_norm", "batch_norm", "adaptive")),
     *(
         f"model/residual={name}"

@@ -21,7 +21,7 @@ CHOICES = sorted(
 )
 TEXT = ["model/size=tiny", "data=copy", "data.length=4", "data.num_train=100"]
 IMAGES = ["model=vision_transformer", "model/size=tiny", "data=digits", "task=image_classification"]
-UNDEFINED = {"mixer=fourier", "mixer=linformer", "mixer=mlp_mixer", "mixer=nystrom"}
+UNDEFINED = {"mixer=fourier", "mixer=linformer", "mixer=mlp_mixer", "mixer=nystrom", "mixer=pooling"}
 """Choices that a decoder cannot have, since they look ahead."""
 
 

@@ -26,7 +26,8 @@ SMALL = [
 ]  # fmt: skip
 COPY = ["data=copy", *FEW, "data.length=8"]
 READS_ON = [
-    *(f"model/position={name}" for name in ("none", "alibi", "rotary", "sinusoidal", "t5_bias", "shaw", "kerple")),
+    *(f"model/position={name}" for name in ("none", "alibi", "rotary", "sinusoidal", "t5_bias", "shaw")),
+    *(f"model/position={name}" for name in ("kerple", "fire", "xpos")),
     *(f"model/mixer={name}" for name in ("lstm", "gru", "mamba", "mamba2", "rwkv7", "hyena")),
     *(f"model/mixer={name}" for name in ("sliding_window", "linear_attention", "retention", "min_lstm", "s4d")),
 ]

@@ -45,6 +45,9 @@ class Checkpointing:
     def covers_block(self, index: int) -> bool:
         return self.kind == "full" or (self.kind == "every_k" and index % self.every == 0)
 
+    def recomputes_mixer(self, index: int) -> bool:
+        return self.kind == "attention" or self.covers_block(index)
+
     def num_unsaved_values(self, covered: Sequence[bool], device: str) -> int:
         """Return how many passes of a layer, of which some are covered, save on the device no values of its mixer."""
         saves_none = self.kind == "attention" or (self.kind == "offload" and device != "cpu")

@@ -164,6 +164,10 @@ class Mixer(Component):
     their own for the pairs that they attend to."""
     needs_length: ClassVar[bool] = False
     """Whether a weight belongs to every position: the constructor then takes `max_length` too."""
+    reads_grid: ClassVar[bool] = False
+    """Whether it mixes an image's patches by row and column: the constructor then takes `max_length` and `grid` too."""
+    leaves_class_token: ClassVar[bool] = False
+    """Whether a class token before an image's patches passes it unchanged, and thus sees none of them."""
     reads_one_way: ClassVar[bool] = False
     """Whether it is a recurrence, which reads every row from its first token to its last, whatever `causal` asks for;
     the stack makes a bidirectional one of two."""
@@ -257,6 +261,8 @@ class Position(Component):
     """Whether the tokens must be the patches of an image."""
     width_multiple: ClassVar[int] = 1
     """The number that the model's width must be a multiple of."""
+    rotates_keys_alike: ClassVar[bool] = True
+    """Whether `rotate` does with keys what it does with queries; if not, `rotate_keys` rotates them."""
     rotated_multiple: ClassVar[int] = 1
     """The number that the rotated part of a head's width must be a multiple of."""
 
@@ -292,9 +298,17 @@ class Position(Component):
         x: Float[Tensor, "B H L K"],
         rotation: Float[Tensor, "2 #B 1 L R"],
     ) -> Float[Tensor, "B H L K"]:
-        """Rotate queries or keys."""
+        """Rotate queries, and keys where they rotate alike."""
         del rotation
         return x
+
+    def rotate_keys(
+        self,
+        x: Float[Tensor, "B H L K"],
+        rotation: Float[Tensor, "2 #B 1 L R"],
+    ) -> Float[Tensor, "B H L K"]:
+        """Rotate keys, by default as queries."""
+        return self.rotate(x, rotation)
 
     def bias(
         self,
@@ -309,7 +323,8 @@ class Position(Component):
 Grid = tuple[int, int]
 """Rows and columns of an image's patches."""
 MixerFactory = Callable[..., Mixer]
-"""mixer(d_model, num_heads=H, causal=bool, dropout=p), and max_length=N where the class `needs_length`"""
+"""mixer(d_model, num_heads=H, causal=bool, dropout=p), and max_length=N where the class `needs_length`, or both N and
+grid=(rows, columns) where it `reads_grid`"""
 CrossFactory = Callable[..., CrossMixer]
 """cross(d_model, num_heads=H, dropout=p)"""
 PositionFactory = Callable[..., Position]

@@ -21,6 +21,7 @@ from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.first_values import first_values_bytes, link_first_values, with_first_values
 from headtohead.components.linear_maps import InputLinear, linear_costs
 from headtohead.components.mixers.combined_mixers import directed_mixer, with_local_first
+from headtohead.components.position_costs import EncodingReaders
 from headtohead.components.sequence_ops import score_masks
 from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
 from headtohead.components.stack_parts import (
@@ -77,7 +78,7 @@ class Stack(Component):
         self.blocks = nn.ModuleList()
         for layer, (mixer, feedforward) in enumerate(zip(mixers, feedforwards, strict=True)):
             make = partial(directed_mixer, d_model=d_model, num_heads=num_heads, causal=causal)
-            make = partial(make, dropout=dropout, max_length=max_length)
+            make = partial(make, dropout=dropout, max_length=max_length, grid=grid)
             mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
             feeding = feedforward(d_model, dropout=dropout)
@@ -94,7 +95,8 @@ class Stack(Component):
             part.share_parts(self.shared)
         self.first_values_layer = link_first_values(self.layers)
         self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
-        self.shares_scores = bool(sharing_scores(self.layers))
+        self.layers_share_scores = [bool(sharing_scores([block])) for block in self.layers]
+        self.shares_scores = any(self.layers_share_scores)
         self.see_windows = [sees_window(block) for block in self.layers]
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
@@ -138,7 +140,8 @@ class Stack(Component):
         context = self._placed(context, 0, x, context.rotation)
         x = self._embed(x, context)
         if self.shares_scores:
-            context = score_masks.with_score_masks(context, x, causal=self.causal)
+            biases = self.shares_position
+            context = score_masks.with_score_masks(context, x, causal=self.causal, encoding_biases=biases)
         elif self.reads_positions:
             context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         policy, x = self._policy(), self.layers[0].wiring.widened(x)
@@ -218,7 +221,7 @@ class Stack(Component):
         if self.shares_position or not self.reads_positions:
             return context
         position = cast(Position, self.positions[layer])
-        if not self.shares_scores:
+        if position.bias_reads_queries or not self.layers_share_scores[layer]:
             return context.with_encoding(position)
         return score_masks.with_scores(context.with_encoding(position), context.allowed, score_masks.compute_dtype(x))
 
@@ -287,20 +290,16 @@ class Stack(Component):
             return context
         if state.valid is not None and allowed is not None:
             allowed = allowed & state.valid[:, None, None, :end]
-        return score_masks.with_scores(replace(context, key_positions=keys), allowed, score_masks.compute_dtype(x))
+        dtype, biases = score_masks.compute_dtype(x), self.shares_position
+        return score_masks.with_scores(replace(context, key_positions=keys), allowed, dtype, encoding_biases=biases)
 
     def cost_rows(self, query: CostContext) -> Iterator[tuple[str, str, Costs]]:
         """Yield path, kind and costs of every part; their sum is the stack. Recomputed parts save only their input,
         offloaded ones nothing on a device beside the processor."""
         biased_heads = self.num_heads if self.position.biases_scores else 0
         query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
-        for index, position in enumerate(cast(list[Position], list(self.positions))):
-            sharing = sharing_scores(self.layers if self.shares_position else self.layers[index : index + 1])
-            is_saved = any(mixer.saves_shared_bias for mixer in sharing)
-            costs = self._encoding_costs(position, query if is_saved else replace(query, biased_heads=0))
-            if biased_heads and not sharing:  # each mixer declares the biases that it makes
-                costs = replace(costs, activation_bytes=0)
-            yield f"positions.{index}", "position", costs
+        positions = cast(list[Position], list(self.positions))
+        yield from EncodingReaders(positions, self.layers, self.loops, self.checkpointing).cost_rows(query)
         for index, part in enumerate(cast(list[Component], list(self.shared))):
             yield f"shared.{index}", "mixer", part.costs(query)
         if self.embedding_norm is not None:
@@ -332,15 +331,6 @@ class Stack(Component):
         if self.has_cross:  # blocks that are recomputed read it again
             saved = query.memory_length * self.d_model * query.bytes_per_element
             yield "memory", "activations", Costs(activation_bytes=saved)
-
-    def _encoding_costs(self, position: Position, query: CostContext) -> Costs:
-        """Return the costs of an encoding and of that in windows, where layers read it; what none reads saves
-        nothing."""
-        in_windows = position.in_windows()
-        if in_windows is None or not any(self.see_windows):
-            return position.costs(query)
-        read = [in_windows] if all(self.see_windows) else [position, in_windows]
-        return sum((encoding.costs(query) for encoding in read), Costs())
 
     def costs(self, query: CostContext) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())

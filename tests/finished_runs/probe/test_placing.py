@@ -94,6 +94,21 @@ def test_rotary_pairs_turn_at_their_own_speed() -> None:
         assert np.allclose(alike[:, 0], np.mean(expected, axis=0), atol=1e-5)
 
 
+def test_pairs_of_xpos_turn_and_decay() -> None:
+    for pairing in ("half", "interleaved"):
+        changes = (f"model.position.pairing={pairing}", "model.position.decay_length=64")
+        [encoding] = of_choice("xpos", *changes)[0]
+        by_pair = encoding.panels[0].values
+        expected = [
+            [
+                math.cos(position / 10000 ** (pair / 8)) * ((pair / 8 + 0.4) / 1.4) ** (position / 64)
+                for position in range(LENGTH)
+            ]
+            for pair in range(8)
+        ]
+        assert np.allclose(by_pair, expected, atol=1e-5)
+
+
 def test_alibi_falls_with_distance_at_each_heads_slope() -> None:
     [encoding] = of_choice("alibi")[0]
     curves = encoding.curves[0]

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
-from headtohead.components.component import Context, Mixer, MixerFactory, State
+from headtohead.components.component import Context, Grid, Mixer, MixerFactory, State
 from headtohead.components.costs import CostContext, Costs
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.sequence_ops.ragged_rows import reordered, reversed_order
@@ -146,12 +146,21 @@ def bidirectional_mixer(forwards: Mixer, backwards: Mixer) -> Bidirectional:
 
 
 def directed_mixer(
-    mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
+    mixer: MixerFactory,
+    *,
+    d_model: int,
+    num_heads: int,
+    causal: bool,
+    dropout: float,
+    max_length: int | None,
+    grid: Grid | None,
 ) -> Mixer:
     """Build a mixer for this direction: two recurrences where both sides are to be visible."""
     make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
-    if _class_of(mixer).needs_length:
+    if _class_of(mixer).needs_length or _class_of(mixer).reads_grid:
         make = partial(make, max_length=max_length)
+    if _class_of(mixer).reads_grid:
+        make = partial(make, grid=grid)
     made = make()
     return bidirectional_mixer(made, make()) if made.reads_one_way and not causal else made
 

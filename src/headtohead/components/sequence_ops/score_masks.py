@@ -55,16 +55,25 @@ def compute_dtype(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
-def with_score_masks(context: Context, x: Float[Tensor, "B L D"], *, causal: bool) -> Context:
-    """Return the context of a whole-sequence pass, with everything that its encoding and masks add to the scores."""
+def with_score_masks(
+    context: Context, x: Float[Tensor, "B L D"], *, causal: bool, encoding_biases: bool = True
+) -> Context:
+    """Return the context of a whole-sequence pass, with everything that its encoding and masks add to the scores; with
+    masks alone where each layer adds the biases of an encoding of its own."""
     length, dtype = x.shape[1], compute_dtype(x)
     encoding = context.encoding
     explicit = encoding is not None and encoding.biases_scores
     allowed = allowed_pairs(context, length, causal=causal, explicit=explicit, device=x.device)
-    return with_scores(context, allowed, dtype)
+    return with_scores(context, allowed, dtype, encoding_biases=encoding_biases)
 
 
-def with_scores(context: Context, allowed: Bool[Tensor, "#B 1 #L M"] | None, dtype: torch.dtype) -> Context:
+def with_scores(
+    context: Context,
+    allowed: Bool[Tensor, "#B 1 #L M"] | None,
+    dtype: torch.dtype,
+    *,
+    encoding_biases: bool = True,
+) -> Context:
     """Return the context with its rotation, unless it has one, and its bias where there is a mask."""
     encoding, queries = context.encoding, context.positions
     if encoding is None:
@@ -74,7 +83,7 @@ def with_scores(context: Context, allowed: Bool[Tensor, "#B 1 #L M"] | None, dty
     bias = None
     if allowed is not None:
         bias = as_bias(allowed, dtype)
-        if encoding.biases_scores and not encoding.bias_reads_queries:
+        if encoding_biases and encoding.biases_scores and not encoding.bias_reads_queries:
             keys = queries if context.key_positions is None else context.key_positions
             from_encoding = encoding.bias(None, queries, keys)
             assert from_encoding is not None, "biases_scores promises a bias"

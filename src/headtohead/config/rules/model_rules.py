@@ -18,6 +18,7 @@ _WITHOUT_ORDER = {"mixer": "softmax_attention", "local": "none", "feedforward": 
 def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
     return (
         _both_ways,
+        _class_token,
         _module,
         _checkpointing,
         _drop_path,
@@ -45,6 +46,17 @@ def _both_ways(view: ConfigView) -> Iterator[str]:
         yield (
             f"{view.chosen('task')} asks for tokens inside a text, and {view.chosen('model')} sees only what stands "
             "before them: choose model=encoder_only or task=causal_lm, or set model.bidirectional=true"
+        )
+
+
+def _class_token(view: ConfigView) -> Iterator[str]:
+    if view.model_value("family") != "vision_transformer" or view.model.get("pooling") != "cls":
+        return
+    sides = list(view.sides())
+    if view.task_value("head") != "pixel_decoder" and all(side.can("mixer", "leaves_class_token") for side in sides):
+        yield (
+            f"model.pooling=cls reads a class token, which sees no patch through {view.chosen_of(sides[0], 'mixer')}: "
+            "use model.pooling=mean, or a model.pattern with another mixer"
         )
 
 

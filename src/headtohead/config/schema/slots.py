@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_DIMENSIONS = frozenset({"d_model", "num_heads", "causal", "dropout", "max_length"})
+_DIMENSIONS = frozenset({"d_model", "num_heads", "causal", "dropout", "max_length", "grid"})
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ SLOTS: dict[str, Slot] = {
     "model/mixers": Slot(("headtohead.components",), _DIMENSIONS),
     "model/local": Slot(("headtohead.components",), _DIMENSIONS),
     "model/cross": Slot(("headtohead.components",), _DIMENSIONS),
-    "model/position": Slot(("headtohead.components",), _DIMENSIONS | {"grid"}),
+    "model/position": Slot(("headtohead.components",), _DIMENSIONS),
     "model/norm": Slot(("headtohead.components",), frozenset({"d_model"})),
     "model/feedforward": Slot(("headtohead.components",), frozenset({"d_model", "dropout"})),
     "model/feedforwards": Slot(("headtohead.components",), frozenset({"d_model", "dropout"})),

@@ -102,14 +102,16 @@ def _by_layer(name: str, position: Position) -> Iterator[tuple[str, Position]]:
 
 
 def _of_position(name: str, position: Position, stack: Stack, length: int | None) -> Iterator[PositionEncoding]:
-    size = min(position.max_length or length or WITHOUT_LIMIT, LONGEST)
+    limits = [limit for limit in (position.max_length, length) if limit]
+    size = min(*(limits or [WITHOUT_LIMIT]), LONGEST)
     encoding = type(position).__name__
     if position.adds_to_tokens:
         yield _added(name, encoding, position.add(torch.zeros(1, size, stack.d_model), torch.arange(size)[None])[0])
     if position.rotates:
         turned = position.rotation(torch.arange(size)[None], torch.float32)
         assert turned is not None, "rotates promises a rotation"
-        yield _turned(name, encoding, turned[0, 0, 0], turned[1, 0, 0])
+        queries, keys = (turned, turned) if position.rotates_keys_alike else turned.chunk(2, dim=-1)
+        yield _turned(name, encoding, queries[:, 0, 0], keys[:, 0, 0])
     if isinstance(position, Shaw):
         yield _relative_vectors(name, position)
     elif position.biases_scores:
@@ -135,15 +137,17 @@ def _added(name: str, encoding: str, table: Float[Tensor, "L D"]) -> PositionEnc
     )
 
 
-def _turned(name: str, encoding: str, cosines: Float[Tensor, "L R"], sines: Float[Tensor, "L R"]) -> PositionEncoding:
+def _turned(
+    name: str, encoding: str, queries: Float[Tensor, "2 L R"], keys: Float[Tensor, "2 L R"]
+) -> PositionEncoding:
     """Describe a rotary encoding by half of its columns, since a pair of channels turns as one."""
-    pairs = cosines.shape[-1] // 2
-    interleaved = pairs > 1 and torch.equal(cosines[:, 0], cosines[:, 1])
+    pairs = queries.shape[-1] // 2
+    interleaved = pairs > 1 and torch.equal(queries[0, :, 0], queries[0, :, 1])
     chosen = slice(0, None, 2) if interleaved else slice(0, pairs)
-    cosines, sines = cosines[:, chosen], sines[:, chosen]
-    size = cosines.square().add(sines.square()).mean()  # 1, save where a scaling stretches queries and keys
-    by_pair = (cosines * cosines[0] + sines * sines[0]).T / size
-    alike = (cosines @ cosines.T + sines @ sines.T) / (pairs * size)
+    (cosines, sines), (of_keys, sines_of_keys) = queries[..., chosen], keys[..., chosen]
+    size = (cosines * of_keys + sines * sines_of_keys).mean()  # 1, save where a scaling stretches queries and keys
+    by_pair = (cosines * of_keys[0] + sines * sines_of_keys[0]).T / size
+    alike = (cosines @ of_keys.T + sines @ sines_of_keys.T) / (pairs * size)
     angles = torch.atan2(sines[1], cosines[1]).abs() if len(cosines) > 1 else torch.ones(pairs)
     waves = 2 * torch.pi / angles[angles > 0]
     figures = f"{pairs} pairs of channels"

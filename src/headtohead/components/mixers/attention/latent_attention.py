@@ -120,7 +120,7 @@ class LatentAttention(SoftmaxAttention):
         if context.encoding is not None and context.rotation is not None:
             turned, content = q.split((self.head_width, self.content), dim=-1)
             q = torch.cat((context.encoding.rotate(turned, context.rotation), content), dim=-1)
-            shared = context.encoding.rotate(shared, context.rotation)
+            shared = context.encoding.rotate_keys(shared, context.rotation)
         return q, latents, shared[:, 0]
 
     def _query_latents(self, narrow: Float[Tensor, "B L N"]) -> Float[Tensor, "B L N"]:

@@ -91,18 +91,19 @@ class Longformer(SparseAttention):
 
     def global_queries(self, x: Float[Tensor, "B T D"], context: Context) -> Float[Tensor, "B H T K"]:
         assert self.global_query is not None, "a bidirectional one has it"
-        return self.turned(split_heads(self.global_query(x), self.head_width), context)
+        return self.turned(split_heads(self.global_query(x), self.head_width), context, are_keys=False)
 
     def global_keys(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor]:
         assert self.global_key is not None and self.global_value is not None, "a bidirectional one has them"
         k, v = (split_heads(made(x), self.head_width) for made in (self.global_key, self.global_value))
-        return self.turned(k, context), v
+        return self.turned(k, context, are_keys=True), v
 
-    def turned(self, heads: Float[Tensor, "B H T K"], context: Context) -> Float[Tensor, "B H T K"]:
+    def turned(self, heads: Float[Tensor, "B H T K"], context: Context, *, are_keys: bool) -> Float[Tensor, "B H T K"]:
         """Rotate the queries or keys of the first tokens if positions are rotary."""
         if context.encoding is None or context.rotation is None:
             return heads
-        return context.encoding.rotate(heads, context.rotation[..., : heads.shape[2], :])
+        rotate = context.encoding.rotate_keys if are_keys else context.encoding.rotate
+        return rotate(heads, context.rotation[..., : heads.shape[2], :])
 
     def attend_globally(
         self,

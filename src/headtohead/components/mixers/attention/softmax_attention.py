@@ -17,6 +17,7 @@ from headtohead.components.costs import CostContext, Costs
 from headtohead.components.linear_maps import DecodingMap, LinearMap, ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.fused_attention import FUSED_ATTENTION, attend, takes_groups
 from headtohead.components.norms import RmsScale
+from headtohead.components.sequence_ops.rotation import rotated_by_position
 from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
@@ -192,24 +193,23 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
-        if self.rotated and context.encoding is not None and context.rotation is not None:
-            q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
-        return q, k, v
+        return *(rotated_by_position(q, k, context) if self.rotated else (q, k)), v
 
     def _project_in_one(
         self, x: Float[Tensor, "B L D"], context: Context, fused: DecodingMap
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same by one product, where queries and keys are rotated together."""
+        """Return the same by one product, where queries and keys that rotate alike do so together."""
         scored = (self.num_heads, self.num_kv_heads)
         heads = split_heads(fused(x), self.head_width)
         qk, v = heads.split_with_sizes((sum(scored), self.num_kv_heads), dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = qk.split_with_sizes(scored, dim=1)
             qk = torch.cat((self.query_norm(q), self.key_norm(k)), dim=1)
-        if self.rotated and context.encoding is not None and context.rotation is not None:
-            qk = context.encoding.rotate(qk, context.rotation)
+        turns, encoding, rotation = self.rotated, context.encoding, context.rotation
+        if turns and encoding is not None and rotation is not None and encoding.rotates_keys_alike:
+            qk, turns = encoding.rotate(qk, rotation), False
         q, k = qk.split_with_sizes(scored, dim=1)
-        return q, k, v
+        return *(rotated_by_position(q, k, context) if turns else (q, k)), v
 
     def full_bias(self, q: Float[Tensor, "B H L K"], context: Context) -> Float[Tensor, "#B #H #L M"] | None:
         """Return the shared bias plus the part of the encoding's bias that depends on these queries."""

@@ -14,6 +14,7 @@ from headtohead.components.costs import CostContext
 from headtohead.components.mixers.attention.softmax_attention import equal_share
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
 from headtohead.components.sequence_ops.chunked_decay import padded_length
+from headtohead.components.sequence_ops.rotation import rotated_by_position
 from headtohead.components.training_hooks import ChangesWithSteps
 from headtohead.errors import UsageError
 from headtohead.ranges import Every, Width
@@ -53,8 +54,7 @@ class LinearAttention(KernelAttention):
         plain = super().features(q, k, context)
         if context.encoding is None or context.rotation is None:
             return plain
-        rotate, rotation = context.encoding.rotate, context.rotation
-        return Features(plain.q, plain.k, (rotate(plain.q, rotation), rotate(plain.k, rotation)))
+        return Features(plain.q, plain.k, rotated_by_position(plain.q, plain.k, context))
 
     def gives_shares(self, context: Context) -> bool:
         """Return whether the weights are shares: products of rotated features may be negative."""
@@ -140,9 +140,7 @@ class Performer(KernelAttention, ChangesWithSteps):
             self.redraw(generator)
 
     def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
-        if context.encoding is not None and context.rotation is not None:
-            q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
-        return super().features(q, k, context)
+        return super().features(*rotated_by_position(q, k, context), context)
 
     def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         """Return the features without the factor common to all of them, so that the largest is 1."""

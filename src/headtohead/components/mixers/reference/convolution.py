@@ -10,6 +10,7 @@ from headtohead.components.mixers.convolution.fourier import Fourier
 from headtohead.components.mixers.convolution.gated_short_conv import GatedShortConvolution
 from headtohead.components.mixers.convolution.hyena import Hyena
 from headtohead.components.mixers.convolution.mlp_mixer import MlpMixer
+from headtohead.components.mixers.convolution.pooling import Pooling
 from headtohead.components.mixers.convolution.short_conv import ShortConvolution
 from headtohead.components.mixers.convolution.token_shift import TokenShift
 from headtohead.components.sequence_ops.scan import in_float32
@@ -43,6 +44,38 @@ class ReferenceShortConvolution(ShortConvolution):
 
 class ReferenceGatedShortConvolution(ReferenceShortConvolution, GatedShortConvolution):
     """The same parameters."""
+
+
+class ReferencePooling(Pooling):
+    """Each token looks for its neighbours one by one."""
+
+    def read(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B L D"]:
+        rows = []
+        for row, tokens in enumerate(x):
+            real = [at for at in range(len(tokens)) if valid is None or valid[row, at]]
+            means = [self._mean(tokens, at, real) for at in range(len(tokens))]
+            rows.append(torch.stack(means) - tokens)
+        return torch.stack(rows)
+
+    def _mean(self, tokens: Float[Tensor, "L D"], at: int, real: list[int]) -> Float[Tensor, " D"]:
+        near = [other for other in real if self._distance(at, other) <= self.pool_size // 2]
+        if self.patches is not None and not self._is_patch(at):
+            return tokens[at]
+        return (
+            torch.stack([tokens[other] for other in near]).sum(0) / len(near) if near else torch.zeros_like(tokens[at])
+        )
+
+    def _is_patch(self, at: int) -> bool:
+        assert self.patches is not None
+        return 0 <= at - self.leading < self.patches[0] * self.patches[1]
+
+    def _distance(self, at: int, other: int) -> int:
+        if self.patches is None:
+            return abs(at - other)
+        if not (self._is_patch(at) and self._is_patch(other)):
+            return self.pool_size
+        here, there = (divmod(index - self.leading, self.patches[1]) for index in (at, other))
+        return max(abs(here[0] - there[0]), abs(here[1] - there[1]))
 
 
 class ReferenceMlpMixer(MlpMixer):
