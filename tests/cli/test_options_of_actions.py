@@ -37,5 +37,4 @@ def test_an_option_is_read_or_refused(
 def test_every_option_is_tried() -> None:
     with pytest.raises(OptionsListed) as listed:
         main(["runs", LIST_OPTIONS])
-    (options,) = listed.value.args
-    assert {option for option in options if option.startswith("--")} == {*OPTIONS, "--yes", "--help"}
+    assert {option for option in listed.value.options if option.startswith("--")} == {*OPTIONS, "--yes", "--help"}
