@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.local_files import decoded, existing_path
+from headtohead.files.safe_read import lines_of
 from headtohead.finished_runs.embedding.collection import Collection, ReadOptions, digest_of, table_rows
 from headtohead.metrics.labels import MRR, NDCG, RECALL
 
@@ -219,5 +220,5 @@ def _of_fields(fields: Sequence[str], file: Path, number: int) -> tuple[str, str
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    text = decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff")
-    return ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+    text = decoded(file, "utf-8", may_differ=False)
+    return ((number, line) for number, line in enumerate(lines_of(text), 1) if line.strip())
