@@ -3,6 +3,7 @@ relevant to each, as tab-separated lines like those of BEIR's tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -209,8 +210,8 @@ def _of_fields(fields: Sequence[str], file: Path, number: int) -> tuple[str, str
     if len(fields) == 2:
         return fields[0], fields[1], 1.0
     try:
-        if len(fields) == 3:
-            return fields[0], fields[1], float(fields[2])
+        if len(fields) == 3 and math.isfinite(grade := float(fields[2])):
+            return fields[0], fields[1], grade
     except ValueError:
         pass
     raise DataError(
