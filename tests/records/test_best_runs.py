@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headtohead.metrics import Direction, Metric, metrics
-from headtohead.records.record import RunRecord, CheckpointSelection
+from headtohead.records.record import CheckpointSelection, RunRecord
 from headtohead.records.run_query import ordered
 from headtohead.records.run_summary import RunSummary, summary_of
 
