@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headtohead.cli.options import Parser, add_trust, check_runs, command_parser, parse, within
 from headtohead.cli.terminal import flush, note, out, paint
 from headtohead.config.errors import ConfigurationError
-from headtohead.files.safe_read import DamagedFile, read_text
+from headtohead.files.safe_read import DamagedFile, lines_of, read_text
 from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, TokenId, Vocabulary
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _prompts(options: argparse.Namespace) -> list[Prompt]:
     if options.prompts is not None and options.prompts != "-":
         prompts += _lines(options.prompts)
     elif options.prompts == "-" or (not prompts and not sys.stdin.isatty()):
-        prompts += sys.stdin.read().splitlines()
+        prompts += lines_of(sys.stdin.read())
     if not prompts:
         raise ConfigurationError("there is no prompt: give --prompt TEXT, --prompts FILE, or text on standard input")
     return prompts
@@ -149,7 +149,7 @@ def _prompts(options: argparse.Namespace) -> list[Prompt]:
 
 def _lines(file: str) -> list[str]:
     try:
-        return read_text(Path(file)).splitlines()
+        return lines_of(read_text(Path(file)))
     except FileNotFoundError:
         raise ConfigurationError(
             f"--prompts {file} cannot be read (No such file or directory): give a text file"

@@ -43,6 +43,17 @@ metrics.csv, and nothing else.
 
 exit code: 0 done; 1 a run was skipped, or something is wrong that --repair cannot fix; 2 refused
 """
+_ALWAYS = ("action", "paths", "yes")
+_READ = {
+    "tag": ("where", "add", "remove"),
+    "note": ("where", "text"),
+    "archive": ("where",),
+    "restore": ("where",),
+    "delete": ("where",),
+    "prune": ("where", "keep", "top", "disk"),
+    "verify": ("repair",),
+}
+"""The options that each action reads, beside those that all take."""
 _FEW = 5
 
 
@@ -51,6 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     if options.action not in ACTIONS:
         raise ConfigurationError(unknown(f"h2h runs {options.action} is not an action", options.action, list(ACTIONS)))
+    _refuse_unread(parser, options)
     if options.action == "verify":
         return _verify(options)
     from headtohead.api import run_lists
@@ -104,6 +116,17 @@ def _parser() -> Parser:
     parser.add_argument("--repair", action="store_true", help="with verify")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     return parser
+
+
+def _refuse_unread(parser: Parser, options: argparse.Namespace) -> None:
+    """Raise ConfigurationError for an option that the action does not read."""
+    read = _READ[options.action]
+    for name, value in vars(options).items():
+        if name not in (*_ALWAYS, *read) and value != parser.get_default(name):
+            takes = ", ".join(f"--{one}" for one in read)
+            raise ConfigurationError(
+                f"--{name} has no effect on h2h runs {options.action}, which takes {takes}: leave it out"
+            )
 
 
 def _agreed(action: str, chosen: Sequence[Path]) -> bool:

@@ -31,6 +31,7 @@ from headtohead.diagnostics.table_description import (
     remarks_on,
 )
 from headtohead.errors import UsageError
+from headtohead.files.safe_read import lines_of
 
 _TAGGED = (".conll", ".bio", ".iob", ".conllu")
 _SHORT_LINE = 400
@@ -178,7 +179,7 @@ def _described_pairs(path: Path, languages: tuple[str, str]) -> DataDescription:
 
     source, target = languages
     rows = {
-        file.stem: len(decoded(file, "utf-8").splitlines())
+        file.stem: len(lines_of(decoded(file, "utf-8")))
         for file in sorted(path.iterdir())
         if file.suffix == f".{source}"
     }

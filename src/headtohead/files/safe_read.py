@@ -42,6 +42,17 @@ class DamagedFile(UsageError):  # noqa: N818 - says what a file is, like the err
         self.path, self.what = path, what
 
 
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text as editors number them: they end with a newline, with or without a carriage return
+    before it; in a text without a newline, with a carriage return.
+
+    Form feeds, U+2028 and what else `str.splitlines` cuts at are signs within a line: files that are aligned line by
+    line, and ids that are the numbers of lines, would fall apart.
+    """
+    whole = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
+    return whole.removesuffix("\n").split("\n") if whole else []
+
+
 def read_text(path: Path, *, most: int = MOST_BYTES, way_out: str = "") -> str:
     """Return the text of a regular file in UTF-8; FileNotFoundError where there is none, DamagedFile for all else."""
     try:

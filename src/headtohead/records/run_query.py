@@ -21,7 +21,6 @@ STATUSES = (
     "running", "failed", "diverged", "out_of_memory", "out_of_disk", UNREADABLE, "interrupted", "finished",
 )  # fmt: skip
 """The statuses, those that need a look first."""
-_IS_LOSS = re.compile("loss|perplexity|bits_per_byte")
 _Key = Callable[[RunSummary], Any]
 
 
@@ -133,8 +132,7 @@ def _worse(run: RunSummary) -> float:
     """Return a number that is smaller for better results; without a result, infinity."""
     if run.value is None or not math.isfinite(run.value) or run.metric is None:
         return math.inf
-    is_less_better = run.direction == "min" if run.metric == run.selected_by else bool(_IS_LOSS.search(run.metric))
-    return run.value if is_less_better else -run.value
+    return run.value if run.direction == "min" else -run.value
 
 
 def _or_infinite(value: float | None) -> float:

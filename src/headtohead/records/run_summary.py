@@ -42,6 +42,15 @@ def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
     return ranked[0][1] if selected == LOSS.name and ranked else selected
 
 
+def _direction(record: RunRecord, metric: str | None) -> Direction:
+    """Return the better direction of a result: that of the selection by it, else what the run recorded of it, or its
+    name tells."""
+    if metric in (None, record.selection.metric):
+        return record.selection.direction
+    known = record.metric(metric)
+    return (known.direction if known is not None else None) or "max"
+
+
 CHOICES = "choices"
 """Their names hold no dots: model/mixer stands for itself."""
 UNREADABLE = "unreadable"
@@ -200,7 +209,7 @@ def bare_summary(record: RunRecord, path: str) -> RunSummary:
         metric=metric,
         value=value,
         baseline=record.baseline(stage, metric) if stage and metric else None,
-        direction=record.selection.direction,
+        direction=_direction(record, metric),
         selected_by=record.selection.metric,
         max_steps=trainer.get("max_steps") if isinstance(trainer, Mapping) else None,
         costs={

@@ -105,14 +105,14 @@ class QuantileDistribution:
 
     @property
     def points(self) -> tuple[Value, ...] | None:
-        """Return the grid's points, or None if there are too many."""
+        """Return the grid's points, which are steps from the lower bound on, or None if there are too many."""
         step = 1.0 if self.name == "int_uniform" else self.figures["q"] if self.name == "q_uniform" else None
         if step is None or (self.figures["max"] - self.figures["min"]) / step >= _MOST_POINTS:
             return None
         count = math.floor((self.figures["max"] - self.figures["min"]) / step + _EDGE)
-        return tuple(
-            dict.fromkeys(self._multiple(self.figures["min"] + step * index, step) for index in range(count + 1))
-        )
+        values = (float(f"{self.figures['min'] + step * index:.12g}") for index in range(count + 1))
+        is_whole = step.is_integer() and self.figures["min"].is_integer()
+        return tuple(map(int, values)) if is_whole else tuple(values)
 
     @property
     def dimension(self) -> Dimension:

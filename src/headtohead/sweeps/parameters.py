@@ -99,7 +99,9 @@ def _listed(path: str, arguments: dict[str, Any]) -> WeightedValues:
     if not isinstance(values, list) or not values:
         raise ConfigurationError(f"parameters.{path}.values={show(values)} is refused: it must be a list of values")
     fits = len(weights) in (0, len(values)) if isinstance(weights, list | tuple) else False
-    if not fits or not all(_is_number(weight) and weight >= 0 for weight in weights) or (weights and not sum(weights)):
+    if fits and weights:
+        fits = all(_is_number(weight) and weight >= 0 for weight in weights) and 0 < sum(weights) < math.inf
+    if not fits:
         raise ConfigurationError(
             f"parameters.{path}.probabilities={show(weights)} is refused: it must be {len(values)} numbers from 0 on"
         )
@@ -133,7 +135,21 @@ def _spread(path: str, name: str, arguments: dict[str, Any]) -> QuantileDistribu
             f"parameters.{path}: {name} takes exponents of e, and e^{figures['max']:g} is not a number: "
             "for the values themselves write log_uniform_values"
         )
-    return QuantileDistribution(name, figures)
+    distribution = QuantileDistribution(name, figures)
+    if not _is_finite(distribution):
+        raise ConfigurationError(
+            f"parameters.{path} ({distribution.words}) has values that are too large, or too small, for a number: "
+            "give narrower figures"
+        )
+    return distribution
+
+
+def _is_finite(distribution: QuantileDistribution) -> bool:
+    """Return whether the lowest value, the highest and some between are numbers."""
+    try:
+        return all(_is_number(distribution.at(chance)) for chance in (0.0, 0.25, 0.5, 0.75, 1.0))
+    except (OverflowError, ValueError):
+        return False
 
 
 def _only(
@@ -157,7 +173,10 @@ def _value(path: str, value: Any) -> Value:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def _is_whole(value: Any) -> bool:

@@ -24,7 +24,7 @@ from headtohead.config.schema.value_kinds import (
 )
 from headtohead.files.safe_read import DamagedFile, read_yaml
 from headtohead.sweeps.parameters import parameters_of
-from headtohead.sweeps.sweep import Hyperband, Sweep, from_first, to_last
+from headtohead.sweeps.sweep import MOST_LOGGED, Hyperband, Sweep, from_first, to_last
 
 
 class _Mapping(Kind):
@@ -74,6 +74,9 @@ _KINDS_OF_STOPPING: dict[str, Kind] = {
 }
 
 
+_MOST_TRIALS = 10**6
+
+
 def read_sweep(
     file: Path | str, overrides: Sequence[str] = (), run_cap: int | None = None, *, searched_here: bool = True
 ) -> Sweep:
@@ -102,8 +105,8 @@ def sweep_from(
             example = f": {EXAMPLE}" if key == "command" else ""
             raise ConfigurationError(f"{key} is missing: a sweep file has method, parameters and command{example}")
     cap = fields.get("run_cap") if run_cap is None else run_cap
-    if cap is not None and cap < 1:
-        raise ConfigurationError(f"run_cap={cap} is refused: it must be 1 or more")
+    if cap is not None and not 1 <= cap <= _MOST_TRIALS:
+        raise ConfigurationError(f"run_cap={show(cap)} is refused: it must be 1 or more, and {_MOST_TRIALS:,} at most")
     metric = _checked("metric.", fields.get("metric", {}), _KINDS_OF_METRICS)
     if ("metric" in fields or fields["method"] == "bayes" or "early_terminate" in fields) and "name" not in metric:
         raise ConfigurationError(
@@ -165,8 +168,9 @@ def _hyperband(fields: Mapping[str, object]) -> Hyperband:
         raise ConfigurationError(
             "early_terminate takes min_iter, or max_iter and s: for example {type: hyperband, min_iter: 3}"
         )
-    if min(read.get("min_iter", 1), read.get("s", 1)) < 1:
-        raise ConfigurationError("early_terminate.min_iter and early_terminate.s must be 1 or more")
+    for name in ("min_iter", "max_iter", "s"):
+        if not 1 <= read.get(name, 1) <= MOST_LOGGED:
+            raise ConfigurationError(f"early_terminate.{name} is refused: it must be from 1 to {MOST_LOGGED:,}")
     brackets = from_first(read["min_iter"], eta) if "min_iter" in read else to_last(read["max_iter"], eta, read["s"])
     if not brackets:
         raise ConfigurationError(

@@ -18,6 +18,8 @@ from headtohead.sweeps.distributions import Distribution, WeightedValues
 # (https://arxiv.org/abs/1603.06560, https://docs.wandb.ai/guides/sweeps/sweep-config-keys).
 
 
+MOST_LOGGED = 2**31
+"""More values than any trial logs."""
 _MOST_BRACKETS = 100
 
 
@@ -63,15 +65,21 @@ class Hyperband:
 
 
 def from_first(min_iter: int, eta: float) -> tuple[int, ...]:
-    """Return min_iter, and each time eta times as many."""
-    brackets = (int(min_iter * eta**power) for power in range(_MOST_BRACKETS))
+    """Return min_iter, and each time eta times as many, as long as a trial may log so many."""
+    brackets, bracket = [], float(min_iter)
+    while bracket <= MOST_LOGGED and len(brackets) < _MOST_BRACKETS:
+        brackets.append(int(bracket))
+        bracket *= eta
     return tuple(dict.fromkeys(brackets))
 
 
 def to_last(max_iter: int, eta: float, count: int) -> tuple[int, ...]:
     """So many, the last one max_iter / eta, each an eta-th of the next."""
-    brackets = (int(max_iter / eta**power) for power in range(1, count + 1))
-    return tuple(sorted({bracket for bracket in brackets if bracket >= 1}))
+    brackets, bracket = [], max_iter / eta
+    while bracket >= 1 and len(brackets) < count:
+        brackets.append(int(bracket))
+        bracket /= eta
+    return tuple(sorted(set(brackets)))
 
 
 Method = Literal["grid", "random", "bayes"]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from headtohead.comparison.analyses.trials import Setting, Trial
 from headtohead.config.compose.composition import composed_once
-from headtohead.config.compose.overrides import key_of
+from headtohead.config.compose.overrides import key_of, name_in_override
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
@@ -178,8 +178,8 @@ class Sweeper:
 def overrides_of(sweep: Sweep, number: int, setting: Setting) -> tuple[str, ...]:
     """Return the overrides that make the run with `h2h train`."""
     last = {key_of(override): override for override in sweep.overrides(*setting.overrides)}
-    last.setdefault("group", f"group={sweep.name}")
-    return (*last.values(), *(() if "name" in last else (f"name={run_name_of(sweep.name, None, number)}",)))
+    own = {"group": sweep.name, "name": run_name_of(sweep.name, None, number)}
+    return (*last.values(), *(f"{key}={name_in_override(name)}" for key, name in own.items() if key not in last))
 
 
 class EarlyStopping:

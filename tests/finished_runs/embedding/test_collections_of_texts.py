@@ -136,6 +136,7 @@ def test_ids_with_blanks_stand_between_tabs(tmp_path: Path) -> None:
         ("birds\n", "1\td9\t1\n", "line 1: there is no document 'd9' in the collection, whose ids are such as 'd1'"),
         ("birds\n", "7\td1\t1\n", "names no relevant document of any query"),
         ("birds\n", "1\td1\tmuch\n", "line 1 is not QUERY<TAB>DOCUMENT"),
+        *(("birds\n", f"1\td1\t{grade}\n", "line 1 is not QUERY") for grade in ("nan", "inf", "-inf", "1e400", "")),
         ("birds\n", "1\n", "line 1 is not QUERY<TAB>DOCUMENT"),
         ("birds\n", "1 0 d1 1\n", "line 1 is not QUERY<TAB>DOCUMENT"),
         ("\n", "1\td1\t1\n", "holds no query"),

@@ -69,6 +69,15 @@ def value_in_override(value: object) -> str:
     text = str(value)
     if isinstance(value, int | float) or (_BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML):
         return text
+    return _quoted(text)
+
+
+def name_in_override(name: str) -> str:
+    """Return a name as an override has it, which is read as a text even where it looks like a number."""
+    return value_in_override(name) if name[:1].isalpha() else _quoted(name)
+
+
+def _quoted(text: str) -> str:
     text = _BEFORE_REFERENCE.sub(lambda match: match[1] * 2 + "\\${", text)
     return "'" + _BEFORE_QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text) + "'"
 

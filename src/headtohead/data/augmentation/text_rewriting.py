@@ -24,6 +24,7 @@ from headtohead.data.row_formats.labelled_text import second_segment
 from headtohead.data.row_formats.token_rows import as_tensor, padded
 from headtohead.data.sources.local_files import decoded
 from headtohead.data.tokenizers import framed, letter_bytes, library_of, shortened
+from headtohead.files.safe_read import lines_of
 from headtohead.ranges import Probability
 
 
@@ -176,7 +177,7 @@ def read_table(path: str | None) -> dict[str, tuple[str, ...]]:
     if not file.is_file():
         raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.")
     table: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff").splitlines(), 1):
+    for number, line in enumerate(lines_of(decoded(file, "utf-8", may_differ=False)), 1):
         if not line.strip() or line.startswith("#"):
             continue
         word, *synonyms = (part.strip() for part in line.split("\t"))

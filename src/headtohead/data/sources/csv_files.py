@@ -153,7 +153,7 @@ class CsvFiles(TableFiles):
 
     def _lines(self, file: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str]]]:
         """Yield where each line of the table begins in the file, and its fields; blank lines are skipped."""
-        text = decoded(file, self.encoding).removeprefix("\ufeff")
+        text = decoded(file, self.encoding)
         delimiter = delimiter or self.delimiter or self._usual_delimiter(file)
         quoted = delimiter != "\t" if self.quoted is None else self.quoted
         csv.field_size_limit(sys.maxsize)

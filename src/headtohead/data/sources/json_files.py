@@ -65,7 +65,7 @@ def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _parsed(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = decoded(file, _ENCODING, may_differ=False).removeprefix("\ufeff")
+    text = decoded(file, _ENCODING, may_differ=False)
     for number, row in _of_lines(file, text) if _has_lines(text) else enumerate(_of_document(file, text), 1):
         if not isinstance(row, dict):
             raise DataError(f"{file}: entry {number} is not an object with named values, but {str(row)[:60]!r}.")

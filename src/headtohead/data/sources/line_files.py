@@ -16,6 +16,7 @@ from headtohead.data.row_formats.text_pairs import Pair, PairFormat
 from headtohead.data.row_formats.text_source import BucketedRows
 from headtohead.data.sources.file_samples import FileSamples
 from headtohead.data.sources.local_files import FileSplits, content_digest, decoded, suffix_of
+from headtohead.files.safe_read import lines_of
 from headtohead.ranges import Length, Range, Seed
 
 _DOCUMENT = "-DOCSTART-"
@@ -96,7 +97,7 @@ class ConllFiles(FileSamples):
         begins = 1
         refuse_annotated(file)
         self.begin_count(file)
-        lines = decoded(file, self.encoding).removeprefix("\ufeff").split("\n")
+        lines = lines_of(decoded(file, self.encoding))
         for number, line in enumerate((*lines, ""), 1):
             fields = line.split()
             if fields and fields[0] != _DOCUMENT:
@@ -174,7 +175,7 @@ class ParallelText(FileSamples):
                 yield (source, target), number
 
     def _lines(self, file: Path) -> list[str]:
-        return decoded(file, self.encoding).removeprefix("\ufeff").removesuffix("\n").split("\n")
+        return lines_of(decoded(file, self.encoding))
 
     def _partner(self, file: Path) -> Path:
         partner = file.with_suffix(self.target_suffix)

@@ -86,11 +86,11 @@ def _unreadable(file: Path, error: OSError) -> DataError:
 
 
 def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
-    """Return the text of a file, unpacked if it ends in .gz. `may_differ` where data.encoding can name another
-    encoding."""
+    """Return the text of a file without a byte-order mark, unpacked if it ends in .gz. `may_differ` where
+    data.encoding can name another encoding."""
     content = bytes_of(file)
     try:
-        return (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
+        text = (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
     except UnicodeDecodeError as error:
         if (binary := _binary_format(error.object)) is not None:
             raise DataError(f"{file} is not text, but {binary}.") from error
@@ -106,6 +106,7 @@ def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
         raise DataError(
             f"data.encoding={encoding} is unknown: give one that Python knows, such as utf-8 or latin-1."
         ) from error
+    return text.removeprefix("\ufeff")
 
 
 _CONTROLS = bytes(range(0x80, 0xA0))

@@ -18,6 +18,7 @@ from headtohead.data.row_formats.language_rows import LanguageSource, RowPacking
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource, TokenizedRows, check_max_length
 from headtohead.data.sources.local_files import HeldOutShares, content_digest, decoded
 from headtohead.field_group import FieldGroup
+from headtohead.files.safe_read import lines_of
 from headtohead.ranges import Count, Length, Seed
 
 Unit = Literal["file", "paragraph", "line"]
@@ -95,9 +96,9 @@ class Documents:
         if self.unit == "file":
             parts = [text]
         elif self.unit == "line":
-            parts = text.splitlines()
+            parts = lines_of(text)
         else:
-            parts = "\n".join(text.splitlines()).split("\n\n")
+            parts = "\n".join(lines_of(text)).split("\n\n")
         return [part.strip("\r\n") if self.unit != "file" else part for part in parts if part.strip()]
 
     def _by_split(self, documents: Sequence[str]) -> dict[SplitName, list[str]]:

@@ -14,6 +14,7 @@ from headtohead.data.data_source import DataError
 from headtohead.data.sources.csv_files import CsvFiles
 from headtohead.data.sources.json_files import JsonFiles
 from headtohead.data.sources.local_files import FileSplits, decoded, existing_path
+from headtohead.files.safe_read import lines_of
 
 Unit = Literal["file", "paragraph", "line"]
 TEXTS = (".md", ".txt")
@@ -133,7 +134,7 @@ def _texts(path: Path, unit: Unit | None) -> Iterator[tuple[str, str]]:
         if not file.is_file():
             continue
         name = file.name if path.is_file() else file.relative_to(path).as_posix()
-        text = decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff")
+        text = decoded(file, "utf-8", may_differ=False)
         for line, part in _parts(text, unit or ("line" if path.is_file() else "file")):
             yield (name if line is None else f"{name}:{line}"), part
 
@@ -145,7 +146,7 @@ def _parts(text: str, unit: Unit) -> Iterator[tuple[int | None, str]]:
             yield None, text.strip()
         return
     if unit == "line":
-        yield from ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+        yield from ((number, line.strip()) for number, line in enumerate(lines_of(text), 1) if line.strip())
         return
     start = 0
     for end, following in [(match.start(), match.end()) for match in _BREAK.finditer(text)] + [(len(text), len(text))]:

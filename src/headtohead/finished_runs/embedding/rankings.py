@@ -3,6 +3,7 @@ relevant to each, as tab-separated lines like those of BEIR's tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from jaxtyping import Float, Int
 
 from headtohead.data.data_source import DataError
 from headtohead.data.sources.local_files import decoded, existing_path
+from headtohead.files.safe_read import lines_of
 from headtohead.finished_runs.embedding.collection import Collection, ReadOptions, digest_of, table_rows
 from headtohead.metrics.labels import MRR, NDCG, RECALL
 
@@ -208,8 +210,8 @@ def _of_fields(fields: Sequence[str], file: Path, number: int) -> tuple[str, str
     if len(fields) == 2:
         return fields[0], fields[1], 1.0
     try:
-        if len(fields) == 3:
-            return fields[0], fields[1], float(fields[2])
+        if len(fields) == 3 and math.isfinite(grade := float(fields[2])):
+            return fields[0], fields[1], grade
     except ValueError:
         pass
     raise DataError(
@@ -219,5 +221,5 @@ def _of_fields(fields: Sequence[str], file: Path, number: int) -> tuple[str, str
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    text = decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff")
-    return ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+    text = decoded(file, "utf-8", may_differ=False)
+    return ((number, line) for number, line in enumerate(lines_of(text), 1) if line.strip())
