@@ -66,7 +66,8 @@ class Hyperband:
 
 def from_first(min_iter: int, eta: float) -> tuple[int, ...]:
     """Return min_iter, and each time eta times as many, as long as a trial may log so many."""
-    brackets, bracket = [], float(min_iter)
+    brackets: list[int] = []
+    bracket = float(min_iter)
     while bracket <= MOST_LOGGED and len(brackets) < _MOST_BRACKETS:
         brackets.append(int(bracket))
         bracket *= eta
@@ -75,7 +76,8 @@ def from_first(min_iter: int, eta: float) -> tuple[int, ...]:
 
 def to_last(max_iter: int, eta: float, count: int) -> tuple[int, ...]:
     """So many, the last one max_iter / eta, each an eta-th of the next."""
-    brackets, bracket = [], max_iter / eta
+    brackets: list[int] = []
+    bracket = max_iter / eta
     while bracket >= 1 and len(brackets) < count:
         brackets.append(int(bracket))
         bracket /= eta

@@ -162,8 +162,10 @@ class _Interpolation(torch.autograd.Function):
         of_rate = (of_logarithm * distance / (1 + rate * distance)).sum()
         of_rate = of_rate + (of_divisor * furthest / (1 + rate * furthest)).sum()
         of_threshold = (of_divisor * rate * furthest / (1 + rate * furthest) * (furthest > position)).sum()
-        sums = (_summed(part, index, pieces.slopes) for part in (grad * share[:, None], grad))
-        return None, None, of_rate * own_rate.sign(), of_threshold, *_of_perceptron(*sums, pieces.active, *perceptron)
+        of_slopes = _summed(grad * share[:, None], index, pieces.slopes)
+        of_offsets = _summed(grad, index, pieces.slopes)
+        of_weights = _of_perceptron(of_slopes, of_offsets, pieces.active, *perceptron)
+        return None, None, of_rate * own_rate.sign(), of_threshold, *of_weights
 
 
 def _looked_up(table: Float[Tensor, "H P"], index: Int[Tensor, "B L M"]) -> Float[Tensor, "B H L M"]:
