@@ -40,5 +40,5 @@ def test_labels_that_a_run_never_wrote_are_refused_and_their_order_is_none(words
     if set(words) <= set(TRAINED):
         _check_label_words(run, spec, "data=text_to_text")
         return
-    with pytest.raises(ConfigurationError, match="not learned to write, .*: give data of the same labels"):
+    with pytest.raises(ConfigurationError, match=r"not learned to write, .*: give data of the same labels"):
         _check_label_words(run, spec, "data=text_to_text")

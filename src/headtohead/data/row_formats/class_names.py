@@ -63,8 +63,8 @@ class Classes:
         )
 
     def _may_be_number(self, label: Label) -> bool:
-        """Return whether a label that is no name may be the number of one: beside names such as 1, 2 and 3, the text 0
-        would be another row's 1."""
+        """Return whether a label that names no class may be the number of one: beside names such as 1, 2 and 3, the
+        text 0 would be another row's 1."""
         return self.are_given and is_whole(label) and not (isinstance(label, str) and self._have_numbers_as_names)
 
     @cached_property
