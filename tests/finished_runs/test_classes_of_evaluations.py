@@ -11,7 +11,7 @@ import pytest
 
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.data_source import DataSpec
-from headtohead.finished_runs.evaluation.evaluation_request import _check_class_names
+from headtohead.finished_runs.evaluation.evaluation_request import _check_class_names, _check_label_words
 from headtohead.finished_runs.finished_run import FinishedRun
 
 TRAINED = ("neg", "neutral", "pos")
@@ -31,3 +31,14 @@ def test_a_class_of_another_number_is_refused(names: tuple[str, ...], caplog: py
     with caplog.at_level(logging.WARNING):
         _check_class_names(run, config, spec, "data=csv")
     assert ("matched in this order" in caplog.text) is (names != TRAINED)
+
+
+@pytest.mark.parametrize("words", sorted(permutations(NAMES, 2)), ids="-".join)
+def test_labels_that_a_run_never_wrote_are_refused_and_their_order_is_none(words: tuple[str, ...]) -> None:
+    run = cast(FinishedRun, SimpleNamespace(record=SimpleNamespace(data={"classes": TRAINED})))
+    spec = cast(DataSpec, SimpleNamespace(label_words=words))
+    if set(words) <= set(TRAINED):
+        _check_label_words(run, spec, "data=text_to_text")
+        return
+    with pytest.raises(ConfigurationError, match=r"not learned to write, .*: give data of the same labels"):
+        _check_label_words(run, spec, "data=text_to_text")

@@ -111,6 +111,19 @@ class TestMaskedView:
         chosen = seen.targets != IGNORED
         assert torch.equal(chosen, batch.valid & (batch.tokens >= self.spec.num_special_ids))
 
+    def test_the_same_text_is_corrupted_alike_wherever_the_special_tokens_are(self) -> None:
+        """A run written for other libraries and read back names its special tokens one by one."""
+        batch, first = self.batch(), self.spec.num_special_ids
+        ours = MaskedLanguageModelling().bind(self.spec).view(batch, seed=3, epoch=1)
+        for special in (range(first), (0, 1, 3, 500, 999)):
+            words = [token for token in range(1000) if token not in special]
+            moved = torch.tensor([*special, *words])
+            ids = {"num_special_ids": 0, "special_ids": tuple(special), "mask_id": special[self.spec.mask_id]}
+            listed = MaskedLanguageModelling().bind(replace(self.spec, **ids))
+            seen = listed.view(replace(batch, tokens=moved[batch.tokens]), seed=3, epoch=1)
+            assert torch.equal(seen.tokens, moved[ours.tokens])
+            assert torch.equal(seen.targets != IGNORED, ours.targets != IGNORED)
+
     def test_masks_follow_the_row_and_not_its_position_in_a_batch(self) -> None:
         task, batch = MaskedLanguageModelling().bind(self.spec), self.batch(8)
         whole = task.view(batch, seed=3, epoch=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -91,6 +92,13 @@ class DataSpec:
         """Return a mask of the tokens that stand for no text."""
         special = tokens < self.num_special_ids
         return special | torch.isin(tokens, torch.tensor(self.special_ids)) if self.special_ids else special
+
+    @cached_property
+    def text_ids(self) -> Tensor:
+        """Return the ids that stand for text, in ascending order: what replaces a token at random is drawn from
+        them."""
+        every = torch.arange(self.vocab_size)
+        return every[~self.are_special(every)]
 
 
 class Split(ABC):

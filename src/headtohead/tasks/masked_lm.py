@@ -72,8 +72,7 @@ class MaskedLanguageModelling(TokenPrediction):
         how = draw(CORRUPT)
         masked = chosen & (how < MASK_SHARE)
         randomised = chosen & (how >= MASK_SHARE) & (how < MASK_SHARE + RANDOM_SHARE)
-        num_words = spec.vocab_size - spec.num_special_ids
-        words = (draw(REPLACE) * num_words).to(tokens.dtype) + spec.num_special_ids
+        words = spec.text_ids[(draw(REPLACE) * len(spec.text_ids)).long()].to(tokens.dtype)
         corrupted = torch.where(randomised, words, tokens).masked_fill(masked, spec.mask_id)
         truth = tokens if batch.original_tokens is None else batch.original_tokens
         targets = torch.where(chosen, truth, IGNORED)

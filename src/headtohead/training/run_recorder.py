@@ -227,8 +227,10 @@ def _rows(parts: RunComponents) -> dict[str, int]:
 
 
 def _classes(parts: RunComponents) -> dict[str, list[str]]:
-    """Return the class names by their numbers, so that other data can be given the same ones."""
-    names = parts.data.spec().class_names
+    """Return the class names by their numbers, or the words that stand for labels, so that other data can be given the
+    same ones."""
+    spec = parts.data.spec()
+    names = spec.class_names or spec.label_words
     return {"classes": list(names)} if names else {}
 
 

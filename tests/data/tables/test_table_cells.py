@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from data.tables.written_tables import LABELLED, refusal, source_of, write
@@ -64,6 +65,22 @@ def test_a_class_is_the_same_however_a_file_writes_it(tmp_path: Path, writing: s
     written, names = WRITINGS[writing]
     path = write(tmp_path / f"data.{ending}", [{"text": f"row {n}", "label": written(n % 3)} for n in range(60)])
     assert source_of(path).spec().class_names == names
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("names", [("1", "0", "2"), ("1", "2", "3"), ("1", "a", "b"), ("x", "y", "z"), ("2", "0")])
+def test_labels_that_differ_are_never_one_class(tmp_path: Path, names: Sequence[str], ending: str) -> None:
+    """Numbers as labels are names where a name is a number, else indices: never some of each, in any format."""
+    path = write(tmp_path / f"data.{ending}", [{"text": f"row {n}", "label": n % 3} for n in range(60)])
+    source = source_of(path, class_names=list(names))
+    if any(name.isdigit() for name in names) and not {"0", "1", "2"} <= set(names):
+        assert f"is not in data.class_names ({', '.join(names)})" in refusal(lambda: source)
+        return
+    rows = source.split("train")
+    batch = rows.batch(np.arange(len(rows)))
+    expected = names if "x" in names else ("0", "1", "2")
+    for sample in source.describe(batch):
+        assert sample["label"] == expected[int(sample["text"].removeprefix("row ")) % 3]
 
 
 def test_one_file_may_write_a_class_in_several_ways(tmp_path: Path) -> None:

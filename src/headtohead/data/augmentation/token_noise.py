@@ -77,8 +77,7 @@ class TokenReplacement(AugmentedTokens):
 
     def bind(self, source: DataSource) -> None:
         super().bind(source)
-        every = torch.arange(self.spec.vocab_size)
-        self._words = every[~self.spec.are_special(every)].numpy()
+        self._words = self.spec.text_ids.numpy()
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
         assert batch.tokens is not None

@@ -19,7 +19,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Classes:
-    """A label is the name of a class, or its number, which is the index of the name."""
+    """A label is the name of a class, or its number, which is the index of the name. As text, a number is an index only
+    where no name is a number itself."""
 
     names: tuple[str, ...]
     are_given: bool = True
@@ -41,12 +42,12 @@ class Classes:
         """Return the number of a label; `what` is label or tag, and `where` locates the row."""
         if isinstance(label, str) and (number := self._numbers.get(label)) is not None:
             return number
-        if self.are_given and is_whole(label) and 0 <= int(label) < len(self.names):
+        if self._may_be_number(label) and 0 <= int(label) < len(self.names):
             return int(label)
         raise self._refusal(label, what, where())
 
     def _refusal(self, label: Label, what: str, where: str) -> DataError:
-        if self.are_given and is_whole(label):
+        if self._may_be_number(label):
             return DataError(
                 f"{where} has {what} {label}, and its {len(self.names)} classes are numbered from 0 to "
                 f"{len(self.names) - 1}: correct the {what}, or name more classes."
@@ -60,6 +61,15 @@ class Classes:
             f"{where} has {what} {label!r}, which the train split does not have ({known}): correct the {what}, or "
             f"name all classes in data.class_names{graded}."
         )
+
+    def _may_be_number(self, label: Label) -> bool:
+        """Return whether a label that names no class may be the number of one: beside names such as 1, 2 and 3, the
+        text 0 would be another row's 1."""
+        return self.are_given and is_whole(label) and not (isinstance(label, str) and self._have_numbers_as_names)
+
+    @cached_property
+    def _have_numbers_as_names(self) -> bool:
+        return any(map(is_whole, self.names))
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:

@@ -157,6 +157,7 @@ def check_data(run: FinishedRun, config: Mapping[str, object], spec: DataSpec) -
         raise ConfigurationError(_other_tokens(data, reads_text=bool(trained), is_text=bool(spec.tokenizer_hash)))
     if class_value(RunConfig(config).task_target, "head") not in NEXT_TOKEN_HEADS:
         _check_classes(run, config, spec, data)
+    _check_label_words(run, spec, data)
     # Lengths are checked against the model's own reach, which tables alone limit.
     model = RunConfig(config).model
     free = {**model, **dict.fromkeys(("max_length", "max_target_length"))}
@@ -198,6 +199,18 @@ def _check_class_names(run: FinishedRun, config: Mapping[str, object], spec: Dat
         field = f"data.class_names=[{','.join(trained)}]" if has_names else "data with its order"
         raise ConfigurationError(f"{classes}, in another order: give {field}")
     _log.warning("%s: they are matched in this order", classes)
+
+
+def _check_label_words(run: FinishedRun, spec: DataSpec, data: str) -> None:
+    """Labels that are written have no numbers, and other data may lack some: those that the run never wrote are
+    refused, since none of their rows can be right."""
+    trained = list(run.record.data.get("classes") or ())
+    unknown = [word for word in spec.label_words if word not in trained]
+    if trained and unknown:
+        raise ConfigurationError(
+            f"{data} has labels that this run has not learned to write, {_shown(unknown)}, beside its own, "
+            f"{_shown(trained)}: give data of the same labels, or their words in data.label_words"
+        )
 
 
 def _shown(names: list[str]) -> str:
