@@ -1,4 +1,4 @@
-"""What is wrong with a file of the user's that cannot be imported, and where this package has what it looked for."""
+"""Refusals of a file of the user's that cannot be imported; they name where this package has what it looked for."""
 
 from __future__ import annotations
 
