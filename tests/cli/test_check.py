@@ -94,12 +94,16 @@ def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys:
     )
 
 
+OTHER_FILE = "headtohead.components.component"
+"""The module of other contracts than that of a norm."""
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [("def f(:", "raises SyntaxError: invalid syntax (broken_mixer.py, line 1)"),
      ("1 / 0", "raises ZeroDivisionError: division by zero"),
      ("from collections import nothing_of_it", "raises ImportError"),
-     ("from headtohead.components.component import Norm", "raises ImportError: cannot import name 'Norm' from "
+     (f"from {OTHER_FILE} import Norm", "raises ImportError: cannot import name 'Norm' from "
       "'headtohead.components.component'; import it from headtohead.components.block_parts")],
 )  # fmt: skip
 def test_a_file_that_cannot_be_imported_is_refused_in_a_sentence(

@@ -26,10 +26,6 @@ FAULTY = {
     "raising": (f"{MIXER}\n1 / 0", "importing raising raises ZeroDivisionError: division by zero"),
     "importing": (f"{MIXER}\nimport no_such_package", "importing importing raises ModuleNotFoundError"),
     "no_such_package_models": (f"{MIXER}\nimport no_such_package", "importing no_such_package_models raises"),
-    "misplaced": (
-        f"from headtohead.components.component import Norm\n{MIXER}",
-        "import it from headtohead.components.block_parts",
-    ),
     "latin": ("# caf\xe9", "latin.py is not Python"),
 }
 

@@ -1,4 +1,4 @@
-"""What is read line by line has the same lines everywhere: of files from Windows, with a byte-order mark, and with
+"""Files that are read line by line have the same lines everywhere: those from Windows, with a byte-order mark, and with
 signs at which `str.splitlines` cuts and no editor does."""
 
 from __future__ import annotations
