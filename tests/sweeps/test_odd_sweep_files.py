@@ -18,7 +18,7 @@ from headtohead.sweeps.sweep_plan import Sweeper, sweep_proposals
 from sweeps.small_sweeps import WRITTEN, small_sweep, tiny, written_sweep
 
 FIGURES = {"min": 1, "max": 4, "mu": 1, "sigma": 0.5, "a": 2, "b": 5, "q": 1}
-ODD = (
+ODD: tuple[Any, ...] = (
     None, True, "", "abc", "1e-4", 0, -1, 1, 2.5, 1.0000001, 2000, 10**9, 10**30, 10**400, 1e-320, 1e300, -1e308,
     math.inf, -math.inf, math.nan, [], [1, 2], [math.nan], {}, {"value": 1}, {1: 2}, "${x}", "a,b",
 )  # fmt: skip
