@@ -34,6 +34,8 @@ MODULES = [
     "headtohead.training.run",
     "torch._dynamo",
 ]
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
+"""Both: of a limit below the number oneDNN knows nothing, and computes the share of one thread of a convolution."""
 SECONDS_TO_SHOW = 1.0
 """The time that each process has to itself to write, since they share a file."""
 
@@ -145,14 +147,15 @@ def _start_server() -> None:
     server: Any = vars(forkserver)["_forkserver"]
     server._stop()  # one that others may have started
     get_context("forkserver").set_forkserver_preload(MODULES)
-    limit = os.environ.get("OMP_THREAD_LIMIT")
-    os.environ["OMP_THREAD_LIMIT"] = "1"
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(_ONE_THREAD)
     try:
         server.ensure_running()
     finally:
-        del os.environ["OMP_THREAD_LIMIT"]
-        if limit is not None:
-            os.environ["OMP_THREAD_LIMIT"] = limit
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 def _run(command: Sequence[str], job: Mapping[str, Any]) -> NoReturn:

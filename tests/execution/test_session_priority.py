@@ -52,3 +52,20 @@ def test_threads_of_a_command_wait_briefly_unless_the_user_says_how(variables: d
         "print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
     )
     assert output_of(code, new_session=False, variables=variables).split()[-2:] == [expected, "False"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"OMP_THREAD_LIMIT": "1", "OMP_NUM_THREADS": "8"}, "1"),
+        ({"OMP_THREAD_LIMIT": "3", "OMP_NUM_THREADS": ""}, "3"),
+        ({"OMP_THREAD_LIMIT": "8", "OMP_NUM_THREADS": "2"}, "2"),
+        ({"OMP_THREAD_LIMIT": "", "OMP_NUM_THREADS": "2"}, "2"),
+    ],
+)
+def test_a_command_has_no_more_threads_than_openmp_may_start(variables: dict[str, str], expected: str) -> None:
+    code = (
+        "import os, sys; from headtohead.cli import main; sys.argv = ['h2h', '--version']; main();"
+        "print(os.environ['OMP_NUM_THREADS'])"
+    )
+    assert output_of(code, new_session=False, variables=variables).split()[-1] == expected

@@ -148,6 +148,13 @@ def test_a_run_takes_the_threads_it_is_given_and_gives_them_back(tmp_path: Path)
     assert torch.get_num_threads() == before
 
 
+def test_a_run_has_no_more_threads_than_openmp_may_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN promises itself as many as torch has, and leaves out the share of those that are never started."""
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
+    record = train(parts(tmp_path, threads=3, max_steps=2))
+    assert record.environment.device["threads"] == 1
+
+
 @pytest.mark.parametrize("name", ["64-true", "bf16-mixed", "bf16-true"])
 def test_every_precision_trains_near_float32(tmp_path: Path, name) -> None:
     record = train(parts(tmp_path, make_model=still, precision=Precision(name)))

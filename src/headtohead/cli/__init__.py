@@ -70,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_own_process = True
         _collect_garbage_rarely()
         _let_waiting_threads_sleep()
+        _hold_threads_to_their_limit()
         keep_priority()
         install()  # in processes of our own alone: who imports the package has everything as its makers wrote it
         open_closed_streams()
@@ -114,6 +115,14 @@ def _let_waiting_threads_sleep() -> None:
     imported (benchmarks/busy_core.py)."""
     if not _WAITING & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = _SPINS
+
+
+def _hold_threads_to_their_limit() -> None:
+    """Let torch have no more threads than OpenMP may start. oneDNN divides a convolution or an LSTM among as many as
+    it is promised; of those that are not started the share is missing from the gradient, and no error says so."""
+    limit, number = (os.environ.get(name, "") for name in ("OMP_THREAD_LIMIT", "OMP_NUM_THREADS"))
+    if limit.isdecimal() and not (number.isdecimal() and int(number) <= int(limit)):
+        os.environ["OMP_NUM_THREADS"] = limit
 
 
 def _guarded(command: str, rest: list[str]) -> int:

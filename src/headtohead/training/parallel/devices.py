@@ -59,9 +59,11 @@ def describe(device: torch.device, *, count: int) -> dict[str, Any]:
 
 @contextmanager
 def threads(number: int | None) -> Iterator[None]:
-    """So many threads of the processor inside, as before outside; None changes nothing."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(before if number is None else number)
+    """So many threads of the processor inside, as before outside; None changes nothing. There are never more than
+    OMP_THREAD_LIMIT lets OpenMP start: oneDNN would leave out the share of those that are missing."""
+    before, limit = torch.get_num_threads(), os.environ.get("OMP_THREAD_LIMIT", "")
+    requested = before if number is None else number
+    torch.set_num_threads(min(requested, int(limit)) if limit.isdecimal() else requested)
     try:
         yield
     finally:
