@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headtohead.api.error_translation import for_typed_commands
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
+from headtohead.components.processor import thread_limit
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
@@ -118,11 +119,10 @@ def _let_waiting_threads_sleep() -> None:
 
 
 def _hold_threads_to_their_limit() -> None:
-    """Let torch have no more threads than OpenMP may start. oneDNN divides a convolution or an LSTM among as many as
-    it is promised; of those that are not started the share is missing from the gradient, and no error says so."""
-    limit, number = (os.environ.get(name, "") for name in ("OMP_THREAD_LIMIT", "OMP_NUM_THREADS"))
-    if limit.isdecimal() and not (number.isdecimal() and int(number) <= int(limit)):
-        os.environ["OMP_NUM_THREADS"] = limit
+    """Let torch have no more threads than OpenMP may start; the number is read when torch is imported."""
+    limit, number = thread_limit(), os.environ.get("OMP_NUM_THREADS", "")
+    if limit is not None and not (number.isdecimal() and int(number) <= limit):
+        os.environ["OMP_NUM_THREADS"] = str(limit)
 
 
 def _guarded(command: str, rest: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -37,3 +38,11 @@ def reads_one_row_slowly() -> bool:
     """Return whether a matrix in memory times a single vector takes twice as long as block by block: MKL's product on
     AMD's processors, where on Intel's the blocks take twice as long (measured by benchmarks/generation.py)."""
     return cpu_name().startswith("AMD")
+
+
+def thread_limit() -> int | None:
+    """Return how many threads OpenMP may start, where OMP_THREAD_LIMIT says so. oneDNN divides a convolution or an LSTM
+    among as many as torch has; of those that are not started the share is missing from the gradient, and no error
+    says so."""
+    limit = os.environ.get("OMP_THREAD_LIMIT", "")
+    return int(limit) if limit.isdecimal() else None

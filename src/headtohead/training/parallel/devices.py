@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from headtohead.components.processor import cpu_name
+from headtohead.components.processor import cpu_name, thread_limit
 from headtohead.training.parallel.device_sheets import Format
 
 _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
@@ -60,10 +60,10 @@ def describe(device: torch.device, *, count: int) -> dict[str, Any]:
 @contextmanager
 def threads(number: int | None) -> Iterator[None]:
     """So many threads of the processor inside, as before outside; None changes nothing. There are never more than
-    OMP_THREAD_LIMIT lets OpenMP start: oneDNN would leave out the share of those that are missing."""
-    before, limit = torch.get_num_threads(), os.environ.get("OMP_THREAD_LIMIT", "")
+    OpenMP may start."""
+    before, limit = torch.get_num_threads(), thread_limit()
     requested = before if number is None else number
-    torch.set_num_threads(min(requested, int(limit)) if limit.isdecimal() else requested)
+    torch.set_num_threads(requested if limit is None else min(requested, limit))
     try:
         yield
     finally:
