@@ -77,7 +77,7 @@ class ProgressLogHandler(logging.Handler):
         logger = logging.getLogger(_PACKAGE)
         logger.handlers, logger.propagate = self._before
 
-    def project_output(self, record: logging.LogRecord) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
         self._console.print(record.getMessage(), markup=False, highlight=False)
 
 
