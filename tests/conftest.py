@@ -82,6 +82,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_the_rest_to_the_long_laws(items)
+    items[:] = long_files_first(config, items)
+
+
+def leave_the_rest_to_the_long_laws(items: list[pytest.Item]) -> None:
+    """Mark `whole` what is beyond the number that `sampled` gives, of the cases of each test that carries it.
+
+    Steps of the golden ratio meet the values of every axis of a product about equally often.
+    """
+    laws: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("whole"):
+            laws.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
+    for cases in laws.values():
+        marker = cases[0].get_closest_marker("sampled")
+        assert marker is not None
+        in_order = sorted(range(len(cases)), key=lambda index: index * 0.6180339887 % 1)
+        for index in in_order[marker.args[0] :]:
+            cases[index].add_marker("whole")
+
+
+def long_files_first(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
     """Put files with long tests first in the share of every worker, which are of as many items each: at the end, when
     one waits for the other, short ones are left."""
     files: dict[Path, list[pytest.Item]] = {}
@@ -90,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_long = {file: any(map(_is_long, of_file)) for file, of_file in files.items()}
     in_order = sorted(files, key=lambda file: not is_long[file])
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    items[:] = [item for worker in range(workers) for file in in_order[worker::workers] for item in files[file]]
+    return [item for worker in range(workers) for file in in_order[worker::workers] for item in files[file]]
 
 
 def _is_long(item: pytest.Item) -> bool:

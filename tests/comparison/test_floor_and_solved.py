@@ -129,6 +129,7 @@ def test_arms_that_solve_or_fail_are_not_equivalent_because_few_seeds_happened_t
     assert called_equivalent(num_seeds, MetricScale(0.1, 1.0)) == 0.0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_seeds", [3, 5, 8])
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.9])

@@ -151,6 +151,7 @@ def test_long_rows_hold_few_times_the_memory_of_their_tokens() -> None:
     assert peak_bytes(work) <= 9 * length * width * 4  # six gradients, the output and its gradient, and a segment's
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_exported_needs_no_loop_over_the_length(kind: str) -> None:

@@ -240,6 +240,7 @@ def test_costs_and_construction_work_on_the_meta_device() -> None:
     assert y.is_meta and made.costs(CostContext(5)).parameters == stack().costs(CostContext(5)).parameters
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("position", "residual", "norm", "kind"),

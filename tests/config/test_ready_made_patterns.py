@@ -65,6 +65,7 @@ def test_what_has_nothing_to_act_on_is_refused(override: str, message: str) -> N
         h2h.compose("train", [*SMALL, override])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("model", ["ngpt", "convnext"])
 @pytest.mark.parametrize("group", [pytest.param("mixer", marks=pytest.mark.slow), "norm", "residual", "feedforward"])
 def test_a_part_of_a_ready_made_model_is_any_other_of_its_group(model: str, group: str) -> None:

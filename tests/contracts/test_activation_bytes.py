@@ -52,6 +52,7 @@ def test_every_mixer_declares_every_byte(name: str, options: dict, length: int) 
             hold([mixer], factory("position", "none"), causal=causal, length=length)
 
 
+@pytest.mark.sampled(240)
 @pytest.mark.parametrize("position", names("position"))
 @pytest.mark.parametrize("name", names("mixer"))
 def test_every_position_declares_every_byte_over_one_layer_and_three(name: str, position: str) -> None:
@@ -85,6 +86,7 @@ def test_capped_scores_keep_their_weights_and_tangents_and_no_bias(name: str, po
             hold(layers * [mixer], factory("position", position), causal=causal, length=11)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.slow
 @pytest.mark.parametrize("position", ["alibi", "shaw", "t5_bias", "kerple", "fire"])
 @pytest.mark.parametrize("first", BY_SCORES)

@@ -116,13 +116,16 @@ def _form(name: str, causal: bool) -> tuple[bool, bool]:
 
 
 def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
-    """Check what no precision changes, and what a mixer's options change, in double: the rest is slow.
+    """Check what no precision changes in double, and a mixer's options in double and in the coarsest precision; the
+    rest is left to `make laws-long`.
 
     Shapes are the same in every precision, and checking them takes twice as long.
     """
     is_double = dtype == torch.float64
-    is_slow = not is_double and (bool(options) or law in THE_SAME_IN_EVERY_PRECISION)
-    return [pytest.mark.shapes(is_double and law in SHAPES_CHECKED), *[pytest.mark.slow] * is_slow]
+    is_whole = not is_double and law in THE_SAME_IN_EVERY_PRECISION or (bool(options) and dtype == torch.float32)
+    is_slow = bool(options) and dtype == torch.bfloat16
+    cost = [pytest.mark.whole] if is_whole else [pytest.mark.slow] * is_slow
+    return [pytest.mark.shapes(is_double and law in SHAPES_CHECKED), *cost]
 
 
 CASES = [

@@ -129,6 +129,7 @@ def test_a_model_that_sees_nothing_of_its_input_is_said_not_to_learn_at_any_rate
     assert result.verdict == "fault" and "knowing nothing but how often each target occurs" in result.message
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("base", HEALTHY)
 def test_a_healthy_run_has_neither_fault_nor_warning(base: list[str]) -> None:
     result = findings(base)
@@ -163,6 +164,7 @@ def named(part: list[str] | str) -> str:
     return part if isinstance(part, str) else " ".join(part[:2])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "change"), diagonal([DECODER, ENCODER, CLASSIFIER, TRANSLATOR, IMAGES], SIZES, names=named)
@@ -171,6 +173,7 @@ def test_sizes_and_seeds_raise_no_false_alarm(base: list[str], change: list[str]
     assert faults(findings([*base, *change])) == []
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(("base", "change"), diagonal([DECODER, TRANSLATOR], STACKS, names=named))
 def test_sane_parts_raise_no_false_alarm(base: list[str], change: str) -> None:

@@ -132,6 +132,7 @@ def test_numbers_are_written_for_people() -> None:
     assert [memory(value) for value in (12, 2048, 3 * 2**30)] == ["12 B", "2 KiB", "3 GiB"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("mixer", ["softmax_attention", "sliding_window model.mixer.window=32", "mamba2"])
 def test_a_long_row_is_inspected_and_planned_at_shorter_lengths(mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:

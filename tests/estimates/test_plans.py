@@ -75,6 +75,7 @@ QUICK = ("plain", "mixers recomputed")
 """The cases that show both ways of saving; the others are slow."""
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES]
 )

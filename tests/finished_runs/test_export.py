@@ -47,6 +47,7 @@ def sizes_left_open() -> Iterator[None]:
     config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("name", "form"),
     [(name, "safetensors") for name in RUNS]
@@ -86,6 +87,7 @@ def test_attention_with_learned_biases_goes_to_onnx(tmp_path: Path) -> None:
     assert all(row.difference < 1e-5 for row in export(run, "onnx").rows)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("mixer", "form"), diagonal(RECURRENT, ["onnx", "torch"]))
 @pytest.mark.slow
 def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ MANY_ARMS = ("mixers_2026", "mixers_2026_small")
 """Studies of dozens of arms, which take seconds; the others ask the same."""
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY_ARMS else []) for name in SHIPPED]
 )

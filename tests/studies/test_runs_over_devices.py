@@ -89,6 +89,7 @@ def has_numbers(folder: Path) -> bool:
     return any(record.path is not None and RunFolder(record.path).metrics() for record in wide)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("victim", [0, 1], ids=["first", "second"])
 def test_a_run_of_which_a_process_is_killed_goes_on_and_leaves_no_other_behind(tmp_path: Path, victim: int) -> None:
     conducted = study(tmp_path, steps=100)

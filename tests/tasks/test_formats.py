@@ -65,6 +65,7 @@ def score(task: Any, model: Any, view: Batch) -> None:
     task.measure("validation", model.eval(), view)
 
 
+@pytest.mark.sampled(100)
 @pytest.mark.parametrize("work", [train, score])
 @pytest.mark.parametrize("precision", NAMES)
 @pytest.mark.parametrize("name", TASKS)

@@ -40,6 +40,7 @@ def test_looking_until_something_is_found_is_what_registered_looks_prevent(
     assert saved <= most(100) < at_will.false_verdicts(normal, studies=100)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "provided"),

@@ -76,6 +76,7 @@ def test_the_effect_stated_for_nine_contrasts_is_found_in_80_percent_by_each(num
     assert result.mean() >= 0.76
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_seeds", [3, 5, 8, 9, 10])
 def test_a_single_effect_among_eight_arms_without_any_is_found_in_80_percent(num_seeds: int) -> None:

@@ -30,6 +30,7 @@ def test_the_interval_of_the_exponent_is_as_narrow_as_the_noise_allows() -> None
 WHOLE = pytest.param(200, 300, 0.9, marks=pytest.mark.whole)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("studies", "samples", "fewest"), [(30, 100, 0.8), WHOLE])
 @pytest.mark.parametrize(("num_sizes", "noise"), [(7, 0.003), (4, 0.003), (7, 0.02)])

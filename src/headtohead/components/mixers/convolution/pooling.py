@@ -111,7 +111,7 @@ class Pooling(Mixer, HasAttentionMaps):
         if context.segments is not None:
             allowed = allowed & (context.segments[:, :, None] == context.segments[:, None, :])
         alone = ~self.is_patch(index)[..., None] & torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
-        shares = (allowed | alone).to(x.dtype)
+        shares = (allowed | alone).to(at_least_float32(x.dtype))
         return (shares / shares.sum(-1, keepdim=True).clamp(min=1.0))[:, None]
 
     def is_patch(self, index: Int[Tensor, "B L"]) -> Bool[Tensor, "B L"]:
