@@ -122,7 +122,7 @@ def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecora
     Shapes are the same in every precision, and checking them takes twice as long.
     """
     is_double = dtype == torch.float64
-    is_whole = not is_double and law in THE_SAME_IN_EVERY_PRECISION or (bool(options) and dtype == torch.float32)
+    is_whole = (not is_double and law in THE_SAME_IN_EVERY_PRECISION) or (bool(options) and dtype == torch.float32)
     is_slow = bool(options) and dtype == torch.bfloat16
     cost = [pytest.mark.whole] if is_whole else [pytest.mark.slow] * is_slow
     return [pytest.mark.shapes(is_double and law in SHAPES_CHECKED), *cost]
