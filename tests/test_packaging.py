@@ -116,6 +116,7 @@ def _canonical(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+@pytest.mark.slow
 def test_every_imported_package_is_a_dependency_or_an_extra_and_every_dependency_is_imported() -> None:
     core = _named(PROJECT["dependencies"])
     extras = {name: _named(lines) for name, lines in PROJECT["optional-dependencies"].items() if name != "dev"}

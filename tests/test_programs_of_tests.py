@@ -90,6 +90,7 @@ def test_the_law_sees_what_it_is_about(text: str, is_missing: bool) -> None:
     assert bool(list(missing(text))) is is_missing
 
 
+@pytest.mark.slow
 def test_every_program_imports_what_there_is() -> None:
     result = {position: names for position, text in texts() if (names := sorted(set(missing(text))))}
     assert not result
@@ -114,6 +115,7 @@ def test_a_fresh_start_is_seen(words: str) -> None:
     assert list(fresh_starts(f"run([sys.executable, {words}])")) == [1]
 
 
+@pytest.mark.slow
 def test_commands_start_in_processes_that_have_their_modules() -> None:
     files = {str(file.relative_to(TESTS)): file.read_text(encoding="utf-8") for file in TESTS.rglob("*.py")}
     assert {

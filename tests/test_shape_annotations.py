@@ -96,6 +96,7 @@ def unchecked(module: str, source: str) -> list[str]:
     return faults
 
 
+@pytest.mark.slow
 def test_every_declared_shape_names_its_axes() -> None:
     sources = {name: path.read_text(encoding="utf-8") for name, path in annotated_modules().items()}
     assert (
@@ -104,6 +105,7 @@ def test_every_declared_shape_names_its_axes() -> None:
     assert {name: faults for name, text in sources.items() if (faults := broken(text))} == {}
 
 
+@pytest.mark.slow
 def test_the_hook_understands_every_declared_shape_of_the_package() -> None:
     for name in annotated_modules():
         import_module(name)

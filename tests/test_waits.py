@@ -53,6 +53,7 @@ def test_a_long_wait_is_none() -> None:
     assert not list(short_waits(ast.parse(longs)))
 
 
+@pytest.mark.slow
 def test_every_wait_is_long_or_for_a_state() -> None:
     result = [
         f"{file.relative_to(TESTS)}:{line} {what[:100]}"

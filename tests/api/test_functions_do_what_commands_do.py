@@ -34,6 +34,7 @@ def folder_of(run: TrainedRun) -> Path:
     return run.path
 
 
+@pytest.mark.slow
 def test_a_call_resumes_itself_and_a_run_is_repeated_with_a_change(run: TrainedRun) -> None:
     again = h2h.train([*SMALL, f"output_dir={folder_of(run).parents[1]}"], resumable=True)
     assert again.path == run.path and again.timing == run.timing

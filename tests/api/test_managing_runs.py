@@ -174,5 +174,6 @@ def test_a_dashboard_is_served_until_it_is_closed(outputs: Path) -> None:
         h2h.dashboard(outputs / "nowhere")
 
 
+@pytest.mark.slow
 def test_the_schema_is_one_of_json() -> None:
     assert json.loads(json.dumps(h2h.schema()))["$schema"].startswith("http")

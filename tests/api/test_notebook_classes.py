@@ -64,6 +64,7 @@ def test_the_same_source_is_the_same_run_and_an_edited_one_is_another(monkeypatc
     assert first == again and len(edited | {first}) == 4
 
 
+@pytest.mark.slow
 def test_a_study_of_them_runs_in_this_process_and_its_records_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = notebook(CELL, monkeypatch)
     question = h2h.Study(
@@ -89,6 +90,7 @@ def test_a_class_without_a_source_is_refused() -> None:
         target_of(lambda: None)
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_keeps_what_is_done_and_the_same_call_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = notebook(CELL, monkeypatch)
     question = h2h.Study(

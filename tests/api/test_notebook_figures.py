@@ -28,6 +28,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> ComparisonResults:
     return made_up(tmp_path_factory.mktemp("runs"), maps=False)
 
 
+@pytest.mark.slow
 def test_every_figure_of_a_report_has_a_drawing_that_names_its_arms(results: ComparisonResults) -> None:
     for section in report_figures(results):
         picture = figure_of(results, section, ())._repr_mimebundle_()["image/svg+xml"]
@@ -73,6 +74,7 @@ def test_a_notebook_gets_the_drawing_beside_what_plotly_sends(
     assert [sorted(shown) for shown in sent] == [["application/vnd.plotly.v1+json", "image/svg+xml"]]
 
 
+@pytest.mark.slow
 def test_a_console_names_what_a_figure_shows_in_one_line(results: ComparisonResults) -> None:
     for section in report_figures(results):
         shown = repr(figure_of(results, section, ()))

@@ -167,6 +167,7 @@ def test_a_typed_command_is_refused_in_its_own_words() -> None:
         h2h.compose("train", [], "nowhere")
 
 
+@pytest.mark.slow
 def test_a_record_prints_in_a_few_lines_and_gives_frames_and_figures(tmp_path: Path) -> None:
     run = h2h.train(["data=copy", "data.num_train=64", "data.num_validation=8", "data.num_test=8", *SMALL[:-1],
                      f"output_dir={tmp_path}"])  # fmt: skip
@@ -218,6 +219,7 @@ def reviews() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["review", "verdict"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["pandas", "datasets", "polars", "images", "tokens", "labelled tokens"])
 def test_data_of_a_notebook_train_a_run(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))

@@ -52,6 +52,7 @@ def test_a_text_has_the_order_of_a_file_whatever_is_left_out() -> None:
     assert h2h.Study.from_yaml(text).to_yaml() == text
 
 
+@pytest.mark.slow
 def test_costs_of_a_study_are_known_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     question = study({"plain": [], "rms": ["model/norm=rms_norm"]}, seeds=2)

@@ -134,6 +134,7 @@ def test_what_a_module_raises_is_reported_with_what_it_was_given() -> None:
         ledger(external(Broken(29)), InputSize(7))
 
 
+@pytest.mark.slow
 def test_what_a_constructor_raises_is_reported() -> None:
     config = h2h.compose("train", ["model=external", "model.module._target_=plain_modules.Unmakeable", *FEW])
     with pytest.raises(ValueError, match=r"module=plain_modules\.Unmakeable cannot be built \(KeyError: 'width'\)"):

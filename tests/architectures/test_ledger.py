@@ -75,6 +75,7 @@ def test_flops_of_gpt2_small_follow_the_formulas_by_hand() -> None:
     assert totals.state_elements == 2 * layers * n * d
 
 
+@pytest.mark.slow
 def test_seventy_billion_parameters_take_seconds() -> None:
     started = time.process_time()
     swiglu = partial(DenseFeedForward, multiple=3.5, activation="silu", gated=True, bias=False)

@@ -57,6 +57,7 @@ def test_parameters_grow_as_they_are_said_to_with_every_part_that_can_be_scaled(
     check([*FAMILIES["encoder_only"], choice])
 
 
+@pytest.mark.slow
 def test_parameters_of_every_mixer_that_can_be_scaled_grow_as_they_are_said_to() -> None:
     mixers = scalable("mixer")
     assert len(mixers) > 3

@@ -72,6 +72,7 @@ def figures_of(order: list[list[int]]) -> dict[str, float]:
     return {name: total / len(order) for name, total in sums.items()}
 
 
+@pytest.mark.slow
 def test_from_files_to_figures_as_by_brute_force(position: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every retriever's figures follow from vectors and BM25 scores that are put in order here."""
     shown = measured(position, capsys, "--rerank", "15")

@@ -33,6 +33,7 @@ def cache(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(run.parents[2] / "cache"))
 
 
+@pytest.mark.slow
 def test_one_result_stands_beside_chance_and_the_record(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run)]) == 0
     shown = capsys.readouterr()
@@ -56,6 +57,7 @@ def test_json_is_what_is_on_disk(run: Path, capsys: pytest.CaptureFixture[str]) 
     assert shown["points"][0]["position"]["_target_"].endswith("RotaryNtk")
 
 
+@pytest.mark.slow
 def test_several_runs_over_lengths_make_one_table_and_one_picture(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,7 @@ def test_setting_and_taking_away_happen_in_order() -> None:
     assert "context_length" not in compose_checked("train", [again, away])["data"]
 
 
+@pytest.mark.slow
 def test_an_experiment_without_header_is_told_of_it(tmp_path: Path) -> None:
     file = tmp_path / "experiment" / "mine.yaml"
     file.parent.mkdir()

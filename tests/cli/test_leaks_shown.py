@@ -43,6 +43,7 @@ def overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [*SMALL, f"data.path={folder}", f"output_dir={tmp_path / 'outputs'}"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_train_file_holds_every_test_row_says_so(
     overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from headtohead.records.run_folder import scan
 SENTENCE = "2 of 42 rows lack a value and are left out (1 without a label, 1 without a text)"
 
 
+@pytest.mark.slow
 def test_a_run_and_its_comparison_say_what_was_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

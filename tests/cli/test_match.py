@@ -25,6 +25,7 @@ def test_table_says_what_was_matched_and_what_differs(capsys: pytest.CaptureFixt
     assert "trainer.max_steps=" in shown and "baseline" in shown and "matched" in shown and " x0." in shown
 
 
+@pytest.mark.slow
 def test_json_holds_overrides_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
     arms = ["--arm", "wide=", "--arm", "deep=model.num_layers=3", "--baseline", "deep"]
     assert main(["match", *arms, "--move", "wide=feedforward", "--json", *SMALL]) == 0
@@ -61,6 +62,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(
     assert sentence in shown and shown.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("founded", [False, True])
 def test_arms_of_a_study_are_matched_by_their_own_budget(
     founded: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

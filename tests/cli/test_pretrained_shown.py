@@ -48,6 +48,7 @@ def test_every_family_is_listed_with_what_was_compared(capsys: pytest.CaptureFix
         assert f"{tried} changed checkpoints: {equal} equal, {here + there} refused" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_inspect_says_what_was_read_of_a_checkpoint(
     tied: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

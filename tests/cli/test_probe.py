@@ -41,6 +41,7 @@ def test_figures_come_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert all(Path(file).is_file() for file in message["files"]) and message["files"][-1].startswith("here/the-bird-")
 
 
+@pytest.mark.slow
 def test_without_a_text_rows_of_the_test_split_are_taken(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run)]) == 0
     assert (run / "probe" / "test-0-1-2" / "attention.html").is_file()
@@ -48,6 +49,7 @@ def test_without_a_text_rows_of_the_test_split_are_taken(run: Path, capsys: pyte
     assert (run / "probe" / "validation-5" / "attention.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_comparison_is_written_beside_the_page_of_the_run_and_other_rows_beside_the_data(run: Path) -> None:
     shown = [("--rows", "0"), ("--rows", "0", "--against", "before"), ("--rows", "0", "--against", str(run)),
              ("--data",), ("--data", "--rows", "0,1"), ("--data", "--split", "test")]  # fmt: skip
@@ -57,6 +59,7 @@ def test_a_comparison_is_written_beside_the_page_of_the_run_and_other_rows_besid
     assert (run / "probe" / "test-0-against-before" / "attention.html").is_file()
 
 
+@pytest.mark.slow
 def test_data_is_shown_with_and_without_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run), "--data"]) == 0
     assert (run / "probe" / "data" / "data.html").is_file()
@@ -67,6 +70,7 @@ def test_data_is_shown_with_and_without_a_run(run: Path, capsys: pytest.CaptureF
     assert Path("outputs/probe/data/data.html").is_file()
 
 
+@pytest.mark.slow
 def test_positions_are_shown_with_and_without_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run), "--positions"]) == 0
     assert "Rotary" in capsys.readouterr().out and (run / "probe" / "positions" / "stack-rotary.png").is_file()

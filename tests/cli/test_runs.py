@@ -45,6 +45,7 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_train_ends_with_the_table_and_where_the_record_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", *TINY, "trainer.max_steps=2"]) == 0
     shown = capsys.readouterr()
@@ -70,6 +71,7 @@ def test_data_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.txt" in shown and shown.count("\n") == 1 and "HEADTOHEAD_DEBUG" not in shown
 
 
+@pytest.mark.slow
 def test_users_own_mixer_is_used_and_its_fields_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     """A module of the folder that one stands in, its signature read like any other."""
     Path("my_parts.py").write_text(MIXER)
@@ -94,6 +96,7 @@ def test_inspect_says_parameters_and_shapes_without_training(capsys: pytest.Capt
     assert not Path("outputs").exists()
 
 
+@pytest.mark.slow
 def test_gpt2_small_counts_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     size = ["model/size=gpt2_small", "model.vocab_size=50257", "model.max_length=1024", "model/position=learned"]
     small_data = [override for override in TINY if not override.startswith("model.")]

@@ -29,12 +29,14 @@ def wrong(schema: jsonschema.Draft7Validator, content: Any) -> bool:
     return not schema.is_valid(content)
 
 
+@pytest.mark.slow
 def test_every_file_that_ships_is_taken(schema: jsonschema.Draft7Validator) -> None:
     assert len(FILES) > 200
     refused = [str(file) for file in FILES if wrong(schema, yaml.safe_load(file.read_text(encoding="utf-8")))]
     assert not refused
 
 
+@pytest.mark.slow
 def test_a_typing_error_in_any_file_is_refused(schema: jsonschema.Draft7Validator) -> None:
     """Typing errors are refused in a choice's file, a study and an experiment alike; a user's own class may take
     anything."""
@@ -68,6 +70,7 @@ def test_values_are_of_their_kind(schema: jsonschema.Draft7Validator, content: A
     assert wrong(schema, content) == is_wrong
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_schema_and_how_an_editor_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema"]) == 0
     shown = capsys.readouterr()

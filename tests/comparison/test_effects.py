@@ -71,6 +71,7 @@ def test_factors_of_several_levels_have_an_effect_for_each_level() -> None:
     assert result(effects, "norm=rms x residual=post").difference == pytest.approx(0.0, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_without_any_effect_one_family_in_twenty_has_a_false_positive() -> None:
     factors = crossed(TWO)
     wrong = [

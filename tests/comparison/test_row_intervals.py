@@ -146,6 +146,7 @@ def test_seeds_with_rows_of_their_own_need_no_such_interval(tmp_path: Path) -> N
     assert judged(records).num_rows is None
 
 
+@pytest.mark.slow
 def test_runs_that_kept_no_rows_are_judged_as_before(tmp_path: Path) -> None:
     records = [*study(tmp_path, 100)[1:], run(tmp_path, "a", 9, None)]
     records[-1].metrics["test"] = {"accuracy": 0.5}

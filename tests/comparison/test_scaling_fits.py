@@ -46,6 +46,7 @@ def fits_of(measured: Measured, families: dict[str, list[str]]) -> ScalingFits:
     return scaling_fits(families, measured, metric="test/loss", samples=60)
 
 
+@pytest.mark.slow
 def test_a_planted_law_is_recovered_for_each_family() -> None:
     measured = [*sizes_alone("deep", 0.3), *sizes_alone("wide", 0.2)]
     families = {name: [f"{name}-{size:g}" for size in SIZES] for name in ("deep", "wide")}
@@ -58,6 +59,7 @@ def test_a_planted_law_is_recovered_for_each_family() -> None:
         assert family.joint is None
 
 
+@pytest.mark.slow
 def test_a_planted_joint_law_and_its_frontier_are_recovered() -> None:
     (family,) = fits_of([*grid()], {"all": [f"w{size:g}" for size in SIZES]}).families
     joint = family.joint
@@ -73,6 +75,7 @@ def test_a_planted_joint_law_and_its_frontier_are_recovered() -> None:
     assert [point.beyond for point in joint.frontier] == [False] * 5 + [True]
 
 
+@pytest.mark.slow
 def test_where_both_vary_each_size_counts_with_the_run_that_got_furthest() -> None:
     (family,) = fits_of([*grid()], {"all": [f"w{size:g}" for size in SIZES]}).families
     by_size, by_tokens, by_flops = family.fits

@@ -49,6 +49,7 @@ def test_what_the_t_test_finds_and_the_exact_test_does_not_is_undecided() -> Non
     assert t > 2.571, "the t-test by itself is below 5 %"
 
 
+@pytest.mark.slow
 def test_a_family_for_which_six_seeds_are_too_few_needs_signs_that_agree_at_all() -> None:
     """No exact test of six seeds falls below 5 % for three contrasts: then it has to fall below that of one."""
     arms = {"a": arm(1.0, OTHER, 6), "b": arm(2.0, NORMAL, 6), "c": arm(2.2, NORMAL[4:], 6), "d": arm(0.2, OTHER, 6)}

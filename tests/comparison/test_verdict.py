@@ -298,6 +298,7 @@ def decided(num_seeds: Sequence[int], registration: Registration, mean: float = 
     return result / studies
 
 
+@pytest.mark.slow
 def test_a_against_a_gets_a_verdict_in_5_percent_of_studies() -> None:
     assert decided([5], Registration("min", seeds=range(5))) == pytest.approx(0.05, abs=0.025)
 

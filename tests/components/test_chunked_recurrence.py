@@ -138,6 +138,7 @@ def test_autograd_saves_inputs_in_their_format_and_states_between_segments_alone
     assert sum(saved.values()) == inputs + max(4, dtype.itemsize) * made
 
 
+@pytest.mark.slow
 def test_long_rows_hold_few_times_the_memory_of_their_tokens() -> None:
     """Counted at once, forward and backward, by tensors as large as the queries."""
     length, width = 2048, 16

@@ -147,6 +147,7 @@ def test_norms_declare_what_they_cost(kind: type[Norm], causal: bool) -> None:
     assert (declared.forward_flops, declared.training_flops) == (forward.products, forward.products + backward.products)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("residual", names("residual"))
 def test_adaptive_norm_keeps_its_state_and_its_secrets_in_every_wiring(residual: str) -> None:

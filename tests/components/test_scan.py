@@ -103,6 +103,7 @@ def test_under_autocast_the_selective_scan_stays_in_float32() -> None:
     assert torch.equal(cast, selective_scan(*provided)[0])
 
 
+@pytest.mark.slow
 def test_what_is_exported_needs_no_loop_over_the_length() -> None:
     class Scans(torch.nn.Module):
         def forward(self, x: Tensor, step: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:

@@ -73,6 +73,7 @@ def largest_load(layer: SharedExperts, x: Tensor) -> float:
     return max(layer.take_figures().values())
 
 
+@pytest.mark.slow
 def test_biases_even_out_the_loads_without_a_loss_and_leave_the_weights_alone() -> None:
     layer, x = made(bias_rate=0.02).train(), torch.randn(4, 64, D) + 1.0
     before, generator = largest_load(layer, x), torch.Generator()

@@ -89,6 +89,7 @@ def test_what_does_not_go_together_is_refused_with_the_way_out(overrides: tuple[
         assert words in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_size_gives_a_model_what_it_takes_and_no_more() -> None:
     images = ("task=image_classification", "data=digits", "model/size=small")
     small = compose_checked("train", ["model=vision_transformer", *images])["model"]

@@ -141,6 +141,7 @@ def test_rules_speak_of_the_side_that_was_set_apart() -> None:
         h2h.compose("train", [*pairs, "model/position@model.decoder.position=rotary_2d"])
 
 
+@pytest.mark.slow
 def test_a_trained_run_can_be_loaded_by_its_folder(tmp_path: Path) -> None:
     steps = ["trainer.max_steps=2", "trainer.progress_bar=false", "tracking=none", f"output_dir={tmp_path}"]
     record = h2h.train(h2h.compose("train", [*SMALL, *steps]))

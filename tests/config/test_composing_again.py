@@ -40,6 +40,7 @@ def test_other_values_and_other_variables_compose_nothing_anew(
     assert not count
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_and_a_variable_that_it_reads_are_seen(
     count: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

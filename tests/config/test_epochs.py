@@ -63,6 +63,7 @@ def test_no_number_of_epochs_is_refused(override: str, sentence: str) -> None:
         steps(f"trainer.max_epochs={override}")
 
 
+@pytest.mark.slow
 def test_a_run_in_epochs_is_recorded_rerun_and_resumed_in_steps(tmp_path: Path) -> None:
     base = [*SMALL, f"output_dir={tmp_path}", "schedule=constant", "trainer.validate_every=4"]
     whole = h2h.train(compose_checked("train", [*base, "trainer.max_epochs=3"]))

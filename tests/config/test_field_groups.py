@@ -81,6 +81,7 @@ def constructors(source: str) -> Iterator[tuple[str, int]]:
                 yield node.name, len([*taken.posonlyargs, *taken.args, *taken.kwonlyargs]) - 1
 
 
+@pytest.mark.slow
 def test_no_constructor_takes_more_than_ten_arguments() -> None:
     """Arguments that belong together travel as one record, whose fields are its content."""
     taken = [(name, number) for file in PACKAGE.rglob("*.py") for name, number in constructors(file.read_text("utf-8"))]

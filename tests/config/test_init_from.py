@@ -39,6 +39,7 @@ def second(outputs: Path, first: RunRecord, *overrides: str) -> dict:
     return h2h.compose("train", [*REVIEWS, *SMALL, f"output_dir={outputs}", f"init_from=run:{first.path}", *overrides])
 
 
+@pytest.mark.slow
 def test_text_is_read_with_the_tokenizer_of_the_run(outputs: Path, first: RunRecord) -> None:
     parts = h2h.build_parts(second(outputs, first))
     assert parts.data.spec().tokenizer_hash == first.comparability.tokenizer
@@ -48,6 +49,7 @@ def test_text_is_read_with_the_tokenizer_of_the_run(outputs: Path, first: RunRec
     assert " " in text and "<unk>" not in text[:4]
 
 
+@pytest.mark.slow
 def test_a_fine_tuned_run_says_what_it_took_and_needs_its_first_run_no_more(
     outputs: Path, first: RunRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -135,6 +137,7 @@ def test_data_without_text_takes_no_tokenizer(first: RunRecord) -> None:
     assert data.tokenizer_facts() is None and data.spec().vocab_size == 0
 
 
+@pytest.mark.slow
 def test_rows_are_cut_to_the_positions_that_the_weights_know(
     outputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,7 @@ def records(kind: Kind) -> Iterator[str]:
             yield item.target
 
 
+@pytest.mark.slow
 def test_no_field_is_without_a_meaning() -> None:
     missing = [field for group, target in CLASSES for field in fields_without_meaning(group, target)]
     assert len(CLASSES) > 150 and not missing, (
@@ -76,6 +77,7 @@ def test_a_choice_that_starts_from_another_shares_its_meanings() -> None:
     assert pixels["seed"] == meanings_of("data", "headtohead.data.sources.hub.hub_images.HubImages")["seed"]
 
 
+@pytest.mark.slow
 def test_an_editor_shows_the_meanings_of_every_class() -> None:
     by_class: dict[str, Any] = {
         one["if"]["properties"]["_target_"]["const"]: one["then"]["properties"]

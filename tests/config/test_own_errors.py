@@ -25,6 +25,7 @@ def raised(tree: ast.AST) -> Iterator[ast.expr]:
             yield node.exc.func if isinstance(node.exc, ast.Call) else node.exc
 
 
+@pytest.mark.slow
 def test_the_package_raises_no_error_of_anybody_else_as_a_refusal() -> None:
     result = [
         f"{path.relative_to(PACKAGE)}:{error.lineno}: {error.id}"
@@ -35,6 +36,7 @@ def test_the_package_raises_no_error_of_anybody_else_as_a_refusal() -> None:
     assert not result, result
 
 
+@pytest.mark.slow
 def test_every_value_error_of_the_package_is_a_refusal() -> None:
     result = [
         f"{path.relative_to(PACKAGE)}: {node.name}"

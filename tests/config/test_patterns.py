@@ -56,6 +56,7 @@ def test_two_mixers_of_one_kind_may_differ_in_their_options() -> None:
     assert [mixer.window for mixer in result if isinstance(mixer, SlidingWindow)] == [4, 16, 4, 16, 4]
 
 
+@pytest.mark.slow
 def test_the_sides_of_an_encoder_decoder_have_patterns_of_their_own() -> None:
     result = mixers(
         "task=seq2seq", "data=reverse", "data.form=pairs", "model=encoder_decoder", "model.decoder.pattern=[lstm]"
@@ -108,6 +109,7 @@ def test_a_feedforward_that_no_layer_has_is_judged_by_no_rule() -> None:
     assert set(feedforwards(*split, EARLY[2])) == {"DenseFeedForward"}
 
 
+@pytest.mark.slow
 def test_a_side_with_a_feedforward_of_its_own_has_it_in_all_layers() -> None:
     result = feedforwards(*SIDES, *EARLY, "model/feedforward@model.decoder.feedforward=rwkv_channel_mix")
     assert result == ["DenseFeedForward", "DenseFeedForward", "SharedExperts", *["RwkvChannelMix"] * 3]
@@ -148,12 +150,14 @@ IN_TURN = "model.feedforward_pattern=[swiglu,moe]"
 SIDES = ["task=seq2seq", "data=reverse", "data.form=pairs", "model=encoder_decoder"]
 
 
+@pytest.mark.slow
 def test_a_pattern_of_feedforwards_is_repeated_over_the_layers() -> None:
     assert feedforwards(IN_TURN) == ["DenseFeedForward", "MixtureOfExperts", "DenseFeedForward"]
     wide = ["+model/feedforward@model.feedforwards.wide=gelu", "model.feedforwards.wide.multiple=8"]
     assert feedforwards("model.feedforward_pattern=[moe,wide,wide]", *wide)[1:] == ["DenseFeedForward"] * 2
 
 
+@pytest.mark.slow
 def test_a_side_has_a_pattern_of_feedforwards_of_its_own_or_one_feedforward() -> None:
     own = feedforwards(*SIDES, "model.decoder.feedforward_pattern=[moe,relu]")
     assert own == [*["DenseFeedForward"] * 3, "MixtureOfExperts", "DenseFeedForward", "MixtureOfExperts"]

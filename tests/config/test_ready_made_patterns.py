@@ -34,6 +34,7 @@ def test_its_mixers_may_be_ordered_otherwise_and_joined_by_others() -> None:
     assert not config["model"]["mixers"]["softmax_attention"]["bias"], "options of its own remain"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     ["model/norm=rms_norm", "model/position=alibi", "model/position=rotary", "model/feedforward=gelu"],

@@ -103,6 +103,7 @@ def test_a_header_that_is_not_true_is_refused(choice: str, header: str, message:
         compose("train", [f"model/norm={choice.rpartition('/')[2]}"], tmp_path)
 
 
+@pytest.mark.slow
 def test_the_content_follows_the_fields_and_not_where_the_file_lies(tmp_path: Path) -> None:
     shipped = (config_folder() / "model/norm/layer_norm.yaml").read_text(encoding="utf-8")
     save(tmp_path / "same", "model/norm/layer_norm", f"# replaces: model/norm/layer_norm\n{shipped}")

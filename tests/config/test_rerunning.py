@@ -93,6 +93,7 @@ def test_other_data_fill_the_model_anew(run: Path) -> None:
     assert again["model"]["max_length"] is None and again["model"]["vocab_size"] == 600
 
 
+@pytest.mark.slow
 def test_a_pattern_may_name_mixers_of_the_run_and_others(tmp_path: Path) -> None:
     first = recorded_run(
         tmp_path,
@@ -138,6 +139,7 @@ def test_a_path_without_a_configuration_is_named(tmp_path: Path) -> None:
         rerun(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_early_feedforward_stays_and_its_fields_may_change(tmp_path: Path) -> None:
     early = ["model.num_early_layers=1", "+model/feedforward@model.early_feedforward=swiglu"]
     run = recorded_run(tmp_path, *early)
@@ -147,6 +149,7 @@ def test_an_early_feedforward_stays_and_its_fields_may_change(tmp_path: Path) ->
     assert other["early_feedforward"]["activation"] == "relu" and other["num_early_layers"] == 1
 
 
+@pytest.mark.slow
 def test_feedforwards_in_turn_stay_and_their_fields_may_change(tmp_path: Path) -> None:
     run = recorded_run(tmp_path, "model.feedforward_pattern=[swiglu,moe]")
     before, again = config_of(run)["model"], rerun(run, ["model.feedforwards.moe.num_experts=3"])["model"]

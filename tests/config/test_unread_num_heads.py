@@ -79,6 +79,7 @@ def test_the_width_of_what_has_no_heads_may_be_any() -> None:
         compose_checked("train", ["model=decoder_only", "model.d_model=50"])
 
 
+@pytest.mark.slow
 def test_the_number_that_a_size_brings_is_not_mentioned() -> None:
     for size in ("tiny", "small", "bert_base"):
         assert not list(unread_num_heads(compose_checked("train", ["model=recurrent", f"model/size={size}"])))

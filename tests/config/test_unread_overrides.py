@@ -62,6 +62,7 @@ def layers(*overrides: str) -> list[Any]:
     return [parts, others, [(name, *weight.shape) for name, weight in model.named_parameters()]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", [SIDES, SIDES[:1], SIDES[1:]], ids="-".join)
 @pytest.mark.parametrize("field", sorted(SHARED))
 def test_what_both_sides_share_is_refused_where_it_changes_no_layer(field: str, sides: tuple[str, ...]) -> None:

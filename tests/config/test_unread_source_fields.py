@@ -37,6 +37,7 @@ def another(name: str, value: object) -> object:
     return str(not value).lower() if isinstance(value, bool) else None if not isinstance(value, int) else value + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("choice", "part"), [(choice, part) for choice, parts in CASES.items() for part in parts])
 def test_a_field_of_a_source_changes_rows_or_is_refused(choice: str, part: str) -> None:
     base = overrides_of(choice)

@@ -45,6 +45,7 @@ def subject(local: str, mixer: str, *, causal: bool, dtype: torch.dtype) -> LawS
     return LawSubject(fast, slow, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 @pytest.mark.parametrize(("local", "mixer"), list(product(LOCALS, ["softmax_attention", "gru", "short_conv"])))

@@ -116,14 +116,14 @@ def _form(name: str, causal: bool) -> tuple[bool, bool]:
 
 
 def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
-    """Check what no precision changes in double, and a mixer's options in double and in the coarsest precision; the
-    rest is left to `make laws-long`.
+    """Check everything in double; the other precisions are slow, and left to `make laws-long` where they can change
+    nothing, or where a mixer's options are tried in a coarser one.
 
     Shapes are the same in every precision, and checking them takes twice as long.
     """
     is_double = dtype == torch.float64
     is_whole = (not is_double and law in THE_SAME_IN_EVERY_PRECISION) or (bool(options) and dtype == torch.float32)
-    is_slow = bool(options) and dtype == torch.bfloat16
+    is_slow = not is_double
     cost = [pytest.mark.whole] if is_whole else [pytest.mark.slow] * is_slow
     return [pytest.mark.shapes(is_double and law in SHAPES_CHECKED), *cost]
 
@@ -154,6 +154,7 @@ def test_mixer_obeys(law: Law, name: str, options: dict, causal: bool, dtype: to
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("name", "options"), CROSSES, ids=label)
 def test_cross_mixer_obeys_every_law(name: str, options: dict, dtype: torch.dtype) -> None:

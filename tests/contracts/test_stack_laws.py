@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 
 from contracts.choices import agree, can_look, factory, kind_of, names, slow_twin
@@ -136,6 +137,7 @@ def excepted(law: Law, combination: Combination) -> bool:
     return law is cost_laws.declared_activations and shared
 
 
+@pytest.mark.slow
 def test_drawn_stack_obeys_every_law(draw_seed: int) -> None:
     check(combination(draw_seed))
 

@@ -87,6 +87,7 @@ def test_cut_in_percent_is_exact_where_characters_are_bytes(tmp_path: Path) -> N
     assert [len(parts[name][0]) for name in ("train", "validation", "test")] == [9_000, 500, 500]
 
 
+@pytest.mark.slow
 def test_stories_of_validation_are_the_test_and_train_gives_the_validation(tmp_path: Path) -> None:
     source = corpus("tinystories", tmp_path)
     train, held_out = raw(tmp_path, "train-*.parquet"), raw(tmp_path, "validation-*.parquet")
@@ -106,6 +107,7 @@ def test_bytes_of_the_test_rows_are_those_of_the_raw_file(tmp_path: Path, name: 
     assert int(batch.num_bytes) == len(text[: 64 * len(split)].encode())
 
 
+@pytest.mark.slow
 def test_languages_of_the_stack_are_its_folders(tmp_path: Path) -> None:
     source = corpus("the_stack", tmp_path, "data.context_length=32")
     assert all(text.startswith("#") for text in documents(source, "test"))

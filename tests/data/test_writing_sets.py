@@ -42,6 +42,7 @@ def test_multi30k_goes_either_way(tmp_path: Path) -> None:
     assert turned == [(english, german) for german, english in written("validation")]
 
 
+@pytest.mark.slow
 def test_languages_of_nested_translations_are_chosen_by_their_columns(tmp_path: Path) -> None:
     assert pairs("wmt14", tmp_path / "wmt") == [(english, german) for german, english in written()]
     result = pairs(

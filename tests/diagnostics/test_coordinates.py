@@ -55,6 +55,7 @@ def test_under_maximal_update_training_changes_blocks_as_much_at_every_width() -
     assert findings.is_flat
 
 
+@pytest.mark.slow
 def test_under_the_standard_what_training_changes_grows_with_the_width() -> None:
     findings = result("standard")
     for position in ("stack.blocks.0", "stack.blocks.1", "logits"):
@@ -64,6 +65,7 @@ def test_under_the_standard_what_training_changes_grows_with_the_width() -> None
     assert not findings.is_flat
 
 
+@pytest.mark.slow
 def test_blocks_start_alike_under_maximal_update_and_larger_in_wider_models_under_the_standard() -> None:
     starts = {name: result(name).exponent("stack.blocks.1", 0, "size") for name in ("mup", "standard")}
     assert starts["mup"] is not None and abs(starts["mup"].value) < 0.1
@@ -88,6 +90,7 @@ def test_what_is_no_number_has_no_exponent_and_is_no_pass() -> None:
     show_coordinates(broken)
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     plot_coordinates(power_law(block=0.1, logits=-0.5), tmp_path / "coordinates.png")
     assert (tmp_path / "coordinates.png").stat().st_size > 5000

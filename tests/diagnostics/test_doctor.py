@@ -77,6 +77,7 @@ def test_the_floor_sees_no_further_back_than_a_document_reaches() -> None:
     assert floor(packed, "tokens") == pytest.approx(math.log(2))
 
 
+@pytest.mark.slow
 def test_examining_changes_neither_the_generators_nor_the_answer() -> None:
     before = torch.get_rng_state()
     first, second = (findings(QUICK, "causality", "attention", "learning_rate") for _ in range(2))

@@ -110,6 +110,7 @@ def test_a_learning_rate_a_thousand_times_too_high_is_named(base: list[str]) -> 
     assert set(faults(result)) <= {"learning_rate", "overfitting"}
 
 
+@pytest.mark.slow
 def test_a_learning_rate_that_moves_nothing_is_told_from_a_model_that_cannot_learn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_model_that_sees_nothing_of_its_input_is_said_not_to_learn_at_any_rate
     assert result.verdict == "fault" and "knowing nothing but how often each target occurs" in result.message
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("base", HEALTHY)
 def test_a_healthy_run_has_neither_fault_nor_warning(base: list[str]) -> None:

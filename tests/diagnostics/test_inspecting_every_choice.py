@@ -36,6 +36,7 @@ def overrides(choice: str) -> list[str]:
     return [*needs, *(["model/position=none"] if choice.startswith("mixer=") else []), f"model/{choice}"]
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("choice", sorted(set(CHOICES) - UNDEFINED))
 def test_every_choice_is_inspected(choice: str) -> None:
     inspection = h2h.inspect(h2h.compose("train", overrides(choice)))

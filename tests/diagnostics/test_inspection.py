@@ -106,6 +106,7 @@ def test_the_terminal_shows_totals_components_and_shapes(family: str) -> None:
     assert "1 x 17 x 16" in text if family == "vision_transformer" else "1 x 11 x 16" in text
 
 
+@pytest.mark.slow
 def test_mixers_are_shown_with_what_computes_them() -> None:
     result = on_meta("decoder_only", mixer=Retention, num_layers=3)
     assert (

@@ -78,6 +78,7 @@ def test_a_written_token_launches_no_more_kernels_than_it_did(position: str) -> 
         assert counted(lambda: model.decode_step(token, state)).kernels <= WRITING[position]
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_large_vocabulary_holds_less_than_its_logits() -> None:
     rows, vocab_size = 2048, 20_000
     model = our_models.decoder(vocab_size, 1024)

@@ -44,6 +44,7 @@ def test_weights_that_are_damaged_are_selected_anew_from_the_last_checkpoint(
     assert main(["generate", RUN, "--prompt", "the", "--max-new-tokens", "2"]) == 0
 
 
+@pytest.mark.slow
 def test_where_training_cannot_go_on_a_new_run_starts_from_the_selected_weights(
     inside: dict[Path, bytes],
     capsys: pytest.CaptureFixture[str],

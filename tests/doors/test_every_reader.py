@@ -181,6 +181,7 @@ def reading_files() -> set[str]:
     return reading - {"files/safe_read.py"}
 
 
+@pytest.mark.slow
 def test_every_reader_is_fuzzed() -> None:
     here = {name.partition(",")[0] for name in (*OBJECTS, *ARRAYS)}
     tables = (here, set(BY_A_COMMAND), set(OF_THE_USER))

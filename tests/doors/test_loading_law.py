@@ -94,6 +94,7 @@ def broken(path: str, loads: Iterable[tuple[str, int]]) -> list[str]:
     return [f"{path}:{line} {what}" for what, line in loads if path not in ALLOWED.get(what, ())]
 
 
+@pytest.mark.slow
 def test_nothing_in_the_package_loads_code_but_where_it_is_listed() -> None:
     files = {str(file.relative_to(SOURCE)): file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}
     loads = {path: list(result(ast.parse(text))) for path, text in files.items()}

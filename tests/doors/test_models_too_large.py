@@ -83,6 +83,7 @@ def test_a_command_that_makes_a_model_refuses_one_that_is_too_large(
     assert error.splitlines()[-1].startswith("error: ") and "HEADTOHEAD_DEBUG" not in error, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", COUNT.values(), ids=_name)
 def test_a_command_that_counts_makes_no_weights(
     arguments: tuple[str, ...], inside: dict[Path, bytes], capsys: pytest.CaptureFixture[str]

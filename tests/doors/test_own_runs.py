@@ -78,6 +78,7 @@ def opened_all_ways(run: Path, *trust: str) -> list[int]:
     return [main([*command, *words]) for command in commands]
 
 
+@pytest.mark.slow
 def test_ones_own_run_is_opened_without_a_word_also_where_its_folder_moved(own_class: Path, here: Path) -> None:
     assert opened_all_ways(own_class) == [0, 0, 0]
     moved = shutil.move(own_class, here / "elsewhere")

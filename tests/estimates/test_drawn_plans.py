@@ -41,6 +41,7 @@ def test_bytes_of_drawn_runs_are_within_five_percent(draw_seed: int, monkeypatch
     check(drawn_family(name, draw) if name in BY_STEPS else drawn_mixer(name, draw), monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiple", [4, 8])
 def test_the_last_norm_is_differentiated_while_all_blocks_are_saved(
     multiple: int, monkeypatch: pytest.MonkeyPatch

@@ -75,6 +75,7 @@ QUICK = ("plain", "mixers recomputed")
 """The cases that show both ways of saving; the others are slow."""
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES]
@@ -121,6 +122,7 @@ def test_bytes_of_an_offloaded_step_are_those_of_a_device_with_another_memory_be
     assert planned.host * layout.accumulate == pytest.approx(outside.num_bytes - moved, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
 def test_nothing_of_a_block_outlives_its_backward_pass(precision: str) -> None:
     runs = RunPlanner(composed(f"precision={precision}"), "cuda")
@@ -129,6 +131,7 @@ def test_nothing_of_a_block_outlives_its_backward_pass(precision: str) -> None:
     assert blocks.at(2, "offload").of(LEFT) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", ["softmax_attention", "retention", "mamba2"])
 def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
     runs = RunPlanner(composed(f"model/mixer={mixer}", "model/position=none"), "cpu")
@@ -195,6 +198,7 @@ def replayed_operations(monkeypatch: pytest.MonkeyPatch, on: str, *overrides: st
     return [operations[id(meter)] for meter in passes]
 
 
+@pytest.mark.slow
 def test_a_plan_replays_no_more_for_more_layers_layouts_or_words(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = replayed_operations(monkeypatch, "h100", "model.vocab_size=2000")
     grown = replayed_operations(monkeypatch, "h100x16", "model.vocab_size=2000000", "model.num_layers=24")
@@ -202,6 +206,7 @@ def test_a_plan_replays_no_more_for_more_layers_layouts_or_words(monkeypatch: py
     assert max(grown) < 3 * max(plain), "chunks of logits that are alike are replayed once"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_chunks_that_are_alike_count_as_if_each_were_replayed(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
@@ -220,6 +225,7 @@ def test_chunks_that_are_alike_count_as_if_each_were_replayed(
     assert figures(lambda meter: PlannedWorkspace(meter, "cpu")) == figures(lambda _: Workspace())
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_gpu_is_the_same_on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for has_units in (False, True):
@@ -241,6 +247,7 @@ def find(planned: Plan, **fields: Any) -> Any:
     return result
 
 
+@pytest.mark.slow
 def test_shards_hold_less_and_recomputing_saves_less(eight: Plan) -> None:
     copies, shards = (
         find(eight, sharding=kind, tensor_parallel=1, recomputed="none").memory for kind in ("ddp", "full")
@@ -275,6 +282,7 @@ def test_what_a_plan_says_to_type_has_that_layout(eight: Plan) -> None:
             assert layout_of(config).shards == each.layout.shards
 
 
+@pytest.mark.slow
 def test_a_device_too_small_for_the_model_is_said_to_be() -> None:
     runs = RunPlanner(composed(), "cuda")
     speed = speed_of(device_sheets()["t4"])
@@ -317,6 +325,7 @@ def test_layouts_of_several_machines_include_groups_of_one() -> None:
     assert {layout.shards for layout in layouts(16, 8) if layout.sharding == "hybrid"} == {8}
 
 
+@pytest.mark.slow
 def test_the_command_lists_devices_and_wants_some(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--devices"]) == 0 and "h100-sxm" in capsys.readouterr().out
     assert main(["plan"]) == 2 and "--on h100x8" in capsys.readouterr().err
@@ -357,6 +366,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_a_plan_names_trains_in_its_layout_whatever_was_typed_before(draw_seed: int) -> None:
     """Training starts from what was typed for the plan, with the words of the layout after it."""
     draw = random.Random(draw_seed)
@@ -370,6 +380,7 @@ def test_what_a_plan_names_trains_in_its_layout_whatever_was_typed_before(draw_s
         assert layout_of(trained).shards == layout.shards
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts", [["model/feedforward=moe"], ["model=encoder_only", "task=masked_lm", "model/norm=batch_norm"]]
 )

@@ -52,6 +52,7 @@ TASKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_is_planned(task: Choice) -> None:

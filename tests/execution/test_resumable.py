@@ -71,6 +71,7 @@ def test_a_run_that_is_stopped_goes_on_by_the_same_command_and_is_not_trained_ag
     assert list(folder.parent.iterdir()) == [folder]
 
 
+@pytest.mark.slow
 def test_what_slurm_queued_again_does_not_wait_for_the_process_of_another_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

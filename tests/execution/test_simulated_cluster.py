@@ -47,6 +47,7 @@ def check_once_each(plan: StudyPlan, outcome: Outcome) -> None:
     assert not outcome.overlaps, "no process writes after another took over"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_run_ends_once_whatever_happens_and_the_verdict_is_that_of_a_calm_study(
     tmp_path: Path, seed: int
@@ -59,6 +60,7 @@ def test_every_run_ends_once_whatever_happens_and_the_verdict_is_that_of_a_calm_
     assert sum(outcome.counts.values()) > 5 and len(outcome.claims) > len(plans[1].runs), "much happened"
 
 
+@pytest.mark.slow
 def test_a_tuned_study_is_planned_on_while_workers_die(tmp_path: Path) -> None:
     verdicts = []
     for name, trouble in (("calm", CALM), ("harsh", HARSH)):
@@ -105,6 +107,7 @@ def test_the_files_that_a_worker_opens_do_not_grow_with_their_number(tmp_path: P
     assert opened[1] < 1.4 * opened[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["none", "no check", "no renewal", "no exclusion"])
 def test_the_simulation_finds_claims_that_are_not_safe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str

@@ -101,6 +101,7 @@ def test_the_law_sees_what_it_is_about(line: str, is_found: bool) -> None:
     assert bool(list(names_given(ast.parse(line)))) is is_found
 
 
+@pytest.mark.slow
 def test_nothing_else_gives_a_file_its_name() -> None:
     result = [
         f"{file.relative_to(SOURCE)}:{line}: {called}"

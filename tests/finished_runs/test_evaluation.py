@@ -112,6 +112,7 @@ def test_strided_loss_is_that_of_every_token_by_itself(lines: FinishedRun, strid
     assert point.metrics["bits_per_byte"] == pytest.approx(sum(losses) / math.log(2) / num_bytes, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_strided_stream_is_one_long_document(stream: FinishedRun) -> None:
     tokens = torch.cat(documents(stream))
     losses = one_by_one(stream, tokens, 20, 7)
@@ -133,6 +134,7 @@ def test_what_was_recorded_is_found_again(stream: FinishedRun) -> None:
         assert requested(stream, split=split).metrics == pytest.approx(stream.record.metrics[split])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
 def test_a_run_is_measured_in_the_precision_that_is_requested(folder: Path, precision: str) -> None:
     """The precision of its training repeats the recorded results; the default is 32 bits."""
@@ -183,6 +185,7 @@ def test_losses_by_place_add_up_to_the_loss(stream: FinishedRun) -> None:
     assert total / point.scored == pytest.approx(point.metrics["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_lengths_make_a_point_each_a_file_and_a_picture(stream: FinishedRun, tmp_path: Path) -> None:
     result = evaluate(stream, EvaluationRequest(lengths=(6, 12, 24), by_position=True))
     assert [point.length for point in result.points] == [6, 12, 24]
@@ -227,6 +230,7 @@ def test_a_table_of_positions_is_refused_beyond_its_end_and_slides_instead(folde
     assert requested(run, lengths=(8,)).length == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -136,6 +136,7 @@ def test_what_depends_on_the_values_of_tokens_is_refused_with_the_reason(
         export(run, "torch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experts", ["moe", "moe_shared", "moe_gated_shared", "moe_clamped"])
 def test_experts_are_refused_as_a_graph_would_give_each_an_equal_share(experts: str, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *CHAR, f"model/feedforward={experts}")
@@ -143,6 +144,7 @@ def test_experts_are_refused_as_a_graph_would_give_each_an_equal_share(experts: 
         export(run, "torch")
 
 
+@pytest.mark.slow
 def test_the_part_that_depends_on_the_values_of_tokens_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +162,7 @@ def test_the_part_that_depends_on_the_values_of_tokens_is_named(
     assert "Could not" not in str(refused.value) and "u0" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", ["hyena", "lstm", pytest.param("rwkv4", marks=pytest.mark.slow)])
 def test_the_part_that_takes_some_lengths_only_is_named(mixer: str, tmp_path: Path) -> None:
     """One whose Fourier transform, whose kernel or whose loop is of the length that was traced."""

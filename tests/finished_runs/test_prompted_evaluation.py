@@ -43,6 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, prepared_data: Path) -> Path:
     return record.path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_shots_ask_a_trained_language_model_and_say_how_sure_the_answer_is(
     run: Path, capsys: pytest.CaptureFixture[str]
@@ -82,6 +83,7 @@ def test_shots_ask_a_trained_language_model_and_say_how_sure_the_answer_is(
 SHOWN = ["task=multiple_choice", "task.shots=4", "model=decoder_only", "model/position=rotary", "data.tokenizer=byte"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_examples_are_among_the_rows_that_a_run_learns_from(tmp_path: Path) -> None:
     overrides = [*DATA, *SHOWN, *QUIET, "seed=3", "trainer.max_steps=0", f"output_dir={tmp_path}"]
@@ -101,6 +103,7 @@ def test_examples_are_among_the_rows_that_a_run_learns_from(tmp_path: Path) -> N
         evaluate(open_run(record.path), EvaluationRequest(shots=(7,)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_rows_of_the_train_split_are_evaluated_without_their_answers_in_the_prompt(tmp_path: Path) -> None:
     overrides = [*DATA, *SHOWN, *QUIET, "data.num_train=8", "data.num_test=1", "trainer.max_steps=0"]

@@ -50,6 +50,7 @@ def model_of(family: str, **changes: Any) -> DecodingModel:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [NoPosition, Learned, Rotary, Alibi, T5Bias])
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_decoder"])
 def test_a_batch_of_unequal_prompts_is_written_as_each_alone_and_without_a_cache(family: str, position: type) -> None:
@@ -59,6 +60,7 @@ def test_a_batch_of_unequal_prompts_is_written_as_each_alone_and_without_a_cache
     assert written(model, PROMPTS) == expected
 
 
+@pytest.mark.slow
 def test_a_norm_that_sums_up_the_past_does_not_see_padding() -> None:
     model = model_of("decoder_only", norm=AdaptiveNorm, position=Rotary)
     assert written(model, PROMPTS) == [again(model, prompt) for prompt in PROMPTS]
@@ -84,6 +86,7 @@ def test_nothing_is_computed_after_the_last_row_has_ended(monkeypatch: pytest.Mo
 DRAWS: dict[str, Any] = {"temperature": 0.9, "top_p": 0.95, "seed": 4}
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_a_text_and_another_gives_another() -> None:
     model = model_of("decoder_only", position=Rotary)
     first = written(model, PROMPTS, **DRAWS)
@@ -91,6 +94,7 @@ def test_a_seed_repeats_a_text_and_another_gives_another() -> None:
     assert written(model, PROMPTS, **{**DRAWS, "seed": 5}) != first
 
 
+@pytest.mark.slow
 def test_a_drawn_text_depends_on_no_other_prompt_and_no_further_sample() -> None:
     model = model_of("decoder_only", position=Rotary)
     alone = [written(model, [prompt], **DRAWS)[0] for prompt in PROMPTS]

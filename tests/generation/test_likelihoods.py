@@ -29,6 +29,7 @@ def by_hand(model: Architecture, context: list[int], continuation: list[int]) ->
     return total, greedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
 def test_choices_are_scored_by_capped_scores_and_logits(name: str) -> None:
     model = model_of(mixer=factory("mixer", name, score_cap=0.3), logit_cap=0.5)
@@ -39,6 +40,7 @@ def test_choices_are_scored_by_capped_scores_and_logits(name: str) -> None:
     assert (result - other).abs().max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK))
 @pytest.mark.parametrize("shared", [[], SHARED], ids=["nothing shared", "a shared beginning"])
@@ -49,6 +51,7 @@ def test_choices_are_scored_as_one_forward_pass_each(name: str, shared: list[int
     assert torch.allclose(result, torch.tensor(expected, dtype=torch.float64), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_rows_of_any_length_are_scored_as_one_forward_pass_each() -> None:
     model = model_of()
     rows = [(context, choice) for context in CONTEXTS for choice in CHOICES]

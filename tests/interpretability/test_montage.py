@@ -42,6 +42,7 @@ def test_there_is_a_tile_for_every_head_of_every_sample() -> None:
         assert tiles(picture, 48, 4) == samples * heads, (samples, heads)
 
 
+@pytest.mark.slow
 def test_a_picture_is_neither_black_nor_of_one_colour() -> None:
     picture = montage(random_maps())
     assert picture.max() > 200

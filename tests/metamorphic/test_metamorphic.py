@@ -34,6 +34,7 @@ def attempted(rng: random.Random, ways: list[str]) -> Attempt:
     raise AssertionError("nearly everything that is drawn is refused")
 
 
+@pytest.mark.slow
 def test_a_drawn_command_gives_the_same_numbers_in_every_way_or_is_refused(draw_seed: int) -> None:
     rng = random.Random(draw_seed)
     result = attempted(rng, rng.sample(list(WAYS), WAYS_OF_EACH))

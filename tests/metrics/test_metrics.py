@@ -104,6 +104,7 @@ def listed(tree: ast.AST) -> Iterator[set[str]]:
             yield texts
 
 
+@pytest.mark.slow
 def test_no_other_file_lists_metrics_by_name() -> None:
     """The metric alone owns its properties: a list of names elsewhere would go out of date."""
     names = metrics().keys() - {"recall"}

@@ -37,6 +37,7 @@ def made(kind: str, folder: Path, *changes: Mutation) -> tuple[Outcome, str]:
     return compared(kind, write(folder / "changed", fields, weights))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(240)
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_changed_checkpoint_gives_the_logits_of_its_reference_or_is_refused(

@@ -10,6 +10,7 @@ from headtohead.pretrained.convnext import ConvNextFamily
 from parity.parity import Case, check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer_scale", [1e-6, 0.0])
 def test_a_convnext_classifies_images_as_its_reference_does(layer_scale: float) -> None:
     config = ConvNextConfig(

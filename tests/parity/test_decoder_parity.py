@@ -269,6 +269,7 @@ def test_deepseek_v3_equals_its_reference(name: str) -> None:
     compare(name, DeepseekInMemory(), DeepseekV3ForCausalLM, config, constants=biases)
 
 
+@pytest.mark.slow
 def test_kimi_linear_equals_its_reference() -> None:
     fields = {name: value for name, value in LATENT.items() if name != "n_routed_experts"}
     layers = ["linear_attention", "linear_attention", "full_attention"]
@@ -306,12 +307,14 @@ def test_lfm2_equals_its_reference() -> None:
     compare("LFM2", Lfm2Family(), Lfm2ForCausalLM, config)
 
 
+@pytest.mark.slow
 def test_bamba_equals_its_reference() -> None:
     sizes = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_chunk_size": 4}
     config = BambaConfig(**SMALL, **sizes, attn_layer_indices=[0])
     compare("Bamba", BambaFamily(), BambaForCausalLM, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", [1, 2])
 def test_jamba_equals_its_reference(period: int) -> None:
     config = JambaConfig(

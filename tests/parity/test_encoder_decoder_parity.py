@@ -65,6 +65,7 @@ def test_t5_writes_what_its_reference_writes(version: str) -> None:
     check(f"T5 v{version}", case, remark="tied, logits scaled" if first else "gated, untied, heads of another width")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("encoder", "decoder"), [(1, 1), (2, 3)])
 def test_switch_transformers_write_what_their_reference_writes(encoder: int, decoder: int) -> None:
     config = SwitchTransformersConfig(
@@ -79,6 +80,7 @@ def test_switch_transformers_write_what_their_reference_writes(encoder: int, dec
     check(name, case, remark="rows shorter than the reference's capacity of an expert")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaled", [False, True])
 def test_bart_writes_what_its_reference_writes(scaled: bool) -> None:
     config = BartConfig(

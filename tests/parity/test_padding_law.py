@@ -85,6 +85,7 @@ def there(kind: str, model: Any, tokens: Tensor, valid: Tensor | None = None, **
     return _logits(model, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_padded_row_gives_what_the_reference_gives_for_its_real_tokens(

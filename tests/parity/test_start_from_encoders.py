@@ -79,6 +79,7 @@ def classify(folder: Path, reviews: Path, *overrides: str) -> dict[str, Any]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_masked_model_learns_to_classify_with_its_own_words_and_a_fresh_head(
     tmp_path: Path, reviews: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_masked_model_learns_to_classify_with_its_own_words_and_a_fresh_head(
     assert spec.vocab_size == 5 + len(WORDS) and spec.num_classes == 2
 
 
+@pytest.mark.slow
 def test_a_classifier_that_is_not_trained_says_what_its_reference_says(tmp_path: Path, reviews: Path) -> None:
     folder = bert(BertForSequenceClassification, tmp_path / "bert", id2label={0: "down", 1: "up"})
     record = h2h.train(classify(folder, reviews, "optimizer.lr=1e-12"))
@@ -127,6 +129,7 @@ def test_the_masked_head_is_taken_where_there_is_one(
     assert ("bert.pooler.dense.weight" in taken.left_aside) == (reference is not BertForMaskedLM)
 
 
+@pytest.mark.slow
 def test_t5_learns_to_write_from_the_weights_of_its_reference(tmp_path: Path) -> None:
     started: dict[str, Any] = {"decoder_start_token_id": 0}
     sizes = T5Config(vocab_size=24, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3, **started)
@@ -169,6 +172,7 @@ def encoder_decoder(reference: Any, folder: Path) -> Path:
 READERS = [T5ForConditionalGeneration, T5EncoderModel, BartForConditionalGeneration]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", READERS)
 def test_the_encoder_of_an_encoder_decoder_classifies_and_says_what_its_reference_does(
     reference: Any, tmp_path: Path, reviews: Path, caplog: pytest.LogCaptureFixture
@@ -197,6 +201,7 @@ def test_every_weight_of_an_encoder_has_a_gradient(reference: Any, tmp_path: Pat
     assert all(parameter.grad is not None and parameter.grad.abs().max() > 0 for parameter in model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "task"),
     [

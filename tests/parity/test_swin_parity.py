@@ -29,6 +29,7 @@ def name_on_disk(name: str) -> str:
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_swin_classifies_images_as_its_reference_does(bias: bool) -> None:
     """The first stage has shifted windows in two directions, the second a single row of them, the third just one."""

@@ -149,6 +149,7 @@ def test_a_search_finds_what_the_reference_finds(name: str, beams: int, length_p
     assert ours_write(name, beams=beams, length_penalty=length_penalty) == result
 
 
+@pytest.mark.slow
 def test_some_texts_end_and_some_do_not() -> None:
     """The cases above tell an end from the last token allowed."""
     texts = [text for name in STARTS for beams in (1, 4) for text in ours_write(name, beams=beams)]

@@ -99,6 +99,7 @@ def test_the_layer_that_predicts_a_second_token_is_left_aside(tmp_path: Path) ->
         torch.testing.assert_close(model.eval()(tokens), reference(tokens).logits, rtol=0, atol=5e-5)
 
 
+@pytest.mark.slow
 def test_a_run_moves_the_biases_of_the_choice_and_is_read_back_with_them(tmp_path: Path) -> None:
     write(tmp_path / "hub")
     origin = [f"data.path={write_text(tmp_path)}", f"init_from=hf:{tmp_path / 'hub'}", f"output_dir={tmp_path}"]

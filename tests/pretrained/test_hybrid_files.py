@@ -69,6 +69,7 @@ def in_turn(pattern: str, *fields: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jamba", "qwen3_moe"])
 @pytest.mark.parametrize("pattern", ["swiglu,moe", "moe,swiglu,swiglu"])
 def test_experts_in_some_layers_are_read_back_with_equal_logits(form: str, pattern: str, tmp_path: Path) -> None:

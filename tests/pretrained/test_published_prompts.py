@@ -18,6 +18,7 @@ from pretrained.published_folders import END, write_gpt2
 WORDS = ["bad", "good"]
 
 
+@pytest.mark.slow
 def test_zero_shot_of_a_published_checkpoint_is_what_its_own_library_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def trained(published: Path, tmp_path: Path, *overrides: str) -> LoadedRun:
     return h2h.load_run(record.path)
 
 
+@pytest.mark.slow
 def test_a_run_writes_what_its_reference_writes_with_its_own_tokenizer(published: Path, tmp_path: Path) -> None:
     run = trained(published, tmp_path, "optimizer.lr=1e-12")
     [written] = run.generate(PROMPT, max_new_tokens=8)
@@ -48,6 +49,7 @@ def test_a_run_writes_what_its_reference_writes_with_its_own_tokenizer(published
     assert written.text == words.decode([token for token in written.tokens if token != words.eos_token_id])
 
 
+@pytest.mark.slow
 def test_a_run_is_probed_in_pieces_of_its_own_tokenizer(published: Path, tmp_path: Path) -> None:
     run = trained(published, tmp_path)
     attention = run.attention(PROMPT)

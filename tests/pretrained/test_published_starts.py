@@ -83,6 +83,7 @@ def test_documents_end_where_the_only_special_token_occurs_twice(published: Path
     assert (batch.positions[:, 1:][twice] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_run_of_published_weights_can_be_opened_and_evaluated_without_them(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

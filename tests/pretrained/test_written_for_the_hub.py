@@ -185,6 +185,7 @@ def read_back(form: str, model: Architecture, config: dict[str, Any], tmp_path: 
     assert len(again.weights()) > 10 and differences(again, "language_model") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "mixer"), [("bamba", "mamba2"), ("jamba", "mamba"), ("kimi_linear", "kimi_delta")])
 def test_a_hybrid_without_attention_is_read_back_and_continues_a_text(form: str, mixer: str, tmp_path: Path) -> None:
     kinds = ("pattern", "position", "softmax_attention", "latent_attention")
@@ -243,6 +244,7 @@ def test_weights_of_experts_that_do_not_sum_to_1_are_written_as_qwen3_next(tmp_p
     read_back("qwen3_next", drawn(config), config, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [["model/feedforward=swiglu", "model.feedforward.bias=false"], ATTENTION_ALONE])
 def test_qwen3_next_is_read_back_without_experts_and_without_delta_rules(changes: list[str], tmp_path: Path) -> None:
     left_out = "gated_delta" if changes is ATTENTION_ALONE else "model.feedforward"
@@ -273,6 +275,7 @@ def test_an_encoder_decoder_whose_sides_share_a_table_is_read_back_with_equal_lo
     torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -316,6 +319,7 @@ def test_what_switch_transformers_have_no_field_for_is_refused_with_ours(changes
 FEW = "data.num_train=500"
 
 
+@pytest.mark.slow
 def test_an_encoder_that_no_form_can_say_is_compared_with_encoders(tmp_path: Path) -> None:
     config, _ = fitted(h2h.compose("train", ["model=encoder_only", "task=masked_lm", "model/mixer=nystrom", FEW]))
     with pytest.raises(InexpressibleError, match=r"represent this model \(bert: (?!.*DecoderOnly)"):
@@ -332,6 +336,7 @@ READY_MADE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READY_MADE)
 def test_a_ready_made_model_of_a_published_form_is_written_as_it_ships(name: str, tmp_path: Path) -> None:
     config, _ = fitted(

@@ -69,6 +69,7 @@ def finished_study(folder: Path, **changes: Any) -> tuple[StudyPlan, StudyReport
     return plan, report_of(plan)
 
 
+@pytest.mark.slow
 def test_a_study_tells_its_effects_laws_and_ranking(tmp_path: Path) -> None:
     plan, report = finished_study(tmp_path)
     findings = results_from_study(plan, report)
@@ -85,6 +86,7 @@ def test_a_study_tells_its_effects_laws_and_ranking(tmp_path: Path) -> None:
     assert {"effects", "scaling", "ranking"} <= message.keys()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_effects_laws_and_who_leads_when(tmp_path: Path) -> None:
     plan, report = finished_study(tmp_path)
     console = Console(width=160, file=StringIO())

@@ -47,6 +47,7 @@ def test_an_early_feedforward_changes_in_proportion() -> None:
     assert setting["model.early_feedforward.multiple"] == 4 * setting["model.feedforward.multiple"]
 
 
+@pytest.mark.slow
 def test_feedforwards_in_turn_change_in_proportion_and_layers_in_whole_rounds_of_both_patterns() -> None:
     in_turn = ["model.feedforward_pattern=[gelu,moe]", "model.feedforwards.moe.multiple=2"]
     setting = axis_of("feedforward", config_of(*in_turn)).at(31)

@@ -55,6 +55,7 @@ def test_arms_take_turns_and_their_medians_count() -> None:
     assert len(timings["lstm"].turns) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["ddp", "fsdp"])
 def test_a_run_over_several_devices_is_timed_by_one_share_and_its_messages(
     trainer: str, monkeypatch: pytest.MonkeyPatch
@@ -84,6 +85,7 @@ STEPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", STEPS)
 def test_timed_steps_are_those_of_training(case: str, tmp_path: Path) -> None:
     length = ["trainer.max_steps=3", "trainer.num_samples=0", "probe=none", f"output_dir={tmp_path}"]

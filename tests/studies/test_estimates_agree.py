@@ -12,6 +12,7 @@ from headtohead.cli import main
 from headtohead.studies.planning import cost_estimate
 
 
+@pytest.mark.slow
 def test_a_new_study_its_plan_and_its_estimate_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

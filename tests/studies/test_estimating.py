@@ -93,6 +93,7 @@ def test_what_is_done_is_neither_counted_nor_timed_again(tmp_path: Path) -> None
     assert [(arm.missing, arm.seconds) for arm in result.arms] == [(0, None), (1, 7.0)] and result.seconds == 7.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "best", "none"])
 def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
     """Weights decide for models worth a thought: here, of half a million of them."""

@@ -108,6 +108,7 @@ def test_what_starts_from_a_failed_foundation_fails_and_says_why(tmp_path: Path)
     assert record.reason == "UsageError: it starts from reader-s0, which failed: no memory"
 
 
+@pytest.mark.slow
 def test_an_arm_learns_on_from_the_weights_of_its_foundation(tmp_path: Path) -> None:
     planned = planner(tmp_path, seeds=1)
     for _ in range(2):

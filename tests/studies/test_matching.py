@@ -70,6 +70,7 @@ def trained_flops(config: dict[str, Any]) -> float:
     return float(record.progress.flops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "other"),
     [
@@ -104,6 +105,7 @@ def test_matched_arm_trains_for_as_many_flops_as_the_baseline(move: str, tmp_pat
     assert flops == pytest.approx(trained_flops(compose_checked("train", base)), rel=0.02)
 
 
+@pytest.mark.slow
 def test_flops_of_pairs_of_unequal_length_are_those_of_the_padded_batches(tmp_path: Any) -> None:
     base = [*PAIRS, f"output_dir={tmp_path}", "trainer.max_steps=12", "trainer.num_samples=0"]
     matching = matched(base, ["model.d_model=32"], EqualFlops())
@@ -222,6 +224,7 @@ def test_no_other_width_comes_nearer_than_the_one_found(mixer: str, monkeypatch:
     assert abs(result.achieved - expected) == min(misses)
 
 
+@pytest.mark.slow
 def test_arms_that_read_the_same_data_have_it_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[object] = []
 
@@ -254,6 +257,7 @@ def test_what_is_fitted_at_once_shares_no_budget_of_steps(budget: Budget, baseli
         match(WORDS, FITTED, baseline, budget)
 
 
+@pytest.mark.slow
 def test_what_one_fit_reads_is_told_beside_a_budget_of_parameters(tmp_path: Any) -> None:
     result = match([*WORDS, "trainer.train_rows=30"], FITTED, "net", EqualParameters())
     data = from_fields(SentenceGrammar, num_train=40, num_validation=4, num_test=4)

@@ -63,12 +63,14 @@ def test_a_guess_is_one_of_what_the_task_predicts(task: str) -> None:
     assert _GUESSED.get(task, "is not known before") in chance_words(build_data(config), task)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [None, {"a": ["model=vision_transformer"], "b": ["model=cnn"]}])
 def test_a_question_on_images_is_planned_as_it_is_written(arms: dict[str, list[str]] | None) -> None:
     written = new_study("mine", None, ["data=digits", "task=image_classification", "trainer=cpu"], arms=arms)
     assert read_study(str(written.file)).budget is None
 
 
+@pytest.mark.slow
 def test_a_file_is_read_as_its_options_say(tmp_path: Path) -> None:
     """Those of the command decide how the file is looked at, and stand in the study once."""
     rows = [f"café {n};{'pos' if n % 2 else 'neg'}" for n in range(60)]
@@ -80,6 +82,7 @@ def test_a_file_is_read_as_its_options_say(tmp_path: Path) -> None:
     assert base.count("data.encoding=latin-1") == 1 and "data.path='josé (1).csv'" in base
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [(), ("a=model=bag_of_words", "b=model=text_cnn")])
 def test_a_question_on_own_classes_is_written_and_planned(arms: tuple[str, ...]) -> None:
     rows = [f"{'good' if n % 2 else 'bad'} story number {n},{'pos' if n % 2 else 'neg'}" for n in range(200)]
@@ -89,6 +92,7 @@ def test_a_question_on_own_classes_is_written_and_planned(arms: tuple[str, ...])
     assert read_study("mine.yaml").budget is None
 
 
+@pytest.mark.slow
 def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFixture[str]) -> None:
     Path("book.txt").write_text("\n\n".join(f"Chapter {n} tells of {n * n} birds that sing." for n in range(200)))
     provided = ["study", "new", "long", "book.txt", "--from", "positions_extrapolation", "--seeds", "3"]
@@ -123,6 +127,7 @@ def test_what_the_user_chose_goes_before_what_is_usual_and_what_a_study_ships(st
             assert "trainer.validate_every=7" in base
 
 
+@pytest.mark.slow
 def test_arms_of_ones_own_are_compared_on_named_data() -> None:
     arms = {"layer": [], "rms": ["model/norm=rms_norm"]}
     written = new_study("norms", None, ["data=sentence_grammar", "task=classification", *SMALL], arms=arms, seeds=4)
@@ -173,6 +178,7 @@ def test_a_study_whose_arm_cannot_be_is_refused_and_leaves_no_file(fault: str) -
     assert not Path("norms.yaml").exists(), "the same command with the fault corrected must not ask for --force"
 
 
+@pytest.mark.slow
 def test_the_command_that_is_shown_next_has_the_folder_of_own_choices(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -229,6 +235,7 @@ def test_the_nearest_question_is_found(words: str, name: str) -> None:
     assert any(study.name.startswith(name) for study in nearest_studies(words)[:2])
 
 
+@pytest.mark.slow
 def test_every_study_is_found_by_its_own_question() -> None:
     for name in choice_names("study"):
         assert name in [study.name for study in nearest_studies(read_study(name).question)]

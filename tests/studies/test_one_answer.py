@@ -132,6 +132,7 @@ def demo(tmp_path: Path) -> tuple[StudyPlan, StudyReport]:
     return judged("demo", tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_gives_the_verdicts_that_were_registered(
     demo: tuple[StudyPlan, StudyReport], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     return StudyPlanner(small_study(base=[*TINY, f"output_dir={tmp_path}"], seeds=1)).plan().runs[0]
 
 
+@pytest.mark.slow
 def test_a_run_goes_into_its_folder_and_says_what_it_is(run: RunSpec, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / run.id
     train_run(run, folder, "equal_tokens", 1)

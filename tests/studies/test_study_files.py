@@ -149,6 +149,7 @@ def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_cos
     assert any(re.match(r"# Chance is \d", line) for line in header)
 
 
+@pytest.mark.slow
 def test_the_study_of_all_mixers_has_every_one_that_a_decoder_can_have() -> None:
     arms = read_study("mixers_2026").arms.values()
     compared = {override.removeprefix("model/mixer=") for overrides in arms for override in overrides}

@@ -67,6 +67,7 @@ def check(content: Mapping[str, Any], plan: Any) -> None:
         assert {**mine, "name": "", "group": ""} == {**other, "name": "", "group": ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_trial_has_the_same_configuration_both_ways(command: list[str], tmp_path: Path) -> None:
     where = tiny(tmp_path, without="optimizer")

@@ -229,6 +229,7 @@ def test_equals_torch_on_an_accelerator(dtype: torch.dtype, vocab: int) -> None:
         assert (mine.double() - truth.double()).norm() < tolerance * truth.double().norm()
 
 
+@pytest.mark.slow
 def test_a_buffer_that_grows_is_never_there_twice() -> None:
     workspace, like = Workspace(), torch.empty(0)
     workspace.take("product", (1000,), like, torch.float32)

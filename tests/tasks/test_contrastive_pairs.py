@@ -212,6 +212,7 @@ def test_language_is_refused_for_lack_of_pairs() -> None:
     assert LANGUAGE.kind not in ContrastivePairs.data_kinds
 
 
+@pytest.mark.slow
 def test_a_run_learns_to_find_number_words_and_embeds_as_it_was_trained(tmp_path: Path) -> None:
     overrides = [*QUIET, "data=number_words", "data.num_train=500", "data.num_test=64", f"output_dir={tmp_path}"]
     longer = ["trainer.max_steps=60", "trainer.validate_every=60", "task.candidates=8", "optimizer.lr=0.003"]

@@ -153,6 +153,7 @@ def trained(folder: Path, *overrides: str) -> Path:
     return record.path
 
 
+@pytest.mark.slow
 def test_weights_of_one_token_begin_those_of_several_and_back(tmp_path: Path) -> None:
     untied = "model.tie_weights=false"
     one = trained(tmp_path, untied)
@@ -167,6 +168,7 @@ def test_weights_of_one_token_begin_those_of_several_and_back(tmp_path: Path) ->
     assert not report.fresh and all(name.startswith("head.further.") for name in report.left_aside)
 
 
+@pytest.mark.slow
 def test_a_run_writes_is_evaluated_and_compares_with_causal_language_modelling(tmp_path: Path) -> None:
     several, one = trained(tmp_path, "task=multi_token_prediction"), trained(tmp_path, "task=causal_lm")
     comparable = [RunFolder.open(folder).read_record().comparability for folder in (several, one)]
@@ -175,6 +177,7 @@ def test_a_run_writes_is_evaluated_and_compares_with_causal_language_modelling(t
     assert h2h.load_run(several).generate("the", max_new_tokens=4)
 
 
+@pytest.mark.slow
 def test_the_hub_gets_the_next_tokens_head_by_a_run_that_leaves_out_the_others(tmp_path: Path) -> None:
     several = trained(tmp_path, "task=multi_token_prediction")
     with pytest.raises(ValueError, match=r"task=causal_lm init_from=run:.* trainer\.max_steps=0") as refusal:
@@ -187,6 +190,7 @@ def test_the_hub_gets_the_next_tokens_head_by_a_run_that_leaves_out_the_others(t
     assert one.metrics["test"] == RunFolder.open(several).read_record().metrics["test"]
 
 
+@pytest.mark.slow
 def test_a_run_is_asked_by_prompts_like_any_language_model(tmp_path: Path) -> None:
     folder = trained(tmp_path, "task=multi_token_prediction")
     other = ["data=sentence_grammar", "data.num_train=100", "data.num_test=8"]

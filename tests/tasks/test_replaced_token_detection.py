@@ -73,6 +73,7 @@ def test_the_loss_is_the_generators_plus_fifty_times_the_models() -> None:
     assert loss.count == (view.targets != IGNORED).sum()
 
 
+@pytest.mark.slow
 def test_tokens_are_drawn_from_the_generators_distribution_and_a_right_one_is_not_replaced() -> None:
     task, model, view = seen(2)
     assert view.targets is not None and view.tokens is not None and isinstance(model.head, ReplacedTokenDetector)
@@ -165,6 +166,7 @@ def trained(folder: Path, *overrides: str) -> Path:
     return record.path
 
 
+@pytest.mark.slow
 def test_the_model_is_fine_tuned_and_exported_without_its_generator(tmp_path: Path) -> None:
     first = trained(tmp_path, *DETECTION)
     tuned = ("data=sentence_grammar", "task=classification", "model.norm.eps=1e-12", "optimizer.lr=1e-12")

@@ -116,6 +116,7 @@ def test_spans_follow_from_seed_epoch_and_row_alone() -> None:
     assert real(task.view(batch, seed=1, epoch=3).tokens, whole.valid) != real(whole.tokens, whole.valid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixture", ["none", "ul2"])
 @pytest.mark.parametrize("make", [SpanCorruption, SpanCorruptionInOneRow])
 def test_the_model_is_as_long_as_the_longest_row_that_it_reads(make: type[SpanCorruption], mixture: str) -> None:
@@ -181,6 +182,7 @@ def test_documents_that_share_a_row_apart_are_refused_with_what_to_choose(task: 
         SpanCorruption().bind(LANGUAGE).view(packed, seed=0, epoch=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", ["stream", "none"])
 def test_both_models_are_trained_and_measured_alike(packing: str, tmp_path: Path) -> None:
     comparable = []

@@ -155,6 +155,7 @@ def test_results_hold_the_metrics_that_the_task_names(position: int) -> None:
     assert names <= set(task.baseline(spec)) <= {metric.name for metric in task.metrics}
 
 
+@pytest.mark.slow
 def test_sums_survive_a_cast_of_the_model_to_bf16() -> None:
     task = CausalLanguageModelling().bind(LANGUAGE).to(torch.bfloat16)
     model = exact_model("decoder_only").eval()

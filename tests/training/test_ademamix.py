@@ -41,6 +41,7 @@ def test_it_takes_the_steps_of_its_paper(ramp: int | None) -> None:
     np.testing.assert_allclose(weight.detach().numpy(), w, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"optimizer": partial(ademamix, lr=1e-3, ramp=9), "accumulate": 2, "validate_every": 4}
     undisturbed = losses(tmp_path, **changes)

@@ -54,6 +54,7 @@ def last_state(record: RunRecord) -> dict[str, torch.Tensor]:
     return load(record.path / "checkpoints" / LAST)["state_dict"]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_leaves_a_picture_and_the_numbers_of_every_layer(tmp_path: Path) -> None:
     record = train(parts(tmp_path, data=TinyData(ragged=False)))
     assert [folder.name for folder in attention_of(record).iterdir()] == ["step_000012"]
@@ -67,6 +68,7 @@ def test_the_end_of_a_run_leaves_a_picture_and_the_numbers_of_every_layer(tmp_pa
     assert archive.queries is not None and set(archive.queries[0]) <= {str(number) for number in range(29)}
 
 
+@pytest.mark.slow
 def test_maps_are_drawn_as_often_as_asked_and_once_at_the_end(tmp_path: Path) -> None:
     def steps(**probe: Any) -> list[str]:
         record = train(parts(tmp_path, probe=ProbeSettings(**probe)))
@@ -94,12 +96,14 @@ def test_training_is_bit_equal_with_the_probe_on_and_off(tmp_path: Path, changes
         assert torch.equal(state["exp_avg_sq"], moments[1][position]["exp_avg_sq"])
 
 
+@pytest.mark.slow
 def test_averaged_weights_are_bit_equal_with_the_probe_on_and_off(tmp_path: Path) -> None:
     on, off = (train(parts(tmp_path, probe=probe, weight_averaging=0.9)) for probe in (OFTEN, OFF))
     assert curve(on.path) == curve(off.path)
     assert on.metrics == off.metrics
 
 
+@pytest.mark.slow
 def test_maps_are_those_of_the_weights_that_are_evaluated(tmp_path: Path) -> None:
     """The maps are of the last weights, or of their average if one is maintained."""
     for averaging in (None, 0.9):
@@ -119,6 +123,7 @@ def test_maps_are_those_of_the_weights_that_are_evaluated(tmp_path: Path) -> Non
             assert torch.allclose(drawn.weights, expected.weights, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_probed_samples_are_the_same_whatever_the_seed(tmp_path: Path) -> None:
     first, second = (train(parts(tmp_path, seed=seed, max_steps=1)) for seed in (0, 1))
     labels = [read_maps(attention_of(run) / "step_000001" / "stack.0.mixer.npz").queries for run in (first, second)]
@@ -126,6 +131,7 @@ def test_the_probed_samples_are_the_same_whatever_the_seed(tmp_path: Path) -> No
     assert last_state(first)["model.embedding.weight"].ne(last_state(second)["model.embedding.weight"]).any()
 
 
+@pytest.mark.slow
 def test_samples_length_labels_and_archives_are_as_asked(tmp_path: Path) -> None:
     small = train(parts(tmp_path, max_steps=1, probe=ProbeSettings(samples=1000, max_length=5)))
     maps = read_maps(attention_of(small) / "step_000001" / "stack.1.mixer.npz").maps
@@ -144,6 +150,7 @@ def test_causal_maps_can_be_drawn_without_their_mask_too(tmp_path: Path) -> None
     assert not free.causal and (free.weights.triu(1) > 0).any()
 
 
+@pytest.mark.slow
 def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Path) -> None:
     record = train(parts(tmp_path, probe=ProbeSettings(every=5)))
     assert record.path is not None
@@ -190,6 +197,7 @@ def test_a_model_without_attention_is_trained_as_ever_and_says_so_once(
     assert caplog.text.count("no part of this model has attention maps") == 1
 
 
+@pytest.mark.slow
 def test_a_mixer_without_attention_shows_what_its_outputs_depend_on(tmp_path: Path) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, mixer=RunningMean), probe=OFTEN))
     result = sorted(path.name for path in attention_of(record).glob("*/*.npz"))
@@ -204,6 +212,7 @@ def as_for_users() -> Iterator[None]:
     PROBE.addFilter(refuse_warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_for_users")
 def test_a_probe_that_fails_is_told_of_once_and_costs_the_run_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -61,6 +61,7 @@ def test_a_step_reads_the_same_rows_whenever_and_wherever_it_is_made() -> None:
     assert all(same(one, other) for one, other in zip(in_order, loader, strict=False))
 
 
+@pytest.mark.slow
 def test_training_rows_are_changed_anew_in_every_epoch_and_others_never() -> None:
     plain, steps = steps_of(), steps_of(SEVERAL)
     assert not same(plain[0], steps[0]) and torch.equal(rows_of(plain[0]).targets, rows_of(steps[0]).targets)
@@ -102,6 +103,7 @@ def test_senseless_augmentation_is_refused_before_anything_is_built(overrides: l
         h2h.compose("train", [*REVIEWS, *overrides])
 
 
+@pytest.mark.slow
 def test_validation_and_test_are_the_same_with_and_without(tmp_path: Path) -> None:
     untrained = [*REVIEWS, "trainer.max_steps=0", f"output_dir={tmp_path}"]
     plain, augmented = (h2h.train(h2h.compose("train", [*untrained, *more])) for more in ([], [SEVERAL]))

@@ -139,6 +139,7 @@ def learning_from(folder: Path, count: int | None, *more: str) -> dict[str, Any]
     return h2h.compose("train", [*pairs(folder, "en", "de"), *steps, run, *rows, *more])
 
 
+@pytest.mark.slow
 def test_only_rows_that_a_run_learns_from_are_translated(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translators: list[Backwards]
 ) -> None:

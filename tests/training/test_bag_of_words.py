@@ -101,6 +101,7 @@ def test_whatever_a_run_may_be_selected_by_is_judged_as_the_task_measures_it(mon
     assert solved.judged == {1.0: pytest.approx(task.results("validation")[monitor], rel=1e-5)}
 
 
+@pytest.mark.slow
 def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     overrides = [
         "data=sentence_grammar", "data.num_train=120", "data.num_validation=40", "data.num_test=40",
@@ -127,6 +128,7 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
         assert again.model(**batch.inputs()).argmax(1).numpy().tolist() == message.tolist()
 
 
+@pytest.mark.slow
 def test_the_strength_is_chosen_by_the_rows_that_validations_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

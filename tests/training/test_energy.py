@@ -285,6 +285,7 @@ def drawn_by(run: Path) -> list[tuple[int, float]]:
     return list(zip(curve.step, curve.value, strict=True))
 
 
+@pytest.mark.slow
 def test_a_record_has_the_joules_of_its_steps_and_those_of_a_resumed_run_add_up(
     tmp_path: Path, tree: FakePowercap
 ) -> None:
@@ -301,6 +302,7 @@ def test_a_record_has_the_joules_of_its_steps_and_those_of_a_resumed_run_add_up(
     assert "repeated_joules" not in second.throughput, "nothing was done twice"
 
 
+@pytest.mark.slow
 def test_what_a_killed_start_drew_after_its_checkpoint_is_counted_apart(tmp_path: Path, tree: FakePowercap) -> None:
     """Killed is as good as failed here: neither saves a checkpoint; twice, of which both are counted."""
 
@@ -325,6 +327,7 @@ def test_what_a_killed_start_drew_after_its_checkpoint_is_counted_apart(tmp_path
     assert joules_of(record) == pytest.approx(2 * record.progress.step, abs=12)
 
 
+@pytest.mark.slow
 def test_a_start_that_was_not_measured_leaves_the_run_without_an_amount_and_with_a_reason(
     tmp_path: Path, tree: FakePowercap, monkeypatch: pytest.MonkeyPatch, quiet: None
 ) -> None:

@@ -28,6 +28,7 @@ def model(**options: Any) -> partial:
     return partial(make_model, feedforward=experts, dropout=0.0)
 
 
+@pytest.mark.slow
 def test_every_experts_load_is_logged_layer_by_layer(tmp_path: Path) -> None:
     record = train(parts(tmp_path, make_model=model()))
     for layer in (0, 1):
@@ -60,6 +61,7 @@ def test_the_balance_loss_evens_out_the_loads(tmp_path: Path) -> None:
     assert largest(1.0) < 0.42 < largest(0.0)
 
 
+@pytest.mark.slow
 def test_without_weight_the_auxiliary_losses_change_nothing_and_with_it_they_do(tmp_path: Path) -> None:
     none = losses(tmp_path / "a", make_model=model(balance_weight=0.0, z_weight=0.0))
     some = losses(tmp_path / "b", make_model=model(balance_weight=10.0, z_weight=0.0))

@@ -103,6 +103,7 @@ def test_what_cannot_be_frozen_is_refused_with_the_way_out(
         frozen_model(freeze, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_frozen_weights_are_bit_equal_after_training_and_the_others_are_not(
     tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer]
@@ -158,6 +159,7 @@ def test_the_rates_of_all_depths_follow_the_schedule(tmp_path: Path) -> None:
     assert moved == {"head.weight"}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:
     changes = {"make_model": drawn(1), "finetuning": Finetuning(1, layer_decay=0.5), "validate_every": 4}
     undisturbed = losses(tmp_path, **changes)

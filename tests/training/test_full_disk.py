@@ -125,6 +125,7 @@ def test_no_room_for_the_files_of_wandb_ends_no_run(
     assert "W&B cannot start ([Errno 28] No space left on device)" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [("samples.csv", "the run continues without them"), ("attention/", "the run continues without attention maps")],
@@ -140,6 +141,7 @@ def test_samples_and_pictures_that_find_no_room_cost_themselves_alone(
     assert not unfinished(record.path)
 
 
+@pytest.mark.slow
 def test_a_kill_between_the_test_and_the_end_leaves_no_row_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

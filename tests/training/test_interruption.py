@@ -50,6 +50,7 @@ def test_what_a_scheduler_and_a_worker_send_together_is_one_request(tmp_path: Pa
     assert record.status == "interrupted" and record.progress.step == 7, "the step is ended, and its checkpoint kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [2, 5, 6, 9])
 def test_a_resumed_run_has_bit_equal_losses_to_an_undisturbed_one(tmp_path: Path, batch: int) -> None:
     """The run is stopped before the first validation, at one, mid-epoch, in the second epoch; with averaged weights and
@@ -112,6 +113,7 @@ def test_a_run_may_be_stopped_and_resumed_again_and_again(tmp_path: Path) -> Non
     assert record.timing.starts == 4
 
 
+@pytest.mark.slow
 def test_a_run_stopped_while_it_is_tested_resumes_with_the_test(tmp_path: Path) -> None:
     whole = train(parts(tmp_path))
     task = CausalLanguageModelling().bind(TinyData().spec())
@@ -131,6 +133,7 @@ def test_a_run_stopped_while_it_is_tested_resumes_with_the_test(tmp_path: Path) 
     assert second.throughput == {**first.throughput, "peak_memory_bytes": peak}, "it has trained no step"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken", [8, 11])
 def test_a_resumed_run_measures_its_speed_however_few_steps_are_left(tmp_path: Path, taken: int) -> None:
     first = interrupted(tmp_path, taken, log_every=50)
@@ -138,6 +141,7 @@ def test_a_resumed_run_measures_its_speed_however_few_steps_are_left(tmp_path: P
     assert first.progress.step < second.progress.step and second.throughput["tokens_per_second"] > 0
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_at_once_and_the_last_validation_is_resumed_from(tmp_path: Path) -> None:
     def twice() -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -149,6 +153,7 @@ def test_a_second_signal_stops_at_once_and_the_last_validation_is_resumed_from(t
     assert curve(second.path) == losses(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_again_at_step_0(tmp_path: Path) -> None:
     def twice() -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -167,6 +172,7 @@ def test_a_run_is_not_continued_under_another_seed(tmp_path: Path) -> None:
     assert (first.path / "metrics.csv").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_trained_again_but_may_be_given_more_steps(tmp_path: Path) -> None:
     first = train(parts(tmp_path, max_steps=5))
     with pytest.raises(ValueError, match=r"is finished: .* init_from"):

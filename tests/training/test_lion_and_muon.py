@@ -148,6 +148,7 @@ def test_a_model_learns_by_it(tmp_path: Path, make: Callable[..., Optimizer]) ->
     assert curve[-1] < curve[0] - 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", BOTH.values(), ids=BOTH)
 def test_splitting_a_batch_changes_nothing(tmp_path: Path, make: Callable[[nn.Module], Optimizer]) -> None:
     """Clipped, since the gradients are put together before they are."""
@@ -159,6 +160,7 @@ def test_splitting_a_batch_changes_nothing(tmp_path: Path, make: Callable[[nn.Mo
     assert split == pytest.approx(whole, rel=1e-3), "a sign may turn where a gradient is next to nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", BOTH.values(), ids=BOTH)
 def test_a_resumed_run_is_bit_equal(tmp_path: Path, make: Callable[[nn.Module], Optimizer]) -> None:
     changes = {"optimizer": make, "accumulate": 2, "gradient_clip": 0.5, "validate_every": 4}
@@ -168,6 +170,7 @@ def test_a_resumed_run_is_bit_equal(tmp_path: Path, make: Callable[[nn.Module], 
     assert curve(second.path) == undisturbed
 
 
+@pytest.mark.slow
 def test_an_optimizer_computes_in_the_format_of_the_weights(tmp_path: Path) -> None:
     """Autocast would make its products, and bases that SOAP takes from them, in 16 bits."""
     seen = []

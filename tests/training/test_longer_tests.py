@@ -89,6 +89,7 @@ def test_who_cannot_says_why_and_is_tested_all_the_same(overrides: list[str], re
     assert set(record.metrics) == {"validation", "test"}
 
 
+@pytest.mark.slow
 def test_once_as_long_is_the_test_itself_and_longer_tests_change_nothing_of_it(tmp_path: Path) -> None:
     plain = trained(tmp_path, *COPY, "model/position=alibi", "trainer.num_samples=2")
     longer = trained(tmp_path, *COPY, "model/position=alibi", "trainer.num_samples=2", "evaluation=lengths")
@@ -102,6 +103,7 @@ def test_once_as_long_is_the_test_itself_and_longer_tests_change_nothing_of_it(t
     assert "test_1x/loss" not in logged and "test_2x/loss" not in RunFolder.open(plain.path).metrics()
 
 
+@pytest.mark.slow
 def test_a_longer_test_measures_what_the_selected_weights_make_of_longer_rows(tmp_path: Path) -> None:
     overrides = ["data=copy", *FEW, "data.length=6", "data.min_length=3", "model/mixer=lstm", "model/position=none"]
     record = trained(tmp_path, *overrides, "evaluation.lengths=[4]")

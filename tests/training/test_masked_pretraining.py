@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 import headtohead as h2h
@@ -23,6 +24,7 @@ def trained(folder: Path, *overrides: str) -> RunRecord:
     return record
 
 
+@pytest.mark.slow
 def test_a_masked_autoencoder_trains_and_its_encoder_starts_a_classifier(tmp_path: Path) -> None:
     first = trained(tmp_path, "task=masked_image_modeling", "name=pretrained")
     assert set(first.metrics["test"]) == {"loss"} <= set(first.baselines)
@@ -38,6 +40,7 @@ def test_a_masked_autoencoder_trains_and_its_encoder_starts_a_classifier(tmp_pat
         torch.testing.assert_close(after[name], before[name], rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_only_the_decoder_learns_where_the_body_is_frozen(tmp_path: Path) -> None:
     first = trained(tmp_path, "task=masked_image_modeling", "name=pretrained")
     again = trained(

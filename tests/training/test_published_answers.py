@@ -110,6 +110,7 @@ def test_predictions_score_as_the_record_says(
     assert len(windows) > len(rows), "long contexts have several windows"
 
 
+@pytest.mark.slow
 def test_threshold_of_the_test_is_that_of_the_selected_validation(records: dict[str, RunRecord]) -> None:
     record = records["squad_v2"]
     chosen = record.metrics["validation"]["no_answer_threshold"]

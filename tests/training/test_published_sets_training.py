@@ -63,6 +63,7 @@ def revision_of(name: str) -> str:
     return next(line.removeprefix("revision: ") for line in lines if line.startswith("revision: "))
 
 
+@pytest.mark.slow
 @every_set
 def test_metrics_of_the_test_are_those_of_the_raw_rows(
     name: str, records: dict[str, RunRecord], hub: HubServer

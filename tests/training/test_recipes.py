@@ -77,6 +77,7 @@ def test_every_recipe_is_here() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in REDUCED]
 )
@@ -86,6 +87,7 @@ def test_a_recipe_trains_a_step(recipe: str, data: Path, tmp_path: Path) -> None
     assert all(np.isfinite(value) for value in record.metrics["test"].values())
 
 
+@pytest.mark.slow
 def test_a_published_vision_transformer_learns_the_classes_of_a_folder(data: Path, tmp_path: Path) -> None:
     from transformers import ViTConfig, ViTModel
 
@@ -135,6 +137,7 @@ PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
 FROM_DATA = ("vocab_size", "max_length", "max_target_length", "image_shape", "num_classes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", PUBLISHED)
 def test_a_recipe_builds_the_published_model(recipe: str) -> None:
     model_type, published = PUBLISHED[recipe]
@@ -158,6 +161,7 @@ def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "
     return result
 
 
+@pytest.mark.slow
 def test_the_large_recipe_has_the_parameters_that_it_says(data: Path) -> None:
     own = ["data.subset=sample-10BT", f"data.folder={data / 'fineweb_edu'}", "model.vocab_size=49152"]
     config = compose_checked("train", ["experiment=modern_1b", *CORPUS, *own])

@@ -65,6 +65,7 @@ def test_epochs_are_passes_that_are_complete(steps: int, tmp_path: Path) -> None
     assert logged.epoch == [step * 8 // NUM_ROWS["train"] for step in logged.step]
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_by_patience_has_logged_all_its_steps_and_how_fast_they_were(tmp_path: Path) -> None:
     early = train(parts(tmp_path, max_steps=10, log_every=50, validate_every=3, patience=1, min_delta=100.0))
     assert early.status == "finished" and early.progress.step == 6 and early.path is not None
@@ -74,11 +75,13 @@ def test_a_run_that_stops_by_patience_has_logged_all_its_steps_and_how_fast_they
     assert logged["gradient_norm/embedding"].step == [1], "a norm is that of one step"
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss(tmp_path: Path) -> None:
     first, *_, last = losses(tmp_path, max_steps=60, validate_every=60)
     assert last < first - 0.5
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_bit_equal_losses_and_another_seed_does_not(tmp_path: Path) -> None:
     first = losses(tmp_path)
     torch.rand(7)  # what the global generator did before must not matter
@@ -92,6 +95,7 @@ def test_initialisation_order_and_dropout_each_have_a_seed_of_their_own() -> Non
     assert len(numbers) == 60
 
 
+@pytest.mark.slow
 def test_how_often_is_logged_and_validated_changes_no_loss(tmp_path: Path) -> None:
     every_step = losses(tmp_path, max_steps=12)
     record = train(parts(tmp_path, log_every=4, validate_every=3))
@@ -99,6 +103,7 @@ def test_how_often_is_logged_and_validated_changes_no_loss(tmp_path: Path) -> No
     assert curve(record.path) == pytest.approx(means, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
     """Also where the parts are of different sizes."""
     whole = losses(tmp_path, make_model=still, max_steps=6)
@@ -115,6 +120,7 @@ def test_accumulation_is_metered_as_one_step(tmp_path: Path) -> None:
     assert len({one.flops for one in progress}) == 1
 
 
+@pytest.mark.slow
 def test_padding_is_a_share_of_its_own_and_no_work_of_the_model(tmp_path: Path) -> None:
     ragged, even = (train(parts(tmp_path, data=TinyData(ragged=ragged))) for ragged in (True, False))
     assert even.throughput["padding_share"] == 0 < ragged.throughput["padding_share"] < 1
@@ -131,6 +137,7 @@ def test_directions_are_drawn_anew_by_steps_however_many_passes_one_takes(tmp_pa
     assert curve_of(1, redraw_every=None) != pytest.approx(curve_of(1), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["full", "every_k", "attention"])
 def test_gradient_checkpointing_changes_no_loss(tmp_path: Path, kind) -> None:
     assert losses(tmp_path, checkpointing=Checkpointing(kind)) == pytest.approx(losses(tmp_path), rel=1e-6)
@@ -155,6 +162,7 @@ def test_a_run_has_no_more_threads_than_openmp_may_start(tmp_path: Path, monkeyp
     assert record.environment.device["threads"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["64-true", "bf16-mixed", "bf16-true"])
 def test_every_precision_trains_near_float32(tmp_path: Path, name) -> None:
     record = train(parts(tmp_path, make_model=still, precision=Precision(name)))
@@ -174,6 +182,7 @@ def test_16_mixed_on_a_cpu_says_what_it_becomes_and_records_it(
     assert "precision=16-mixed needs a GPU: this run uses bf16-mixed" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_the_one_that_validation_chose(tmp_path: Path) -> None:
     """A rate that grows wild after a good start: the last weights are worse than an earlier validation's."""
     wild = partial(adamw, lr=0.02, weight_decay=0.0)
@@ -189,6 +198,7 @@ def test_the_best_checkpoint_is_the_one_that_validation_chose(tmp_path: Path) ->
     assert load(record.path / "checkpoints" / "best.ckpt")["step"] == steps[best]
 
 
+@pytest.mark.slow
 def test_the_test_set_is_measured_with_the_best_weights(tmp_path: Path) -> None:
     record = train(parts(tmp_path))
     model, data, task = still(), TinyData(), parts(tmp_path).task
@@ -198,6 +208,7 @@ def test_the_test_set_is_measured_with_the_best_weights(tmp_path: Path) -> None:
         assert task.loss(model.eval(), batch).mean.item() == pytest.approx(record.metrics["test"]["loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_early_stop_comes_after_as_many_validations_without_gain_as_allowed(tmp_path: Path) -> None:
     frozen = partial(adamw, lr=0.0)
     record = train(parts(tmp_path, optimizer=frozen, schedule=constant, patience=2, max_steps=100))
@@ -205,6 +216,7 @@ def test_an_early_stop_comes_after_as_many_validations_without_gain_as_allowed(t
     assert record.progress.step == 15 and record.selection.step == 5
 
 
+@pytest.mark.slow
 def test_averaged_weights_are_what_is_evaluated_and_kept_but_not_what_is_trained(tmp_path: Path) -> None:
     plain = train(parts(tmp_path))
     averaged = train(parts(tmp_path, weight_averaging=0.9))
@@ -217,6 +229,7 @@ def test_averaged_weights_are_what_is_evaluated_and_kept_but_not_what_is_trained
     assert torch.equal(saved[name], average[name])
 
 
+@pytest.mark.slow
 def test_the_first_weights_can_come_from_another_run(tmp_path: Path) -> None:
     first = train(parts(tmp_path))
     identity = RunInfo(seed=5, output_dir=tmp_path, init_from=first.path)
@@ -344,6 +357,7 @@ def test_normed_queries_keep_an_attention_whole() -> None:
     assert model.stack.layers[0].mixer.tensor_parallel_plan() is None
 
 
+@pytest.mark.slow
 def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_the_rest(tmp_path: Path) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, mixer=S4d), precision=Precision("bf16-true")))
     assert record.status == "finished"

@@ -143,6 +143,7 @@ def test_baselines_that_rows_alone_tell_are_those_of_the_test_split(of: Callable
     assert 0 < record.baselines["exact_match"] < record.baselines["f1"] < 1, "the whole text is some of the answers"
 
 
+@pytest.mark.slow
 def test_samples_change_nothing_of_a_run(tmp_path: Path) -> None:
     """Dropout draws from the generator that samples might have drawn from."""
     with_samples = train(parts(tmp_path, max_steps=12, validate_every=3, num_samples=8))
@@ -156,6 +157,7 @@ def test_samples_change_nothing_of_a_run(tmp_path: Path) -> None:
     assert with_samples.metrics == without.metrics
 
 
+@pytest.mark.slow
 def test_what_is_shown_comes_from_the_averaged_weights_where_these_are_evaluated(tmp_path: Path) -> None:
     fast = partial(adamw, lr=0.05)
     run = of_task("labels", tmp_path, weight_averaging=0.9, optimizer=fast)

@@ -50,6 +50,7 @@ def heard(folder: Path, seed: int, **changes: int | None) -> dict[SplitName, lis
     return data.heard
 
 
+@pytest.mark.slow
 def test_each_validation_of_each_seed_reads_the_same_rows_from_all_over_the_split(tmp_path: Path) -> None:
     first, second = (heard(tmp_path, seed, validation_batches=2) for seed in (0, 1))
     early, late = first["validation"][:2], first["validation"][2:4]
@@ -131,6 +132,7 @@ def test_a_sample_of_rows_that_are_sorted_by_label_has_both_labels(reviews: Path
         assert drawn is not None and set(drawn.tolist()) == {0, 1}
 
 
+@pytest.mark.slow
 def test_runs_that_sample_the_same_texts_say_so_whatever_their_tokenizers(reviews: Path, tmp_path: Path) -> None:
     sampled = [*CLASSES, "trainer.validation_batches=2"]
     char, byte = (record_of(reviews, tmp_path, *sampled, f"data.tokenizer={name}") for name in ("char", "byte"))
@@ -152,6 +154,7 @@ def test_a_sample_of_no_fewer_rows_than_there_are_is_a_whole_validation(reviews:
         assert (sampled == whole) is is_complete
 
 
+@pytest.mark.slow
 def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews: Path, tmp_path: Path) -> None:
     """Letters of which 20 fit, and pairs of them and more, of which all do."""
     sampled = [*CLASSES, "trainer.validation_batches=2", "data.max_length=22"]
@@ -168,6 +171,7 @@ def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews:
     assert f"{cut}; pieces had each whole" in message
 
 
+@pytest.mark.slow
 def test_a_test_of_a_whole_corpus_is_compared_and_validations_of_other_parts_of_it_are_not(
     reviews: Path, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_training_goes_on_from_the_same_bits_after_an_evaluation() -> None:
     assert torch.equal(weight, before)
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_holds_the_average_and_the_last_what_is_trained(tmp_path: Path) -> None:
     record = train(parts(tmp_path, **BOTH["schedule_free"]))
     assert record.status == "finished" and record.path is not None
@@ -122,6 +123,7 @@ def test_the_best_checkpoint_holds_the_average_and_the_last_what_is_trained(tmp_
             assert torch.equal(parameter, best[name]) and not torch.equal(parameter, trained[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOTH)
 def test_a_resumed_run_is_bit_equal(tmp_path: Path, name: str) -> None:
     changes = {**BOTH[name], "accumulate": 2, "gradient_clip": 0.5, "validate_every": 4}
@@ -131,6 +133,7 @@ def test_a_resumed_run_is_bit_equal(tmp_path: Path, name: str) -> None:
     assert curve(second.path) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOTH)
 def test_parts_of_a_batch_take_the_steps_of_the_whole(tmp_path: Path, name: str) -> None:
     still = partial(make_model, dropout=0.0)

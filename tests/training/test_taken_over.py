@@ -13,6 +13,7 @@ from training.interruptions import at_batch, interrupted
 from training.runs import curve, losses, parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [4, 6, 11])
 def test_a_run_that_was_taken_over_leaves_everything_to_the_other_and_ends_with_a_sentence(
     tmp_path: Path, batch: int
@@ -38,6 +39,7 @@ def test_a_run_that_was_taken_over_leaves_everything_to_the_other_and_ends_with_
     assert resumed.status == "finished" and curve(run.path) == whole
 
 
+@pytest.mark.slow
 def test_a_run_is_given_back_however_it_ends(tmp_path: Path) -> None:
     record = interrupted(tmp_path, 3)
     assert not RunFolder.open(record.path).is_live()

@@ -97,6 +97,7 @@ def answers(result: dict[str, float], rows: Rows) -> None:
     assert result["answer_f1"] == pytest.approx(sum(scores) / len(pairs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "checked", "max_steps"),
     [
@@ -120,6 +121,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", [pytest.param(name, marks=() if name == "decoder_only" else pytest.mark.slow) for name in WAYS]
 )

@@ -47,6 +47,7 @@ def records(folder: Path) -> dict[str, RunRecord]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_records_tell_how_texts_are_read(folder: Path, records: dict[str, RunRecord]) -> None:
     for record in records.values():
         data, run = record.data, h2h.load_run(record.path)

@@ -97,6 +97,7 @@ def test_the_model_is_that_of_the_paper() -> None:
     assert (logits - papers).abs().max() < 1e-3 * papers.abs().max(), "but for the eps of the norms"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_vector_keeps_length_1_while_other_models_are_free(tmp_path: Path, name: str) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, **NGPT), optimizer=OPTIMIZERS[name]))
@@ -137,6 +138,7 @@ def test_a_mixers_maps_of_the_stream_are_on_the_sphere(name: str) -> None:
     hold(lengths(model))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"make_model": partial(make_model, **NGPT), "accumulate": 2, "validate_every": 4}
     undisturbed = losses(tmp_path, **changes)

@@ -41,6 +41,7 @@ def raw_texts(folder: Path, file: str, column: str) -> list[str]:
     return [value[below] if below else value for value in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["wmt14", *(pytest.param(name, marks=pytest.mark.slow) for name in RAW if name != "wmt14")]
 )

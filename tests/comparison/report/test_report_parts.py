@@ -245,6 +245,7 @@ def drawn_curves(findings: ComparisonResults) -> ReportFigure:
     return shown.parts[0]
 
 
+@pytest.mark.slow
 def test_configurations_of_many_arms_are_told_by_value(tmp_path: Path) -> None:
     result = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(9)}, num_seeds=2, steps=4, maps=False)
     for arm in result.arms:

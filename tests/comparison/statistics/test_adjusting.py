@@ -17,6 +17,7 @@ def test_benjamini_and_hochberg_multiply_by_the_share_of_smaller_ones() -> None:
     assert adjusted([0.01, 0.04, 0.03], "benjamini_hochberg") == pytest.approx([0.03, 0.04, 0.04])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "theirs"), [("holm", "holm"), ("benjamini_hochberg", "fdr_bh")])
 def test_adjusted_p_values_are_those_of_statsmodels(method: Adjustment, theirs: str) -> None:
     family = list(np.random.default_rng(0).random(7) ** 3)

@@ -32,12 +32,14 @@ def test_one_look_keeps_all_of_alpha() -> None:
     assert alpha_spent(1.0, 0.05) == pytest.approx(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [[3, 5, 8], [2, 3, 4, 5], [5, 10]])
 def test_a_against_a_is_decided_falsely_in_5_percent_of_studies_with_registered_looks(looks: list[int]) -> None:
     """The t-tests of two to five seeds would err in 5.8 % with the boundaries of normal scores."""
     assert false_positives(looks, interim_levels(looks), studies=10 * STUDIES) == pytest.approx(0.05, abs=0.002)
 
 
+@pytest.mark.slow
 def test_a_family_that_is_looked_at_finds_something_where_nothing_is_in_5_percent_at_most() -> None:
     """Levels of a single contrast, divided by the size of the family, would let 5.2 % through."""
     looks, num_contrasts = [3, 5, 8], 6

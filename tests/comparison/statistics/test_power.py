@@ -46,6 +46,7 @@ def judged(values: np.ndarray, contrasts: int = 1) -> np.ndarray:
     return np.array(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_seeds", [3, 5, 6, 10])
 def test_the_detectable_effect_gets_its_verdict_in_80_percent_of_simulated_studies(num_seeds: int) -> None:
     """Two arms whose paired difference has a deviation of 1 go through all that makes a verdict."""

@@ -39,6 +39,7 @@ def written(seed: int, num_sentences: int) -> list[list[str]]:
     return [[grammar.words[word] for word in sentences[row]] for row in range(num_sentences)]
 
 
+@pytest.mark.slow
 def test_every_sentence_can_be_parsed() -> None:
     rules = english_rules(0)
     short = [sentence for sentence in written(0, 150) if len(sentence) <= 25]

@@ -110,6 +110,7 @@ def test_all_numbers_can_be_drawn() -> None:
     assert sorted(int(provided) for name in SPLIT_NAMES for provided, _ in decoded(source, name)) == list(range(100))
 
 
+@pytest.mark.slow
 def test_every_number_of_digits_is_as_common_as_it_can_be() -> None:
     source = from_fields(NumberWords, num_train=4_000, num_validation=50, num_test=50)
     widths = np.bincount([len(provided) for provided, _ in decoded(source, "train")])[1:]

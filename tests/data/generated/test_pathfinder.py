@@ -50,6 +50,7 @@ def simple_facts(picture: np.ndarray) -> list[float]:
     ]
 
 
+@pytest.mark.slow
 def test_dots_are_joined_where_a_flood_from_one_reaches_the_other() -> None:
     result, labels = [], pictures()[1]
     for picture in pictures()[0]:

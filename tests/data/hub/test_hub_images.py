@@ -81,6 +81,7 @@ def test_pictures_of_any_size_are_scaled_and_cut_in_the_middle(tmp_path: Path) -
     assert grey.spec().image_shape == (1, 10, 10)
 
 
+@pytest.mark.slow
 def test_fine_and_coarse_labels_are_chosen_by_a_field(tmp_path: Path) -> None:
     SETS["cifar100"](tmp_path)
     coarse, fine = (
@@ -212,6 +213,7 @@ def test_number_of_threads_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.slow
 def test_training_runs_from_the_files_of_a_set_to_its_metrics(tmp_path: Path) -> None:
     """The accuracy in the record is that of the predictions, counted by hand."""
     import torch

@@ -68,6 +68,7 @@ def test_yaml_says_what_the_constructor_takes_by_itself() -> None:
     assert chosen == dict(fields_taken(StreamedImages))
 
 
+@pytest.mark.slow
 def test_one_pass_reads_every_train_image_once_with_its_label(folder: Path, tmp_path: Path) -> None:
     source = source_of(folder, lanes=1)
     spec, train, steps = source.spec(), source.split("train"), order(source)
@@ -85,6 +86,7 @@ def test_one_pass_reads_every_train_image_once_with_its_label(folder: Path, tmp_
     assert validation.targets is not None and validation.targets.tolist() == [label for _, label in files[:HELD_OUT]]
 
 
+@pytest.mark.slow
 def test_labels_of_another_column_are_not_those_that_were_kept(tmp_path: Path) -> None:
     SETS["cifar100"](tmp_path)
 
@@ -98,6 +100,7 @@ def test_labels_of_another_column_are_not_those_that_were_kept(tmp_path: Path) -
     assert max(fine) >= 20 and coarse == [label % 20 for label in fine], "as the pictures were written"
 
 
+@pytest.mark.slow
 def test_names_of_classes_and_splits_follow_the_card_though_the_files_stay(tmp_path: Path) -> None:
     SETS["imagenet"](tmp_path)
     card, small = tmp_path / "README.md", {"image_size": 4, "num_validation": 6}

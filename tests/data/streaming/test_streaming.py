@@ -269,6 +269,7 @@ def test_two_devices_with_two_processes_each_read_what_one_process_reads(
     assert {row & FIRST_PASS for rows in result.values() for row, _ in rows} == set(all_rows(source).tolist())
 
 
+@pytest.mark.slow
 def test_masks_are_those_of_one_device_also_where_lanes_are_not_equally_far(corpus: Make) -> None:
     """Each of three devices reads a lane of its own, and some begin their next pass before others do."""
     source = corpus()

@@ -90,6 +90,7 @@ def test_page_holds_the_weights_to_three_digits(translator: FinishedRun, attenti
     assert half_floats(np.array([0.5])) == "ADg="
 
 
+@pytest.mark.slow
 def test_files_hold_exact_weights_labels_and_pictures(
     translator: FinishedRun, attention: Attention, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_second_base_of_layers_that_see_a_window_is_pictured_beside_the_firs
         assert np.allclose(by_pair, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rotary", "alibi"])
 def test_pictures_and_the_page_lie_in_the_folder(name: str, tmp_path: Path) -> None:
     files = write_positions(of_choice(name)[0], compose_checked("train"), tmp_path)

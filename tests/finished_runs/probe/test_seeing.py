@@ -62,6 +62,7 @@ def tokens(seen: ProbedData) -> list[TokenSeen]:
     return [token for sample in seen.samples for side in sample.sides.values() for token in side]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("name", CHOICES)
 def test_every_kind_of_data_can_be_seen(name: str, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.getbasetemp() / "seen_cache"))
 
 
+@pytest.mark.slow
 def test_pictures_are_those_that_training_reads_in_its_first_epoch(tmp_path: Path) -> None:
     seen, config = seen_with(*CHANGES)
     data = build_data(config)
@@ -84,6 +85,7 @@ def test_images_of_a_terminal_have_their_colours_or_shades() -> None:
     assert "▀" not in captured.get() and "█" in captured.get()
 
 
+@pytest.mark.slow
 def test_stream_is_seen_as_training_reads_it(tmp_path: Path) -> None:
     from published_sets.images import SETS
 
