@@ -16,6 +16,7 @@ PROMISED = json.loads(FILE.read_text(encoding="utf-8"))
 now = cache(promise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PROMISED)
 def test_nothing_that_was_promised_is_gone(kind: str) -> None:
     gone = sorted(set(PROMISED[kind]) - set(now()[kind]))

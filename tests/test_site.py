@@ -155,6 +155,7 @@ def test_the_gallery_draws_who_can_do_what_with_every_number(site: Path) -> None
     assert drawn.count("--score: ") == 6 * len(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_of_the_site_stands_out_from_what_is_behind_it(theme: str) -> None:
     """4.5 is what WCAG 2.2 asks of texts (AA); the shade of a score is its colour over the page, up to 60 %."""

@@ -185,6 +185,7 @@ def test_a_configuration_without_a_part_is_refused_by_its_name(root: str) -> Non
                 function(partial)
 
 
+@pytest.mark.slow
 def test_fields_alone_make_the_configuration_that_their_overrides_make() -> None:
     fields = {"model": {"d_model": 32, "num_layers": 1}, "data": "copy", "seed": 1}
     overrides = ["model.d_model=32", "model.num_layers=1", "data=copy", "seed=1"]

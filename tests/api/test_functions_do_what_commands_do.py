@@ -71,6 +71,7 @@ def test_a_run_is_trained_for_every_combination_and_the_same_call_resumes() -> N
     }
 
 
+@pytest.mark.slow
 def test_texts_are_drawn_and_end_as_requested(run: TrainedRun) -> None:
     path = folder_of(run)
     (text,) = h2h.generate(path, "the", top_k=1, temperature=1.0, max_new_tokens=4, precision="64-true")
@@ -93,6 +94,7 @@ def test_data_and_positions_are_looked_at_of_a_run_and_before_any(run: TrainedRu
         h2h.probe_positions(path, ["model/position=alibi"])
 
 
+@pytest.mark.slow
 def test_texts_are_searched_as_by_the_command(run: TrainedRun, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder_of(run)
     texts = ["the birds sleep", "a dog sees", "old teacher"]
@@ -112,6 +114,7 @@ def test_texts_are_searched_as_by_the_command(run: TrainedRun, capsys: pytest.Ca
     assert '"found"' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_lengths_are_drawn_and_one_number_is_no_curve(run: TrainedRun) -> None:
     assert h2h.evaluate(folder_of(run), lengths=[8, 16]).plot().axes[0].lines
     with pytest.raises(ValueError, match="one number is not a curve"):
@@ -150,6 +153,7 @@ def test_a_study_is_held_to_its_disk_and_its_share() -> None:
     assert "(2 of the 2 runs of share 2 of 2 are not done" in other.title and other.plan.num_runs == 4
 
 
+@pytest.mark.slow
 def test_widths_are_compared_and_words_lead_to_a_study() -> None:
     checked = h2h.coordinates([word for word in SMALL if "d_model" not in word], widths=[16, 32], steps=1, seeds=1)
     assert checked.widths == [16, 32] and checked.plot().axes and checked.as_rows()[0]["layer"] == "embedding"

@@ -56,6 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 def test_the_same_source_is_the_same_run_and_an_edited_one_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     first, again = (run_id_of(notebook(CELL, monkeypatch)["Mine"]) for _ in range(2))
     edits = {"self.write(self.read(tokens))": "2 * self.write(self.read(tokens))", "WIDTH = 8": "WIDTH = 16"}
@@ -111,6 +112,7 @@ def test_an_interrupted_study_keeps_what_is_done_and_the_same_call_resumes(monke
     assert again.complete and len(calls) == 3
 
 
+@pytest.mark.slow
 def test_a_mixer_of_a_notebook_is_checked_and_takes_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         "from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention\n"

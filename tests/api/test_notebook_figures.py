@@ -36,6 +36,7 @@ def test_every_figure_of_a_report_has_a_drawing_that_names_its_arms(results: Com
         assert [arm for arm in ENDS if arm not in picture] in ([], ["layer_norm"]), f"{section}: the baseline may lack"
 
 
+@pytest.mark.slow
 def test_a_drawing_has_the_numbers_of_its_figure(results: ComparisonResults) -> None:
     figure = figure_of(results, "curves", ()).to_plotly_json()
     (axes,) = drawn(figure["data"], figure["layout"]).axes

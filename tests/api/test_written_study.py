@@ -69,6 +69,7 @@ def test_a_class_a_factory_and_one_with_options_are_arms(tmp_path: Path) -> None
     assert h2h.Study.from_yaml(study({"layer": OneLayer, "plain": []}).to_yaml(tmp_path / "mine.yaml")).fields()
 
 
+@pytest.mark.slow
 def test_a_configuration_is_an_arm_that_composes_to_itself() -> None:
     config = h2h.compose("train", [*SMALL, "model/norm=rms_norm", "optimizer.lr=0.01", "model.num_heads=2"])
     again = h2h.compose("train", study({"own": config, "plain": []}).fields()["arms"]["own"])

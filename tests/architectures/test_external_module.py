@@ -158,6 +158,7 @@ def test_nothing_to_train_is_refused(provided: nn.Module | None) -> None:
         External(module=provided, **SIZES)
 
 
+@pytest.mark.slow
 def test_a_transformers_model_is_composed_built_and_billed_like_ours() -> None:
     pytest.importorskip("transformers")
     config = h2h.compose("train", [*GPT2, *FEW, "trainer.max_steps=1"])

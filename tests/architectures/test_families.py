@@ -191,6 +191,7 @@ class TestGreedy:
             prefix = torch.cat([prefix, model(prefix)[:, -1].argmax(-1, keepdim=True)], 1)
         assert torch.equal(greedy(model, prompt, max_length=8), prefix[:, 4:])
 
+    @pytest.mark.slow
     def test_an_encoder_decoder_writes_what_rerunning_the_whole_prefix_writes(self) -> None:
         model, source = exact("encoder_decoder", position=Rotary), tokens(4, 9)
         valid = torch.arange(9) < torch.tensor([9, 4, 7, 1])[:, None]

@@ -142,6 +142,7 @@ def test_train_help_shows_groups_fields_and_examples() -> None:
         assert part in shown
 
 
+@pytest.mark.slow
 def test_user_choices_come_from_their_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "optimizer").mkdir()
     text = "# Mine.\n_target_: headtohead.training.optim.optimizers.sgd\n_partial_: true\nlr: 0.25\n"
@@ -152,6 +153,7 @@ def test_user_choices_come_from_their_own_folder(tmp_path: Path, capsys: pytest.
     assert "Mine." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", ["", "+"])
 def test_users_own_experiment_is_chosen_with_and_without_a_plus_and_overridden(
     sign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -115,6 +115,7 @@ def test_a_file_that_cannot_be_imported_is_refused_in_a_sentence(
     assert f"importing broken_mixer {sentence}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     ["positions.image_positions.Sinusoidal2d", pytest.param("norms.BatchNorm", marks=pytest.mark.slow)],

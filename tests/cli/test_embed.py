@@ -107,6 +107,7 @@ def searched(capsys: pytest.CaptureFixture[str], *where: str, top: int = 3, quer
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_results_are_left_beside_the_run_and_in_its_record_and_runs_compare_by_them(
     position: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

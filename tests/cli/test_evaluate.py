@@ -43,6 +43,7 @@ def test_one_result_stands_beside_chance_and_the_record(run: Path, capsys: pytes
     assert "evaluations/test.json" in shown.err
 
 
+@pytest.mark.slow
 def test_another_precision_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run), "precision=bf16-mixed"]) == 0
     assert "in bf16-mixed" in capsys.readouterr().out.replace("\n", " ")

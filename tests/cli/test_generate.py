@@ -83,6 +83,7 @@ def test_python_streams_what_it_returns(run: Path) -> None:
     assert loaded.generate("the", max_new_tokens=6, seed=3, top_k=5) == [written]
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_reads_the_prompt_as_its_source(tmp_path: Path) -> None:
     translator = fresh_run(tmp_path, "model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS)
     greedy, [searched] = translator.generate(["12", "1205"], max_new_tokens=5), translator.generate("12", beams=3)
@@ -168,6 +169,7 @@ def diffusion(tmp_path: Path) -> Path:
     return fresh_run(tmp_path, *CHAR, "model=encoder_only", "task=masked_diffusion").folder
 
 
+@pytest.mark.slow
 def test_a_run_of_masked_diffusion_writes_behind_its_prompt(
     diffusion: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_part_of_the_configuration_is_printed(capsys: pytest.CaptureFixture[st
     assert printed(capsys, "--cfg", "job", "--package", "seed", "seed=7") == "7\n"
 
 
+@pytest.mark.slow
 def test_info_names_folders_and_choices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shown = printed(capsys, "--info", "--config-dir", str(tmp_path), "model/norm=rms_norm")
     assert str(tmp_path) in shown and "model/norm: rms_norm" in shown
@@ -113,6 +114,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return own
 
 
+@pytest.mark.slow
 def test_a_folder_of_ones_own_is_found_by_itself_and_named(
     own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_table_says_what_was_matched_and_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", "--arm", "attention=", "--arm", LSTM, "--budget", "equal_flops", *SMALL]) == 0
     shown = capsys.readouterr().out
@@ -35,6 +36,7 @@ def test_json_holds_overrides_and_figures(capsys: pytest.CaptureFixture[str]) ->
     assert result["arms"]["wide"]["figures"]["parameters"] == result["arms"]["wide"]["achieved"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_matched_ends_with_1_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     arms = ["--arm", "a=", "--arm", "b=model.num_layers=3", "--move", "width"]
     assert main(["match", *arms, "budget.tolerance=0.001", *SMALL]) == 1

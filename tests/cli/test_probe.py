@@ -24,6 +24,7 @@ def run() -> Path:
     return fresh_run(Path("outputs"), *SMALL_DATA).folder
 
 
+@pytest.mark.slow
 def test_text_gives_a_table_and_files_in_the_runs_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(run), "--text", "the bird sings."]) == 0
     shown = capsys.readouterr()
@@ -102,6 +103,7 @@ def test_refusals_are_one_line(arguments: list[str], reason: str, capsys: pytest
     assert "HEADTOHEAD_DEBUG" not in shown.err
 
 
+@pytest.mark.slow
 def test_data_that_no_text_spells_says_which_rows_to_give(capsys: pytest.CaptureFixture[str]) -> None:
     run = fresh_run(Path("outputs"), "data=associative_recall", "data.length=16", "data.num_pairs=2", *ROWS)
     assert main(["probe", str(run.folder), "--text", "k1"]) == 2

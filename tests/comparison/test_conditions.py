@@ -188,6 +188,7 @@ SETS_OTHER_FIELDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", SETS_OTHER_FIELDS, ids="".join)
 def test_fields_that_an_override_sets_beside_its_own_are_part_of_the_arm(arm: list[str]) -> None:
     base = ["task=causal_lm", "data=grammar_lm", "data.num_train=300", "model=decoder_only", "model/position=learned"]

@@ -39,6 +39,7 @@ def test_from_six_seeds_on_both_tests_have_to_agree() -> None:
     assert "paired t-test and exact sign-flip test over 6 seeds" in verdict.sentence
 
 
+@pytest.mark.slow
 def test_what_the_t_test_finds_and_the_exact_test_does_not_is_undecided() -> None:
     """One seed of six lies on the other side, by a little."""
     base = dict.fromkeys(range(6), 0.0)
@@ -114,6 +115,7 @@ def wrong_equivalences(shape: str, num_seeds: int, studies: int, metric: str = "
     return result / studies
 
 
+@pytest.mark.slow
 def test_arms_a_margin_apart_are_rarely_called_equivalent_by_eight_seeds() -> None:
     assert wrong_equivalences("normal", 8, 150) <= 0.08
 

@@ -155,6 +155,7 @@ def test_times_are_not_asked_where_rates_can_differ() -> None:
     assert (verdict.method, verdict.solved, verdict.kind) == ("solve rates", (4, 5), "undecided")
 
 
+@pytest.mark.slow
 def test_a_registered_threshold_makes_it_a_question_of_rates() -> None:
     registration = Registration("max", seeds=range(5), solved_at=0.9)
     verdict = judged(outcomes(0.95, 0.93, 0.94, 0.96, 0.97), registration, outcomes(0.5, 0.6, 0.7, 0.8, 0.85))
@@ -310,6 +311,7 @@ def test_a_against_a_with_registered_looks_still_gets_one_in_5_percent() -> None
     )
 
 
+@pytest.mark.slow
 def test_the_detectable_effect_gets_its_verdict_in_80_percent_of_studies() -> None:
     assert decided([5], Registration("min", seeds=range(5)), mean=1.79) == pytest.approx(0.8, abs=0.045)
 

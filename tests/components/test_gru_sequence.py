@@ -27,6 +27,7 @@ def test_states_and_gradients_are_those_of_torch(bias: bool, length: int) -> Non
             assert (mine - theirs).abs().max() < 1e-12
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_right() -> None:
     x = torch.randn(1, 3, 2, dtype=torch.float64, requires_grad=True)
     weights = [torch.randn(6, 2, dtype=torch.float64, requires_grad=True) for _ in range(2)]

@@ -66,6 +66,7 @@ def test_a_pool_without_a_middle_or_neighbours_is_refused(pool_size: int) -> Non
         Pooling(4, num_heads=1, causal=False, pool_size=pool_size)
 
 
+@pytest.mark.slow
 def test_a_class_token_that_would_see_no_patch_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"sees no patch through model/mixer=pooling: use model\.pooling=mean"):
         compose_checked("train", [*IMAGES])

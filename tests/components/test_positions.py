@@ -62,6 +62,7 @@ def turned(rotary: Position, x: torch.Tensor, position: int) -> torch.Tensor:
     return rotary.rotate(x.view(1, 1, 1, -1), rotation).flatten()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"pairing": "interleaved"}, {"fraction": 0.5}], ids=str)
 def test_rotary_has_first_and_second_derivatives(options: dict) -> None:
     rotary = made(Rotary, **options)
@@ -244,6 +245,7 @@ def test_fire_is_a_perceptron_of_distances_as_shares_of_the_querys_position(cons
         torch.testing.assert_close(own, of_perceptron, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_fire_has_first_and_second_derivatives() -> None:
     fire = made(Fire, initial_threshold=4.5, hidden_width=5).double()
 

@@ -299,6 +299,7 @@ def windowed(num_layers: int = 3, *, base: float = 500.0, local_base: float | No
     )
 
 
+@pytest.mark.slow
 def test_layers_that_see_a_window_turn_by_their_own_base() -> None:
     x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
     near: dict[str, Any] = {"pattern": ["near"]}

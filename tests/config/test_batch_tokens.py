@@ -41,6 +41,7 @@ def test_what_cannot_be_solved_is_refused_with_the_field_to_type() -> None:
                                   "trainer.batch_tokens=4096"])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mix_has_rows_of_the_length_that_all_its_sources_have() -> None:
     lengths = ["data.sources.first.context_length=32", "data.sources.second.context_length=32"]
     config = compose_checked("train", ["data=mix", *lengths, "trainer.batch_tokens=256"])

@@ -124,6 +124,7 @@ def test_parts_carry_the_run_whole(tmp_path: Path) -> None:
     assert parts.schedule(100)(99) < 1
 
 
+@pytest.mark.slow
 def test_encoder_and_decoder_can_be_set_apart() -> None:
     apart = ["model/position@model.decoder.position=alibi", "model.encoder.num_layers=1", "model.num_layers=3"]
     pairs = ["model=encoder_decoder", "task=seq2seq", "data=number_words", *LANGUAGE]
@@ -133,6 +134,7 @@ def test_encoder_and_decoder_can_be_set_apart() -> None:
     assert [len(stack.blocks) for stack in (model.encoder, model.decoder)] == [1, 3]
 
 
+@pytest.mark.slow
 def test_rules_speak_of_the_side_that_was_set_apart() -> None:
     pairs = ["model=encoder_decoder", "task=seq2seq", "data=number_words"]
     with pytest.raises(

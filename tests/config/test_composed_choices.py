@@ -31,6 +31,7 @@ def at_once(overrides: list[str]) -> tuple[Any, Any]:
     return OmegaConf.to_container(own, resolve=True), listed
 
 
+@pytest.mark.slow
 def test_values_set_on_composed_choices_are_those_of_a_whole_composition(draw_seed: int) -> None:
     rng = random.Random(draw_seed)
     drawn = [f"{group}={rng.choice(choice_names(group))}" for group in rng.sample(GROUPS, rng.randint(0, 5))]

@@ -46,6 +46,7 @@ def has_a_lone_layer(overrides: list[str]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_two_layers_of_a_stack_are_enough(case: str) -> None:
     overrides = [*TINY, *ACCEPTED[case]]

@@ -70,6 +70,7 @@ def test_a_fine_tuned_run_says_what_it_took_and_needs_its_first_run_no_more(
     assert tokenizer_to_take(again) == tokenizer_to_take({**record.config, "init_from": str(first.path)})
 
 
+@pytest.mark.slow
 def test_ids_that_mean_something_else_are_refused(outputs: Path, first: RunRecord) -> None:
     other = ["model=encoder_only", "task=masked_lm", "data=associative_recall", "model/size=tiny"]
     small = [part for part in SMALL if not part.startswith(("model.", "data."))]

@@ -90,6 +90,7 @@ def overrides_of(model: str, fault: tuple[str, ...] | list[str], path: str) -> l
     return [f"model={model}", "task=seq2seq", "data=reverse", *typed]
 
 
+@pytest.mark.slow
 def test_refusals_of_nested_models_name_the_side_that_was_typed(draw_seed: int) -> None:
     cases = [
         (model, fault, path)
@@ -112,6 +113,7 @@ def test_a_pattern_deeper_than_one_side_blames_that_side(path: str) -> None:
     assert sentence.startswith(f"{path}.pattern holds 2 layers and {path}.num_layers=1:")
 
 
+@pytest.mark.slow
 def test_maximal_update_blames_the_side_whose_option_it_does_not_know() -> None:
     overrides = overrides_of("encoder_decoder", MATCHED, "model.decoder")
     assert refusal(overrides).startswith("model.decoder.mixer.qk_norm=true")

@@ -93,6 +93,7 @@ def test_convolutions_are_refused(model: str) -> None:
     assert "convolutions need rules of their own" in refusal([f"model={model}", *IMAGES])
 
 
+@pytest.mark.slow
 def test_each_side_and_the_cross_mixer_are_asked_for_their_rules() -> None:
     own = [*TRANSLATION, "model.scale_embedding=false"]
     assert "model/norm@model.decoder.norm=dynamic_tanh" in refusal([*own, "model/norm@model.decoder.norm=dynamic_tanh"])
@@ -101,6 +102,7 @@ def test_each_side_and_the_cross_mixer_are_asked_for_their_rules() -> None:
     compose_checked("train", [MUP, *own])
 
 
+@pytest.mark.slow
 def test_every_mixer_of_a_pattern_is_asked() -> None:
     provided = ["model.pattern=[softmax_attention,mamba]", "model/position=none"]
     assert "mamba: state-space models" in refusal(provided)

@@ -25,6 +25,7 @@ def mixers(*overrides: str) -> list[object]:
     return [block.mixer for block in model.modules() if isinstance(block, Block)]
 
 
+@pytest.mark.slow
 def test_a_pattern_is_repeated_over_the_layers() -> None:
     result = mixers("model.pattern=[lstm,lstm,softmax_attention]")
     assert list(map(type, result)) == [Lstm, Lstm, SoftmaxAttention, Lstm, Lstm]
@@ -39,12 +40,14 @@ def test_a_mixer_that_no_layer_has_is_refused(source: str, typed: str) -> None:
         compose_checked("train", fitting)
 
 
+@pytest.mark.slow
 def test_a_pattern_takes_the_place_of_a_mixer_and_a_mixer_that_of_no_pattern() -> None:
     assert set(map(type, mixers("model/mixer=sliding_window", "model.pattern=[lstm]", "model/position=none"))) == {Lstm}
     replaced = ["model=jamba", "model.pattern=null", "model/mixer=lstm"]
     assert set(map(type, mixers(*replaced, "model.d_model=16", "model.num_heads=2"))) == {Lstm}
 
 
+@pytest.mark.slow
 def test_two_mixers_of_one_kind_may_differ_in_their_options() -> None:
     result = mixers(
         "model.pattern=[near,far]",
@@ -100,6 +103,7 @@ def feedforwards(*overrides: str) -> list[str]:
     return [type(block.feedforward).__name__ for block in model.modules() if isinstance(block, Block)]
 
 
+@pytest.mark.slow
 def test_the_first_layers_may_have_another_feedforward() -> None:
     assert feedforwards(*EARLY) == ["DenseFeedForward", "DenseFeedForward", "SharedExperts"]
 
@@ -242,6 +246,7 @@ def test_what_early_layers_lack_is_yielded_once_but_for_what_each_side_lacks(
     assert all(part in sentence for part, sentence in zip(sentences, yielded, strict=True))
 
 
+@pytest.mark.slow
 def test_a_pattern_of_one_side_may_stand_beside_early_layers_of_the_other() -> None:
     assert compose_checked("train", [*SIDES, *EARLY, "model.decoder.feedforward_pattern=[relu,moe]"])
 

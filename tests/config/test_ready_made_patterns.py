@@ -26,6 +26,7 @@ def test_a_choice_says_which_mixers_it_brings() -> None:
     assert ready_parts("decoder_only") == ready_parts("no_such_model") == frozenset()
 
 
+@pytest.mark.slow
 def test_its_mixers_may_be_ordered_otherwise_and_joined_by_others() -> None:
     pattern = "model.pattern=[sliding_window,softmax_attention,linear_attention]"
     config = h2h.compose("train", [*SMALL, pattern, "model.mixers.sliding_window.window=3"])
@@ -47,6 +48,7 @@ def test_its_parts_may_be_swapped_like_those_of_any_model(part: str, tmp_path: P
     assert record.status == "finished", record.reason
 
 
+@pytest.mark.slow
 def test_a_run_is_revised_with_its_own_mixers(tmp_path: Path) -> None:
     config = h2h.compose("train", [*SMALL, f"output_dir={tmp_path}"])
     changed = revised(config, ["model.mixers.sliding_window.window=5", "data.batch_size=8"])

@@ -45,6 +45,7 @@ def composed(group: str, choice: str, own: Path | None = None) -> dict[str, Any]
         return str(error)
 
 
+@pytest.mark.slow
 def test_of_every_group_a_choice_with_the_header_is_replaced_and_without_it_refused(
     tmp_path: Path, draw_seed: int
 ) -> None:
@@ -72,6 +73,7 @@ def test_of_every_group_a_choice_with_the_header_is_replaced_and_without_it_refu
     assert list(result[REPLACED]) == [f"{group}/{replaced}"] and REPLACED not in expected
 
 
+@pytest.mark.slow
 def test_a_default_and_what_another_choice_is_made_of_are_replaced_too(tmp_path: Path) -> None:
     save(tmp_path, "model/norm/layer_norm", f"# replaces: model/norm/layer_norm\n{NORM}")
     shipped = (config_folder() / "tracking/auto.yaml").read_text(encoding="utf-8")
@@ -83,6 +85,7 @@ def test_a_default_and_what_another_choice_is_made_of_are_replaced_too(tmp_path:
     assert list(compose("train", ["tracking=offline", "model/norm=rms_norm"], tmp_path)[REPLACED]) == ["tracking/auto"]
 
 
+@pytest.mark.slow
 def test_a_default_of_the_same_name_that_does_not_ask_is_refused_and_not_passed_over(tmp_path: Path) -> None:
     save(tmp_path, "model/norm/layer_norm", NORM)
     with pytest.raises(ConfigurationError, match="would be passed over"):
@@ -124,6 +127,7 @@ def test_a_study_is_replaced_only_when_asked(tmp_path: Path) -> None:
     assert not read_study("demo").question.startswith("Mine. ")
 
 
+@pytest.mark.slow
 def test_the_command_names_what_is_replaced_and_its_list_shows_the_own_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +141,7 @@ def test_the_command_names_what_is_replaced_and_its_list_shows_the_own_file(
     assert json.loads(capsys.readouterr().out)["model/norm"]["layer_norm"] == "Mine."
 
 
+@pytest.mark.slow
 def test_a_run_that_is_changed_says_what_is_replaced_in_it_and_no_more(tmp_path: Path) -> None:
     shipped = (config_folder() / "model/norm/layer_norm.yaml").read_text(encoding="utf-8")
     save(tmp_path, "model/norm/layer_norm", f"# replaces: model/norm/layer_norm\n{shipped}")

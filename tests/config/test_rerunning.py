@@ -162,6 +162,7 @@ def test_feedforwards_in_turn_stay_and_their_fields_may_change(tmp_path: Path) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "typed"),
     [
@@ -183,6 +184,7 @@ def test_what_no_layer_of_the_run_has_is_refused_as_it_is_without_a_run(
     assert str(again.value) == str(composed.value)
 
 
+@pytest.mark.slow
 def test_a_pattern_takes_the_place_of_what_is_typed_before_it(run: Path) -> None:
     typed = ["model/mixer=linear_attention", "model.pattern=[softmax_attention]"]
     assert rerun(run, typed)["model"]["pattern"] == ["softmax_attention"]

@@ -43,6 +43,7 @@ def test_a_continued_run_has_its_own_configuration_and_name(run: str) -> None:
     assert resumed(run) == {**recorded, "resume_from": run}
 
 
+@pytest.mark.slow
 def test_the_first_command_may_be_given_again(run: str) -> None:
     assert resumed(run, *FIRST, "model=decoder_only", "seed=0") == resumed(run)
 

@@ -30,6 +30,7 @@ FAULTY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_file_of_the_users_own_that_cannot_be_imported_is_refused_in_a_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -48,16 +49,17 @@ def test_a_file_of_the_users_own_that_cannot_be_imported_is_refused_in_a_sentenc
         )
 
 
+@pytest.mark.slow
 def test_an_argument_that_the_model_does_not_pass_is_refused_with_those_that_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "norm_of_a_width.py").write_text(
         "from headtohead.components.block_parts import Norm\n"
         "class Mine(Norm):\n    def __init__(self, width):\n        super().__init__()"
     )
     folder = tmp_path / "conf" / "model" / "norm"
     folder.mkdir(parents=True)
-    (folder / "mine.yaml").write_text("# Mine.\n_target_: mine.Mine\n_partial_: true\n")
+    (folder / "mine.yaml").write_text("# Mine.\n_target_: norm_of_a_width.Mine\n_partial_: true\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(
         UsageError, match=r"so give model\.norm\.width; what the model passes by itself is called d_model"

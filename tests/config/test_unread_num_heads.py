@@ -64,6 +64,7 @@ def test_heads_are_mentioned_where_no_part_has_any(around: tuple[str, ...], slot
     assert bool(list(unread_num_heads(eight))) is is_same
 
 
+@pytest.mark.slow
 def test_heads_of_a_head_with_layers_of_its_own_are_not_mentioned() -> None:
     """The generator has the number of the model, whose own layers have none here, and may be of any width then."""
     around = (*SMALL, "model=encoder_only", "model/position=none", "model.pattern=[lstm]", "model.d_model=64")

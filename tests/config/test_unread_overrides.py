@@ -112,6 +112,7 @@ def test_patterns_and_named_mixers(overrides: list[str], refused: int | None) ->
     assert str(refusal.value).startswith(f"{overrides[refused]} has no effect")
 
 
+@pytest.mark.slow
 def test_a_depth_that_a_pattern_does_not_fit_is_refused_by_the_side_that_has_it() -> None:
     with pytest.raises(ConfigurationError, match=r"model\.decoder\.pattern holds 3 layers and model\.num_layers=2"):
         compose_checked("train", [*AROUND, "model.decoder.pattern=[lstm,gru,lstm]"])
@@ -138,6 +139,7 @@ def weights(*overrides: str) -> list[Any]:
     return [(name, *weight.shape) for name, weight in model.named_parameters()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", sorted(HEADS_WITH_STACK))
 @pytest.mark.parametrize(
     ("pattern", "typed"),

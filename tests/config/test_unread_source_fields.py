@@ -63,6 +63,7 @@ def test_a_field_of_a_source_changes_rows_or_is_refused(choice: str, part: str) 
     assert ("tokenizer" in refused) == (part != "sources.first")
 
 
+@pytest.mark.slow
 def test_a_source_may_name_the_tokenizer_that_reads_it() -> None:
     both = [f"data.sources.{name}.tokenizer=byte" for name in ("first", "second")]
     compose_checked("train", ["data=mix", *both])

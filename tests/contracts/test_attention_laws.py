@@ -58,6 +58,7 @@ def case(mixer: str, position: str, *, causal: bool) -> object:
     return pytest.param(mixer, position, causal, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mixer", "position", "causal"), [case(mixer, position, causal=causal) for mixer, position, causal in CASES]
 )

@@ -87,6 +87,7 @@ class Full(BytesIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_not_told_again_when_texts_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_backed_texts, "_IN_MEMORY", 4)
     monkeypatch.setattr(disk_backed_texts, "_on_disk", lambda content: Full(content))
@@ -244,6 +245,7 @@ def count_texts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Counted, "most", 0)
 
 
+@pytest.mark.slow
 @both_kinds
 @pytest.mark.parametrize("as_lists", [False, True])
 def test_nothing_holds_all_texts_while_they_are_prepared(

@@ -80,6 +80,7 @@ def test_rows_have_the_length_that_is_asked_for_and_hold_no_padding(
         assert batch.targets.shape == (3, length)
 
 
+@pytest.mark.slow
 def test_targets_stay_with_their_tokens_when_rows_are_repeated() -> None:
     config = compose_checked("bench", ["data=associative_recall"])
     data = build_data(config)
@@ -91,6 +92,7 @@ def test_targets_stay_with_their_tokens_when_rows_are_repeated() -> None:
     assert torch.equal(batch.targets, torch.cat([once.targets] * 2, dim=1))
 
 
+@pytest.mark.slow
 def test_images_have_the_nearest_square_number_of_patches() -> None:
     config = compose_checked("bench", ["model=vision_transformer", "task=image_classification", "data=digits"])
     data = build_data(config)
@@ -148,6 +150,7 @@ def test_a_saving_compares_at_the_longest_length_that_both_reached() -> None:
     assert (saving.variant, saving.length, saving.time) == ("attention=explicit", 256, 0.25)
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn_of_what_was_found(tmp_path: Path) -> None:
     plot_benchmark(findings_of({"fused": [1.0, 2.0], "explicit": [2.0, 8.0]}, [128, 256]), tmp_path / "bench.png")
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")

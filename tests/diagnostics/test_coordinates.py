@@ -118,6 +118,7 @@ def test_heads_become_more_where_that_is_asked_for() -> None:
         CoordinatePlan(provided, (64, 100), heads="more").configs  # noqa: B018  it is composed when it is read
 
 
+@pytest.mark.slow
 def test_the_command_says_by_its_exit_code_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--widths", "64,256", "--steps", "1", "--seeds", "1", "--json"]
     assert main(["coordinates", *RUN, *few]) == 1

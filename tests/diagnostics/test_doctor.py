@@ -100,6 +100,7 @@ def test_an_unknown_check_is_refused_with_a_guess() -> None:
         chosen(["causalty"])
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_1_on_a_fault_and_with_0_without(capsys: pytest.CaptureFixture[str]) -> None:
     options = [*CLASSIFIER, "--check", "order", "--check", "padding", "--json"]
     assert main(["doctor", *options]) == 0

@@ -88,6 +88,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "fault", "guilty", "words"), PLANTED)
 def test_a_planted_fault_is_found_by_its_own_check_and_by_no_other(
     base: list[str], fault: str, guilty: str, words: str
@@ -198,6 +199,7 @@ def test_sane_ways_of_training_raise_no_false_alarm(change: list[str]) -> None:
     assert faults(findings([*CLASSIFIER, *change])) == []
 
 
+@pytest.mark.slow
 def test_a_decoder_without_positions_is_warned_and_one_of_a_single_layer_is_blind() -> None:
     two, one = (findings([*DECODER, "model/position=none", f"model.num_layers={n}"], "order")["order"] for n in (2, 1))
     assert two.verdict == "warning" and one.verdict == "fault"
@@ -215,6 +217,7 @@ def test_missing_scaling_is_found_in_narrow_heads_too(num_heads: int) -> None:
     assert result.measured["score_deviation"] == pytest.approx((64 / num_heads) ** 0.5, rel=0.3)
 
 
+@pytest.mark.slow
 def test_batch_norm_in_a_decoder_is_warned_of_and_not_called_a_mistake_of_the_mixer() -> None:
     result = findings([*DECODER, "model/norm=batch_norm"], "rows", "causality", "padding")
     assert result["causality"].verdict == "warning" and "model/norm=" in result["causality"].advice
@@ -226,6 +229,7 @@ def test_layers_frozen_as_asked_are_no_fault() -> None:
     assert result.verdict == "ok" and "as finetuning.freeze says" in result.message
 
 
+@pytest.mark.slow
 def test_a_head_that_starts_too_confident_is_seen_in_the_first_loss() -> None:
     some, much = (
         findings([*DECODER, "model.num_heads=1", f"model.initialisation.std={std}"], "initial_loss")["initial_loss"]

@@ -93,6 +93,7 @@ def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_weights_are_those_of_the_checkpoint_to_the_last_bit(door: str, tmp_path: Path) -> None:
     overrides, used = DOORS[door]

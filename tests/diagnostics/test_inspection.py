@@ -96,6 +96,7 @@ def test_an_inspection_is_plain_numbers(family: str) -> None:
     assert plain["stages"][-1]["module"] == type(small_model(family).head).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_terminal_shows_totals_components_and_shapes(family: str) -> None:
     result = on_meta(family, num_layers=5)

@@ -54,6 +54,7 @@ STEPS = {512: (280, 37 * MB), 8192: (294, 60 * MB)}
 either is slower."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vocab_size", STEPS)
 def test_a_training_step_launches_and_allocates_no_more_than_it_did(vocab_size: int) -> None:
     model = our_models.decoder(vocab_size, 64)
@@ -105,6 +106,7 @@ def test_layers_launch_no_more_kernels_than_they_did() -> None:
     assert of_gru <= 210, "ten small kernels and two products a token"
 
 
+@pytest.mark.slow
 def test_work_of_half_the_size_takes_less_time_than_the_whole() -> None:
     a = torch.randn(400, 400)
     times = alternate(lambda: a @ a, lambda: [a @ a for _ in range(8)], rounds=3, seconds=10)
@@ -128,6 +130,7 @@ def test_a_missing_peer_is_left_out_and_said_so() -> None:
     assert "no_such_package" in lines[0]
 
 
+@pytest.mark.slow
 def test_a_target_that_is_missed_names_the_kernels_that_the_time_goes_into() -> None:
     a = torch.randn(300, 300)
     slow = PeerComparison("none", "two products", "one", 1.5, lambda: Pair(lambda: a @ a @ a, lambda: a @ a))

@@ -57,6 +57,7 @@ def test_where_training_cannot_go_on_a_new_run_starts_from_the_selected_weights(
     assert load_run(next(Path("new").glob("*/*/record.json"))).status == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_without_a_whole_checkpoint_is_trained_again(
     inside: dict[Path, bytes],
     capsys: pytest.CaptureFixture[str],

@@ -94,6 +94,7 @@ def _of_each_pair() -> Sequence[object]:
     return cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", _of_each_pair())
 def test_a_damaged_file_is_told_in_a_sentence(
     number: int, inside: dict[Path, bytes], capsys: pytest.CaptureFixture[str]
@@ -102,6 +103,7 @@ def test_a_damaged_file_is_told_in_a_sentence(
     check(*_PAIRS[number], random.Random(number), inside, capsys)
 
 
+@pytest.mark.slow
 def test_drawn_damage_is_told_in_a_sentence(
     draw_seed: int, inside: dict[Path, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:

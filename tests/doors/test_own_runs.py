@@ -85,6 +85,7 @@ def test_ones_own_run_is_opened_without_a_word_also_where_its_folder_moved(own_c
     assert opened_all_ways(Path(moved)) == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_an_edited_run_is_a_strangers(own_class: Path) -> None:
     for name, before, after in (
         ("config.yaml", "seed: 0", "seed: 1"),
@@ -96,6 +97,7 @@ def test_an_edited_run_is_a_strangers(own_class: Path) -> None:
     assert opened_all_ways(own_class) == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_run_of_another_user_needs_the_readers_word(
     own_class: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_run_of_another_user_needs_the_readers_word(
     assert opened_all_ways(own_class) == [2, 2, 2] and str(settings) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_record(
     own_class: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,7 @@ def test_the_door_sees_every_name_that_making_would_call(draw_seed: int, monkeyp
     assert "strangers.first" in called and called <= {name for _, _, name in targets(config)}
 
 
+@pytest.mark.slow
 def test_a_reference_in_a_recorded_configuration_stays_text(
     own_run: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_published_configuration_is_no_way_to_an_environment(here: Path, monke
         compose_checked("train", ["init_from=hf:published"])
 
 
+@pytest.mark.slow
 def test_whatever_this_package_ships_is_opened_without_a_word(here: Path) -> None:
     """Every choice of every group, in its own place."""
     from headtohead.config.compose.choices import choices, groups

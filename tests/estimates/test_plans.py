@@ -259,6 +259,7 @@ def test_shards_hold_less_and_recomputing_saves_less(eight: Plan) -> None:
     assert saved == sorted(saved, reverse=True) and saved[0] > saved[-1]
 
 
+@pytest.mark.slow
 def test_time_and_cost_follow_from_the_step(eight: Plan) -> None:
     best = eight.best
     assert best is not None and best.step is not None and best.price is not None
@@ -273,6 +274,7 @@ def test_layouts_that_cannot_be_are_refused_by_the_sentence_of_training(eight: P
     assert not divided.fits and "model.num_heads=4" in divided.reason
 
 
+@pytest.mark.slow
 def test_what_a_plan_says_to_type_has_that_layout(eight: Plan) -> None:
     for each in eight.layouts:
         if each.fits:

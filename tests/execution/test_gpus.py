@@ -74,6 +74,7 @@ def test_machines_whose_launchers_have_the_same_number_are_apart(
     assert named(GpuPool(tmp_path, 7, ["0", "1"]).take(run(2))) == "0,1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_gpus_cost_no_more_the_more_runs_have_had_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int

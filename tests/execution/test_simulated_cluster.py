@@ -84,6 +84,7 @@ def test_the_thread_of_real_leases_finds_none_of_a_simulation() -> None:
     assert len(list(held)) == 1 and seen == [0]
 
 
+@pytest.mark.slow
 def test_what_happens_follows_from_the_seed(tmp_path: Path) -> None:
     plans = [plan_without_models(tmp_path / name, seeds=5) for name in "ab"]
     first, second = (simulate(plan, 7) for plan in plans)

@@ -101,6 +101,7 @@ def one_by_one(run: FinishedRun, tokens: Tensor, length: int, stride: int) -> li
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", [5, LENGTH])
 def test_strided_loss_is_that_of_every_token_by_itself(lines: FinishedRun, stride: int) -> None:
     losses = [loss for tokens in documents(lines) for loss in one_by_one(lines, tokens, LENGTH, stride)]
@@ -121,6 +122,7 @@ def test_strided_stream_is_one_long_document(stream: FinishedRun) -> None:
     assert point.metrics["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_windows_that_do_not_overlap_are_ordinary_rows(lines: FinishedRun, stream: FinishedRun) -> None:
     apart, plain = requested(lines, stride=LENGTH), requested(lines)
     assert (apart.scored, apart.samples) == (plain.scored, plain.samples)
@@ -209,6 +211,7 @@ def test_other_source_is_read_as_the_run_read_its_own(stream: FinishedRun) -> No
     assert point.mean_context == pytest.approx((LENGTH + 1) / 2), "rows are as long, and packed, as in training"
 
 
+@pytest.mark.slow
 def test_a_rotary_scaling_stretches_to_the_length_and_keeps_the_trained_base(stream: FinishedRun) -> None:
     plain = requested(stream, lengths=(24,))
     scaled = {
@@ -222,6 +225,7 @@ def test_a_rotary_scaling_stretches_to_the_length_and_keeps_the_trained_base(str
     assert one.metrics == pytest.approx(requested(stream).metrics), "stretched by nothing, a scaling is plain rotary"
 
 
+@pytest.mark.slow
 def test_a_table_of_positions_is_refused_beyond_its_end_and_slides_instead(folder: Path) -> None:
     run = on_text(folder, "data.packing=stream", "model/position=learned")
     with pytest.raises(ConfigurationError, match=r"Learned knows 12 positions.* --length 12 --stride 6"):
@@ -258,6 +262,7 @@ def test_other_tasks_are_measured_as_recorded_and_refuse_windows(folder: Path, o
         requested(run, stride=4)
 
 
+@pytest.mark.slow
 def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
     sizes = ["data.num_train=40", "data.num_validation=8", "data.num_test=8"]
     run = trained(folder, "data=associative_recall", "data.num_pairs=2", "data.length=16", *sizes)
@@ -319,6 +324,7 @@ def test_windows_that_cannot_be_are_refused(stream: FinishedRun, question: dict[
         requested(stream, **question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_task", "columns"),
     [

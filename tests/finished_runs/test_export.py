@@ -62,6 +62,7 @@ def test_an_artefact_gives_the_runs_own_logits(name: str, form: Form, tmp_path: 
     assert message["form"] == form and [row["batch"] for row in message["rows"]] == [1, 2, 5]
 
 
+@pytest.mark.slow
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
     run, own = fresh_run(tmp_path, *CHAR), tmp_path / "own"
     own.mkdir()
@@ -193,6 +194,7 @@ def test_an_artefact_with_other_logits_is_refused() -> None:
         compare_logits(model, lambda inputs: model(**inputs) * 1.01, [InputShape(2, 5, 5)])
 
 
+@pytest.mark.slow
 def test_the_command_shows_a_table_and_names_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = fresh_run(tmp_path, *CHAR)
     assert main(["export", str(run.folder), "--to", "safetensors"]) == 0

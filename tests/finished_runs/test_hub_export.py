@@ -43,6 +43,7 @@ def rows_of(run: FinishedRun) -> torch.Tensor:
     return torch.randint(0, size, (3, min(9, length)), generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", RUNS)
 def test_transformers_reads_a_run_back_with_its_logits(there: Any, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *RUNS[there])

@@ -55,6 +55,7 @@ def result(model: DecodingModel, prompts: list[list[int]], **how: Any) -> list[l
     return search(model, prompts, DecodingStrategy(max_new_tokens=3, **how), bos_id=1, ends=[EOS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0, -1.0])
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_decoder"])
 def test_with_enough_beams_the_best_of_all_texts_is_found(family: str, length_penalty: float) -> None:

@@ -103,6 +103,7 @@ def test_a_drawn_text_depends_on_no_other_prompt_and_no_further_sample() -> None
     assert samples[::3] == alone and samples[0] != samples[1] != samples[2]
 
 
+@pytest.mark.slow
 def test_no_temperature_and_one_likeliest_token_are_greedy() -> None:
     model = model_of("decoder_only", position=Rotary)
     greedy = written(model, PROMPTS)

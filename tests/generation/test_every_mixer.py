@@ -29,6 +29,7 @@ def model_of(**changes: object) -> DecodingModel:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK))
 def test_cached_equals_uncached_token_for_token(name: str) -> None:
     torch.manual_seed(0)
@@ -38,12 +39,14 @@ def test_cached_equals_uncached_token_for_token(name: str) -> None:
     assert written(model, PROMPTS[:1], max_new_tokens=5) == expected[:1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["softmax_attention", "sliding_window"])
 def test_cached_equals_uncached_with_capped_scores_and_logits(name: str) -> None:
     model = model_of(mixer=factory("mixer", name, score_cap=0.3), logit_cap=0.5)
     assert written(model, PROMPTS, max_new_tokens=5) == [again(model, prompt, 5) for prompt in PROMPTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_speed(LOCALS, ("token_shift",)))
 def test_cached_equals_uncached_whatever_precedes_the_mixer(name: str) -> None:
     model = model_of(local=factory("local", name))

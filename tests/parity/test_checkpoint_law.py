@@ -62,6 +62,7 @@ def test_no_single_change_differs_in_silence(kind: str, folder: Path) -> None:
     assert not silent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_unchanged_checkpoint_gives_the_logits_of_its_reference(kind: str, folder: Path) -> None:
     assert compared(kind, write(folder / "whole", *base(kind, folder)))[0] == "equal"

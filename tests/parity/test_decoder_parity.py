@@ -203,6 +203,7 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [[], [0, 1], [0]])
 def test_qwen3_with_experts_equals_its_reference(layers: list[int]) -> None:
     config = Qwen3MoeConfig(
@@ -213,6 +214,7 @@ def test_qwen3_with_experts_equals_its_reference(layers: list[int]) -> None:
     compare(names[len(layers)], Qwen3MoeInMemory(), Qwen3MoeForCausalLM, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("renormalised", [True, False])
 def test_qwen3_next_equals_its_reference(renormalised: bool) -> None:
     config = Qwen3NextConfig(
@@ -261,6 +263,7 @@ DEEPSEEKS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEEPSEEKS)
 def test_deepseek_v3_equals_its_reference(name: str) -> None:
     config = DeepseekV3Config(**{**LATENT, **DEEPSEEKS[name]})
@@ -287,6 +290,7 @@ def test_gemma3_equals_its_reference() -> None:
     compare("Gemma 3", Gemma3Family(), Gemma3ForCausalLM, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [True, False])
 def test_gpt_oss_equals_its_reference(plain: bool) -> None:
     rope = {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}} if plain else {}

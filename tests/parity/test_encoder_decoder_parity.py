@@ -51,6 +51,7 @@ def untied(config: Any) -> nn.Module:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_t5_writes_what_its_reference_writes(version: str) -> None:
     first = version == "1.0"
@@ -96,6 +97,7 @@ def test_bart_writes_what_its_reference_writes(scaled: bool) -> None:
     check("BART" if not scaled else "BART, embedding scaled", case)
 
 
+@pytest.mark.slow
 def test_mbart_writes_what_its_reference_writes() -> None:
     config = MBartConfig(
         d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,

@@ -44,6 +44,7 @@ def test_longformer_restores_hidden_tokens_as_its_reference_does() -> None:
     check("Longformer, masked LM", longformer(LongformerForMaskedLM, "masked_language_model"), remark=REPORTED)
 
 
+@pytest.mark.slow
 def test_longformer_classifies_sequences_as_its_reference_does() -> None:
     check("Longformer, classification", longformer(LongformerForSequenceClassification, "classifier"))
 

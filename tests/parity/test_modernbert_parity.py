@@ -39,6 +39,7 @@ BASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -53,6 +54,7 @@ def test_modernbert_restores_hidden_tokens_as_its_reference_does(name: str, chan
     check(name, modernbert(**changes))
 
 
+@pytest.mark.slow
 def test_the_published_size_has_as_many_parameters_as_the_reference() -> None:
     overrides = ("task=masked_lm", "data=grammar_lm", "model=modernbert", "model/size=modernbert_base")
     sized = ("model.vocab_size=50368", "model.max_length=8192")

@@ -75,6 +75,7 @@ def test_mamba2_with_bounded_steps_is_refused() -> None:
         Mamba2Family().complete(config.to_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wider", [False, True])
 def test_rwkv_equals_its_reference(wider: bool) -> None:
     # The reference's state is as wide as the model, so that a wider attention works without a cache alone.

@@ -31,6 +31,7 @@ def name_on_disk(name: str) -> str:
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_vision_transformer_classifies_images_as_its_reference_does(bias: bool) -> None:
     config = ViTConfig(

@@ -130,6 +130,7 @@ def test_the_likeliest_tokens_are_those_of_the_reference_with_any_repetition_pen
     assert ours_write(name, repetition_penalty=penalty) == theirs_write(name, repetition_penalty=penalty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bart", "t5"])
 def test_a_summary_may_take_every_word_of_its_source(name: str) -> None:
     """No token is penalised before the first is written: it is the likeliest, wherever it occurs."""

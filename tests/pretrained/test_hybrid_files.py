@@ -77,6 +77,7 @@ def test_experts_in_some_layers_are_read_back_with_equal_logits(form: str, patte
     read_back(form, drawn(config), config, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jamba", "qwen3_moe"])
 def test_published_experts_in_some_layers_may_be_trained_under_another_balance(form: str, tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *mixing(form), *in_turn("swiglu,moe")])
@@ -106,6 +107,7 @@ def test_feedforwards_that_jamba_has_no_field_for_are_refused_with_ours(change: 
         JambaFamily().hub_config(config["model"])
 
 
+@pytest.mark.slow
 def test_a_form_without_feedforwards_in_turn_refuses_them() -> None:
     config = h2h.compose("train", [*SIZE, *mixing("lfm2"), "model.feedforward_pattern=[swiglu,gelu]"])
     with pytest.raises(InexpressibleError, match=r"feedforward_pattern=\['swiglu', 'gelu'\] .* supports only null"):

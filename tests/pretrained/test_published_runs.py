@@ -60,6 +60,7 @@ def test_a_run_is_probed_in_pieces_of_its_own_tokenizer(published: Path, tmp_pat
     assert main(["probe", str(run.folder), "--text", PROMPT]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "same"),
     [("freeze=1", [True, False]), pytest.param("layer_decay=0.5", [False, False], marks=pytest.mark.slow)],

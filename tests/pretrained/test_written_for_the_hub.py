@@ -148,6 +148,7 @@ def drawn(config: dict[str, Any]) -> Architecture:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: Path) -> None:
     config = h2h.compose("train", [*SIZE, *FORMS[form]])
@@ -354,6 +355,7 @@ BASELINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_is_refused_with_a_reason(name: str, tmp_path: Path) -> None:
     config, _ = fitted(h2h.compose("train", [f"model={name}", *BASELINES[name]]))

@@ -43,6 +43,7 @@ def test_a_record_of_version_1_is_read_and_written_as_it_was(file: Path) -> None
     assert (record.place.study, f"{record.place.arm}-s{record.place.seed}") == ("norms_small", file.stem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
 def test_a_run_of_version_1_is_run_again(file: Path) -> None:
     assert build_data(rerun(file)).spec().kind == "language"

@@ -72,6 +72,7 @@ def test_an_arm_moves_to_the_budget_and_what_was_found_is_kept(tmp_path: Path, m
     assert again.matching == plan.matching and again.runs[1].id == run.id
 
 
+@pytest.mark.slow
 def test_an_arm_that_joins_later_moves_no_other(tmp_path: Path) -> None:
     before = planned(tmp_path)
     after = planned(tmp_path, arms={**WIDE, "c": ["model.d_model=48", "model.num_heads=3", "model/norm=none"]})

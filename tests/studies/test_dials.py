@@ -98,6 +98,7 @@ def test_inner_widths_are_multiples_of_8(feedforward: str) -> None:
         assert inner_width(72, multiple, two_thirds=gated) == 8 * (index + 1)
 
 
+@pytest.mark.slow
 def test_sides_change_their_inner_widths_in_proportion() -> None:
     config = config_of(
         *SIDES, "model/feedforward@model.decoder.feedforward=gelu", "model.decoder.feedforward.multiple=2"

@@ -33,6 +33,7 @@ def total(costs: CostEstimate, workers: int = 1) -> float:
     return (costs.disk_bytes + workers * costs.passing_bytes) / 1e9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuning", ["none", TUNING], ids=["untuned", "tuned"])
 def test_each_policy_that_a_refusal_names_is_within_the_budget_and_the_others_are_not(
     tmp_path: Path, tuning: Any

@@ -63,6 +63,7 @@ def config_of(*overrides: str) -> dict[str, Any]:
 ARMS = {"attention": [], "lstm": LSTM}
 
 
+@pytest.mark.slow
 def test_arms_train_as_many_steps_as_the_joules_of_the_baseline_pay_for(counted: Any, tmp_path: Path) -> None:
     counted(Turns(2.0, 6.0))
     matching = match(SMALL, ARMS, "attention", EqualEnergy(rounds=3, turn_steps=2))
@@ -75,6 +76,7 @@ def test_arms_train_as_many_steps_as_the_joules_of_the_baseline_pay_for(counted:
     assert saved.known({"lstm": "key"}) == solved and solved["lstm"].arm == arm
 
 
+@pytest.mark.slow
 def test_joules_that_scatter_make_no_match_that_is_sure(counted: Any) -> None:
     counted(Turns(2.0, 6.0, 2.0, 9.0, 2.0, 3.0))
     arm = match(SMALL, ARMS, "attention", EqualEnergy(rounds=3, turn_steps=2)).arm("lstm")
@@ -107,6 +109,7 @@ def test_where_energy_cannot_be_measured_it_is_refused_with_what_to_type(
         match(SMALL, ARMS, "attention", EqualEnergy(rounds=1, turn_steps=1))
 
 
+@pytest.mark.slow
 def test_runs_over_several_devices_are_refused(counted: Any) -> None:
     counted(Turns(1.0))
     two = config_of("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu", "trainer.threads=1")

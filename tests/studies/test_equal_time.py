@@ -45,6 +45,7 @@ def timing(*turns: float) -> StepTiming:
     return StepTiming(turns, "a device", {})
 
 
+@pytest.mark.slow
 def test_arms_take_turns_and_their_medians_count() -> None:
     """A clock by which the turns of the first arm take 2 seconds and those of the second 6, nothing between them."""
     ticks = accumulate(cycle([2.0, 0.0, 6.0, 0.0]), initial=0.0)
@@ -70,6 +71,7 @@ def test_a_run_over_several_devices_is_timed_by_one_share_and_its_messages(
     assert timings["both"].step_seconds == 1.5
 
 
+@pytest.mark.slow
 def test_layers_divided_among_devices_cannot_be_timed() -> None:
     with pytest.raises(ConfigurationError, match=r"tensor_parallel=2 divides layers.*trainer=ddp"):
         TimedModel(config_of("trainer=tensor_parallel", "trainer.devices=2", "trainer.accelerator=cpu"))

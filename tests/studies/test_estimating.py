@@ -49,6 +49,7 @@ def test_trials_and_points_on_the_budget_axis_count_by_their_steps(tmp_path: Pat
     assert message["runs"] == 16 and message["disk_bytes"] > 0 and message["arms"][0]["trials"] == 2
 
 
+@pytest.mark.slow
 def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
     base = ["data=sentence_grammar", "data.num_train=40", "data.num_validation=4", "data.num_test=4", "tracking=none"]
     base += ["task=classification", f"output_dir={tmp_path}"]
@@ -174,6 +175,7 @@ def test_a_plan_makes_as_many_models_as_there_are_shapes(
     assert len(result.arms) == 2 * rates and all(arm.source == "calibration" for arm in result.arms)
 
 
+@pytest.mark.slow
 def test_arms_that_the_time_did_not_reach_are_told_by_the_flops_of_the_timed_one_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

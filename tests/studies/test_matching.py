@@ -156,6 +156,7 @@ def test_arm_that_reads_shorter_rows_takes_more_steps_for_equal_tokens() -> None
     assert arm.met and arm.overrides == ("trainer.max_steps=2000",)
 
 
+@pytest.mark.slow
 def test_state_of_a_recurrence_grows_to_that_of_a_cache() -> None:
     """A cache of 16 tokens, 2 layers, keys and values of width 64: 4096 numbers, and 2 x width of head x width + width
     of linear attention."""
@@ -196,6 +197,7 @@ def test_sides_of_their_own_depth_keep_their_share() -> None:
     assert model["encoder"]["num_layers"] == 2 * model["decoder"]["num_layers"] > 2
 
 
+@pytest.mark.slow
 def test_axes_that_differ_are_named() -> None:
     arm = matched(SMALL, ["model/mixer=lstm", NO_POSITION], EqualParameters()).arm("other")
     assert arm.differs["state_elements"] < 0.1 and "tokens" not in arm.differs and "parameters" not in arm.differs
@@ -293,6 +295,7 @@ def test_what_cannot_be_asked_is_refused(arms: Any, baseline: str, budget: Budge
         match(SMALL, arms, baseline, budget, movable)
 
 
+@pytest.mark.slow
 def test_state_of_a_baseline_that_carries_none_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="first has no state elements"):
         matched(["model=mlp", *IMAGES[1:]], ["model=cnn"], EqualState())

@@ -104,6 +104,7 @@ MANY_ARMS = ("mixers_2026", "mixers_2026_small")
 """Studies of dozens of arms, which take seconds; the others ask the same."""
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY_ARMS else []) for name in SHIPPED]
@@ -146,6 +147,7 @@ def test_the_command_gives_the_verdicts_that_were_registered(
     assert f"registered: {report.verdicts[0].sentence}" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("requested", "why"),
     [
@@ -219,6 +221,7 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
     assert remarks <= set(shown["remarks"])
 
 
+@pytest.mark.slow
 def test_a_set_of_its_runs_is_not_what_was_registered(demo: tuple[StudyPlan, StudyReport]) -> None:
     plan, report = demo
     some = [plan.run_folder(run) for run in plan.runs if run.seed != 2]
@@ -259,6 +262,7 @@ LEVELS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEVELS)
 def test_an_interval_is_the_same_wherever_it_is_shown_and_its_level_is_named(name: str, tmp_path: Path) -> None:
     """The study's own tables, a comparison as data, CSV and LaTeX, the report and the page in W&B."""

@@ -33,6 +33,7 @@ def looked(folder: Path, seeds: int, **changes: Any) -> Verdict:
     return verdict
 
 
+@pytest.mark.slow
 def test_each_look_spends_its_part_of_the_error_rate(tmp_path: Path) -> None:
     verdicts = [looked(tmp_path, seeds) for seeds in LOOKS]
     assert [verdict.level for verdict in verdicts] == pytest.approx(interim_levels(LOOKS))

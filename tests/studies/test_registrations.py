@@ -128,6 +128,7 @@ def test_an_offset_of_nothing_leaves_the_test_paired(tmp_path: Path) -> None:
     assert not report_of(planned(tmp_path)).verdicts[0].exploratory, "nothing was changed"
 
 
+@pytest.mark.slow
 def test_a_second_registration_in_one_folder_is_shown_wherever_its_verdicts_are(tmp_path: Path) -> None:
     assert ran(planned(tmp_path), VALUES).history.sentences == ()
     plan = planned(tmp_path, base=["data.seed=5"])

@@ -108,6 +108,7 @@ def test_the_study_holds_the_rounds_and_all_seeds_there_may_be() -> None:
     assert small_study().rounds is None
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_round_after_round_and_then_says_how_many_seeds_each_contrast_got(ended: StudyPlan) -> None:
     plan = ended
     report = report_of(plan)

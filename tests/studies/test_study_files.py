@@ -130,6 +130,7 @@ def test_a_study_of_ones_own_is_found(tmp_path: Path) -> None:
         read_study("mine", config_dir=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", choice_names("study"))
 def test_every_shipped_study_can_be_composed_and_says_what_it_expects(name: str) -> None:
     study = read_study(name)

@@ -109,6 +109,7 @@ def message(sweep: Sweep, options: list[Setting], tried: list[Trial]) -> list[Tr
     ]
 
 
+@pytest.mark.slow
 def test_bayesian_search_learns_goes_on_alike_after_a_stop_and_ends_at_its_cap() -> None:
     rate = {"distribution": "log_uniform_values", "min": 1e-6, "max": 1.0}
     sweep = small_sweep(method="bayes", run_cap=22, parameters={"optimizer.lr": rate, "seed": {"values": [1, 2]}})

@@ -92,6 +92,7 @@ def a_pair_that_is_not_easy(data: DataSource, model: Architecture) -> list[str]:
     raise AssertionError("the model ranks all words alike whatever it reads")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", ["byte", "bpe"])
 @pytest.mark.parametrize("shots", [0, 3])
 def test_classes_are_those_that_brute_force_finds(tokenizer: str, shots: int) -> None:

@@ -170,6 +170,7 @@ def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Pat
     assert 0 < logged <= math.log(12)
 
 
+@pytest.mark.slow
 def test_the_time_of_a_probe_is_not_the_time_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every probe advances the clock, so that a busy machine is not a slow probe."""
     probes: list[float] = []
@@ -186,6 +187,7 @@ def test_the_time_of_a_probe_is_not_the_time_of_a_step(tmp_path: Path, monkeypat
     assert probes and 0 < slow.progress.seconds < 3600
 
 
+@pytest.mark.slow
 def test_a_model_without_attention_is_trained_as_ever_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -238,6 +240,7 @@ def test_a_probe_that_fails_fails_the_tests(tmp_path: Path, monkeypatch: pytest.
         train(parts(tmp_path, probe=OFTEN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
 def test_half_precision_is_probed(tmp_path: Path, precision: Any) -> None:
     record = train(parts(tmp_path, max_steps=2, precision=Precision(precision)))

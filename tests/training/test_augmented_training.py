@@ -79,6 +79,7 @@ def test_training_rows_are_changed_anew_in_every_epoch_and_others_never() -> Non
     assert torch.equal(rows_of(seen).tokens, data.split("test").batch(np.arange(16)).tokens)
 
 
+@pytest.mark.slow
 def test_a_run_is_named_and_recorded_with_its_augmentations() -> None:
     config = h2h.compose("train", [*REVIEWS, SEVERAL])
     assert config["choices"]["augmentation"] == "[token_dropping,swapping,bpe_dropout]"

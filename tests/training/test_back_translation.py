@@ -162,6 +162,7 @@ def test_only_rows_that_a_run_learns_from_are_translated(
             assert changed > 0.9 * len(learned)
 
 
+@pytest.mark.slow
 def test_another_seed_translates_its_own_rows(folder: Path, tmp_path: Path, translators: list[Backwards]) -> None:
     """Two draws of 10 of 108 rows are not the same."""
     for seed, options in ((0, 10), (1, 10), (0, 0)):
@@ -226,6 +227,7 @@ def test_of_pairs_a_run_that_goes_the_same_way_is_refused(folder: Path, tmp_path
             build_augmentation(config, build_data(config))
 
 
+@pytest.mark.slow
 def test_of_labelled_texts_the_second_run_goes_back(folder: Path, tmp_path: Path) -> None:
     """The first may go any way: only the texts tell in which language they are."""
     reviews = [*SMALL, "task=classification", "model=encoder_only", "data=csv", f"data.path={folder}/pairs.tsv"]

@@ -150,6 +150,7 @@ def test_splitting_groups_by_depth_keeps_every_parameter_and_its_decay(
     assert sum(len(group["params"]) for group in split.param_groups) == len(decays(plain))
 
 
+@pytest.mark.slow
 def test_the_rates_of_all_depths_follow_the_schedule(tmp_path: Path) -> None:
     """Only the head's first steps are seen, with a decay to next to nothing."""
     changes = {"make_model": drawn("nothing"), "max_steps": 3, "validate_every": 3}

@@ -81,6 +81,7 @@ def test_a_record_that_finds_no_room_while_a_run_trains_ends_it_with_the_room_th
     check_said(train(parts(tmp_path)), "record.json")
 
 
+@pytest.mark.slow
 def test_a_run_whose_record_finds_no_room_at_all_ends_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_checkpoint_that_would_not_fit_ends_the_run_before_it_is_begun(
     assert record.reason is not None and "MB are needed, and 0.0 MB are free" in record.reason
 
 
+@pytest.mark.slow
 def test_no_room_for_the_files_of_wandb_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -99,6 +99,7 @@ def test_an_average_follows_its_formula_and_leaves_the_weights_alone() -> None:
     assert model.weight.item() == 20.0
 
 
+@pytest.mark.slow
 def test_the_peak_is_what_was_held_at_once_not_what_is_left() -> None:
     gc.collect()  # what tests before it left would be freed meanwhile
     memory = PeakMemory(torch.device("cpu"))

@@ -24,6 +24,7 @@ from single_verdict import verdict_of
 from training.runs import make_model, parts
 
 
+@pytest.mark.slow
 def test_the_record_says_what_computed_every_mixer(tmp_path: Path) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, mixer=Retention, num_layers=1), max_steps=1))
     assert record.path is not None

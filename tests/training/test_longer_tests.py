@@ -59,6 +59,7 @@ def test_what_has_no_weight_for_every_place_reads_longer_rows(change: str, tmp_p
     assert model.length_error(InputSize(length=10_000)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
@@ -129,6 +130,7 @@ def test_arms_are_tested_on_the_same_longer_rows(tmp_path: Path) -> None:
     assert len(hashes) == 1
 
 
+@pytest.mark.slow
 def test_data_of_ones_own_that_knows_nothing_of_lengths_is_tested_as_ever(tmp_path: Path) -> None:
     record = train(parts(tmp_path, evaluation=EvaluationSettings(lengths=(1, 2))))
     assert record.status == "finished" and list(record.cannot) == ["test_2x"]
@@ -141,6 +143,7 @@ def test_stages_and_multiples_name_each_other() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["seq2seq_at_once", "seq2seq_one_row"])
 def test_a_target_that_is_written_in_one_row_may_be_longer_too(task: str, tmp_path: Path) -> None:
     """The model reads as many masks as the longest target of the longer rows has, not that of training."""

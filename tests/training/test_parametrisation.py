@@ -34,6 +34,7 @@ def rates(overrides: list[str], key: str = "lr") -> dict[int, set[float]]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_at_the_base_width_weights_and_losses_are_those_of_the_standard_to_the_last_bit(optimizer: str) -> None:
     usual, mup = (patient([*DECODER, f"optimizer={optimizer}", *provided]) for provided in ([], [MUP]))

@@ -120,6 +120,7 @@ def test_threshold_of_the_test_is_that_of_the_selected_validation(records: dict[
     assert "no_answer_threshold" not in records["squad"].metrics["test"]
 
 
+@pytest.mark.slow
 def test_evaluation_of_a_run_applies_its_threshold_and_writes_its_predictions(
     records: dict[str, RunRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:

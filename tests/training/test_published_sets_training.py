@@ -86,6 +86,7 @@ def test_metrics_of_the_test_are_those_of_the_raw_rows(
         assert shown["text"].strip() == row[columns[0]].strip()
 
 
+@pytest.mark.slow
 @every_set
 def test_a_record_says_where_its_rows_were_published(name: str, records: dict[str, RunRecord]) -> None:
     message = records[name].data
@@ -118,6 +119,7 @@ def _imdb(hub: HubServer) -> dict[str, object]:
     return {"name": "stanfordnlp/imdb", "revision": revision_of("imdb"), "text_column": "text", "test_split": "test"}
 
 
+@pytest.mark.slow
 def test_other_classes_are_refused_and_other_names_for_them_told(
     records: dict[str, RunRecord], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

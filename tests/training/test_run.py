@@ -37,6 +37,7 @@ still = partial(make_model, dropout=0.0)
 """A model without dropout, whose losses do not depend on how a batch is split."""
 
 
+@pytest.mark.slow
 def test_a_finished_run_leaves_a_complete_record(tmp_path: Path) -> None:
     record = train(parts(tmp_path, seed=3))
     assert record.path is not None
@@ -57,6 +58,7 @@ def test_a_finished_run_leaves_a_complete_record(tmp_path: Path) -> None:
     assert set(record.environment.device["kernels"].values()) == {"fused attention"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [4, 5, 6, 10])
 def test_epochs_are_passes_that_are_complete(steps: int, tmp_path: Path) -> None:
     record = train(parts(tmp_path, max_steps=steps, validate_every=steps))
@@ -148,6 +150,7 @@ def test_batches_made_by_other_processes_are_the_same(tmp_path: Path) -> None:
     assert losses(tmp_path, num_workers=1, max_steps=6) == losses(tmp_path, max_steps=6)
 
 
+@pytest.mark.slow
 def test_a_run_takes_the_threads_it_is_given_and_gives_them_back(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     record = train(parts(tmp_path, threads=before + 1, max_steps=2))
@@ -291,6 +294,7 @@ def test_batch_norm_is_refused_where_a_batch_is_split(tmp_path: Path, changes: d
         train(parts(tmp_path, make_model=partial(make_model, norm=BatchNorm), **changes))
 
 
+@pytest.mark.slow
 def test_what_is_logged_has_names_that_every_run_shares(tmp_path: Path) -> None:
     names = set(RunFolder.open(train(parts(tmp_path)).path).metrics())
     assert {"train/loss", "train/learning_rate", "validation/loss", "test/loss"} <= names

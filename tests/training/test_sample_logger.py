@@ -111,6 +111,7 @@ def folders(record: RunRecord) -> list[str]:
     return sorted(folder.name for folder in (record.path / "tables").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_TASKS)
 def test_every_task_trains_and_leaves_its_tables(of: Callable[[str], RunRecord], name: str) -> None:
     record = of(name)
@@ -177,6 +178,7 @@ class Clumsy(CausalLanguageModelling):
         raise RuntimeError("no luck\nat all")
 
 
+@pytest.mark.slow
 def test_a_sample_that_fails_is_told_once_and_costs_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "headtohead"):
         record = train(parts(tmp_path, task=Clumsy().bind(TinyData().spec()), max_steps=10, num_samples=8))

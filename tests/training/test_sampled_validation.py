@@ -188,6 +188,7 @@ def test_a_test_of_a_whole_corpus_is_compared_and_validations_of_other_parts_of_
         h2h.compare(folders, against="letters", metric="validation/bits_per_byte")
 
 
+@pytest.mark.slow
 def test_whole_validations_of_a_corpus_are_the_same_texts(reviews: Path, tmp_path: Path) -> None:
     whole = record_of(reviews, tmp_path, *CORPUS)
     part = record_of(reviews, tmp_path, *CORPUS, "trainer.validation_batches=1")

@@ -31,6 +31,7 @@ TASKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TASKS)
 def test_the_rows_of_a_run_make_its_metrics_again(kind: str, tmp_path: Path) -> None:
     config = api.compose("train", [*SMALL, f"output_dir={tmp_path}", *TASKS[kind]])

@@ -63,6 +63,7 @@ def test_records_tell_how_texts_are_read(folder: Path, records: dict[str, RunRec
     assert records["bpe"].data["bytes_per_token"]["test"] > 2 > records["char"].data["bytes_per_token"]["test"]
 
 
+@pytest.mark.slow
 def test_bits_per_byte_are_those_of_the_text_for_every_tokenizer(records: dict[str, RunRecord]) -> None:
     """Loss times tokens over ln 2 and bytes; an end token is predicted for every document, too."""
     for record in records.values():

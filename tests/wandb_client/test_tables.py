@@ -41,6 +41,7 @@ def test_a_matrix_is_drawn_darker_where_more_of_a_true_class_fall() -> None:
     assert filled[0].sum() > 5 * filled[1].sum(), "9 of 10 cats are called cats"
 
 
+@pytest.mark.slow
 def test_a_drawn_matrix_says_which_classes_are_the_true_ones() -> None:
     """Left of the frame stand the axis's name, the classes and their ticks, with white between them."""
     names = [str(digit) for digit in range(10)]
@@ -51,6 +52,7 @@ def test_a_drawn_matrix_says_which_classes_are_the_true_ones() -> None:
     assert (np.diff(beside.astype(int)) == 1).sum() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 25, 70])
 def test_any_number_of_classes_with_any_names_can_be_drawn(size: int) -> None:
     names = [f"$x_{number}$ <b> 猫" for number in range(size)]

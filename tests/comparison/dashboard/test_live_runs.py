@@ -160,6 +160,7 @@ def test_what_is_no_number_is_told_as_text(tmp_path: Path) -> None:
     assert row(LiveRuns(tmp_path), f"some/{folder.id}")["results"] == {"test/loss": "NaN"}
 
 
+@pytest.mark.slow
 def test_the_list_comes_in_pages_with_a_line_above_each_group(tmp_path: Path) -> None:
     for number in range(5):
         width = {"model": {"d_model": 64 if number < 2 else 8}}

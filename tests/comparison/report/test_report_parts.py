@@ -41,6 +41,7 @@ def text_of(findings: ComparisonResults) -> str:
     return head + rest.rpartition("</script>\n<script>")[2]
 
 
+@pytest.mark.slow
 def test_a_report_of_twenty_runs_is_made_in_less_than_three_seconds(findings: ComparisonResults) -> None:
     assert len(findings.runs) == 20
     began = time.process_time()
@@ -100,6 +101,7 @@ def test_an_arm_looks_alike_in_whatever_order_arms_are_listed(findings: Comparis
     assert looks[0] == looks[1]
 
 
+@pytest.mark.slow
 def test_many_verdicts_are_lines_of_a_table_and_what_makes_all_exploratory_is_told_once(tmp_path: Path) -> None:
     result = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(10)}, num_seeds=3, steps=4, maps=False)
     unregistered = [replace(v, exploratory=True, reasons=("nothing was registered",)) for v in result.verdicts]

@@ -131,6 +131,7 @@ def test_arms_that_start_from_other_runs_are_on_other_curves(findings: Compariso
     assert [point.mean for point in curves["elsewhere"].points] == pytest.approx([0.25, 0.25])
 
 
+@pytest.mark.slow
 def test_the_section_is_there_only_where_rows_are_a_question(findings: ComparisonResults, tmp_path: Path) -> None:
     assert section(made_up(tmp_path / "other")) is None
     text = report(findings)

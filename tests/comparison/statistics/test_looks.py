@@ -12,6 +12,7 @@ from headtohead.comparison.statistics.multiple_testing import alpha_spent, inter
 STUDIES = 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("looks", "published"),
     [

@@ -86,6 +86,7 @@ def test_a_single_effect_among_eight_arms_without_any_is_found_in_80_percent(num
     assert judged(values, 9)[:, 0].mean() == pytest.approx(0.81, abs=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_seeds", [3, 5, 10])
 def test_the_range_of_seeds_holds_the_number_that_is_needed_in_80_percent_of_pilots(num_seeds: int) -> None:
     """The number itself has quartiles of 7 and 41 after pilots of three where 15 are needed."""

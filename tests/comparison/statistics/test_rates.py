@@ -14,6 +14,7 @@ def test_three_seeds_cannot_decide_a_solve_rate_and_four_can() -> None:
     assert solve_rates((4, 0), (4, 4)).p < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 0.7])
 def test_equal_rates_differ_in_5_percent_at_most_also_where_arms_share_the_luck_of_a_seed(shared: float) -> None:
     rng = np.random.default_rng(0)

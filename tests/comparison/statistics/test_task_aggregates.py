@@ -27,6 +27,7 @@ def test_improvement_counts_every_pair_of_runs_and_ties_half() -> None:
     assert float(probability_of_improvement([[1.0]], [[1.0]])) == 0.5
 
 
+@pytest.mark.slow
 def test_the_bootstrap_over_runs_within_tasks_covers_the_true_aggregate() -> None:
     """Ten tasks of five runs each; the tasks' levels stay what they are."""
     rng = np.random.default_rng(0)

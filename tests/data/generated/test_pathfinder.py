@@ -60,6 +60,7 @@ def test_dots_are_joined_where_a_flood_from_one_reaches_the_other() -> None:
     assert result == labels.tolist()
 
 
+@pytest.mark.slow
 def test_classes_are_balanced_in_every_split() -> None:
     for name in SPLIT_NAMES:
         labels = pictures(name)[1]
@@ -87,6 +88,7 @@ def test_every_picture_has_as_many_paths() -> None:
     assert np.bincount(counts).argmax() == 7 and np.mean(np.array(counts) == 7) > 0.9
 
 
+@pytest.mark.slow
 def test_no_picture_is_in_two_splits_and_a_larger_train_split_begins_alike() -> None:
     seen = [{picture.tobytes() for picture in pictures(name)[0]} for name in SPLIT_NAMES]
     assert len(set.union(*seen)) == 380

@@ -41,6 +41,7 @@ def test_all_grades_are_as_common_and_no_pair_comes_twice(samples: list[ScoredPa
     assert len(set(samples)) == len(samples) and len(MEANING) == 2 * len({*MEANING.values()})
 
 
+@pytest.mark.slow
 def test_common_words_tell_a_part_of_the_grade_and_one_sentence_nothing(samples: list[ScoredPair]) -> None:
     grades = [grade for *_, grade in samples]
     common = [len({*first.split()} & {*second.split()}) for first, second, _ in samples]

@@ -118,6 +118,7 @@ def test_names_of_classes_and_splits_follow_the_card_though_the_files_stay(tmp_p
     assert len(moved.split("train")) == 54 and len(moved.split("test")) == 80
 
 
+@pytest.mark.slow
 def test_any_step_can_be_reached_at_once_and_seeds_differ(folder: Path) -> None:
     source = source_of(folder)
     whole = [order(source).step(step)[1].tolist() for step in range(40)]
@@ -146,6 +147,7 @@ def test_a_row_is_the_same_under_every_seed_and_in_another_process(folder: Path)
     assert one.images is not None and other.images is not None and torch.equal(one.images.flip(0), other.images)
 
 
+@pytest.mark.slow
 def test_stream_comes_over_the_network_and_what_is_on_disk_is_not_fetched_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

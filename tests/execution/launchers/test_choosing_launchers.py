@@ -57,6 +57,7 @@ def test_hydras_own_names_mean_what_does_the_same_here(provided: list[str], made
     assert isinstance(result.make(), made) and result.workers == workers and not result.of_runs
 
 
+@pytest.mark.slow
 def test_a_cluster_of_ones_own_is_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / "launcher").mkdir()
     (tmp_path / "launcher" / "ours.yaml").write_text("# Ours.\ndefaults: [slurm]\npartition: a100\nsetup: [date]\n")
@@ -75,6 +76,7 @@ def test_an_extra_that_is_missing_is_named(
         launcher.submit([Command(("true",), tmp_path / "logs" / "0.log")])
 
 
+@pytest.mark.slow
 def test_a_launcher_of_ones_own_is_a_class_and_a_yaml_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_cluster.py").write_text(OWN)
     (tmp_path / "launcher").mkdir()

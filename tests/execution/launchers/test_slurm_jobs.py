@@ -77,6 +77,7 @@ def test_a_machine_that_knows_no_cluster_is_told_where_to_go(tmp_path: Path, mon
         Slurm().submit([waits_once(tmp_path)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["null", "equal_tokens", "equal_time"])
 def test_such_a_machine_is_told_so_before_a_study_is_matched_or_estimated_and_nothing_is_written(
     budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

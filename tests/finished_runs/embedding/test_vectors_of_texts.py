@@ -50,6 +50,7 @@ def texts_of(kind: str) -> list[str]:
     return NUMBERS if kind == "source" else TEXTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_have_length_one_and_depend_on_no_other_text(runs: dict[str, LoadedRun], kind: str) -> None:
     run, texts = runs[kind], texts_of(kind)
@@ -127,6 +128,7 @@ def test_what_has_no_vector_is_refused(
         runs[kind].embed(texts, pooling=pooling)
 
 
+@pytest.mark.slow
 def test_a_module_of_ones_own_and_data_without_text_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

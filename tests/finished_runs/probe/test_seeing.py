@@ -76,6 +76,7 @@ def test_every_kind_of_data_can_be_seen(name: str, tmp_path: Path) -> None:
     assert data_content(seen, config)["samples"] and data_as_dict(seen)["splits"] and show_data(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("lacking", range(3))
 def test_lengths_that_a_split_does_not_have_are_left_out_of_its_part(lacking: int, tmp_path: Path) -> None:
