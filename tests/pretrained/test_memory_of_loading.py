@@ -78,7 +78,7 @@ def measured(folder: Path) -> dict[str, Any]:
         (SMALL, "float32", 1),
         (SMALL, "float32", 4),
         (SMALL, "bfloat16", 3),
-        pytest.param(BILLION, "float32", 5, marks=pytest.mark.slow),
+        pytest.param(BILLION, "float32", 5, marks=pytest.mark.whole),
         pytest.param(BILLION, "bfloat16", 1, marks=pytest.mark.whole),
     ],
 )

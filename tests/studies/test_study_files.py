@@ -161,7 +161,13 @@ def test_the_study_of_all_mixers_has_every_one_that_a_decoder_can_have() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", choice_names("study"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.whole) if name == "mixers_2026" else name  # mixers_2026_small has its arms
+        for name in choice_names("study")
+    ],
+)
 def test_every_shipped_study_meets_its_budget(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     plan = StudyPlanner(read_study(name)).plan()

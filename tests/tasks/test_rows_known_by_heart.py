@@ -48,6 +48,7 @@ def test_rows_known_by_heart_score_the_best_of_every_metric(name: str) -> None:
             assert results[name] == pytest.approx(metric.best, abs=0.05), name
 
 
+@pytest.mark.whole
 def test_replaced_tokens_known_by_heart_are_all_found() -> None:
     """The generator and the embeddings that it shares do not learn: the same tokens are replaced at every step."""
     results = learned("replaced_token_detection", without=(GENERATOR, "embedding"), steps=1000)

@@ -262,6 +262,7 @@ def test_what_is_not_to_be_kept_of_a_finished_run_is_gone(tmp_path: Path, keep: 
 def test_compiled_runs_agree_and_leave_no_trace_in_the_names_of_weights(tmp_path: Path) -> None:
     """The run has a program of its own: the compiler cannot look through the tests' checks of shapes."""
     compiled, plain = records_of(
+        "from headtohead.training.loop import compiled_model; compiled_model.BACKEND = 'aot_eager'\n"
         "for compiled in (True, False): tell(train(parts(folder, make_model=still, compile=compiled, max_steps=3)))",
         tmp_path,
     )

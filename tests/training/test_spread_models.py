@@ -171,6 +171,7 @@ SMALL = [
 TEXT = ["data.num_train=200", "data.num_validation=20", "data.num_test=20"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_can_be_spread(tmp_path: Path, family: str) -> None:
     """The runs use configurations, metrics that write and samples."""
