@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import WeakSet
 
 import pytest
@@ -17,7 +17,7 @@ from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.estimates import run_cost, step_times
 from headtohead.estimates.run_cost import retained_bytes, temporary_bytes
 from headtohead.execution.single_run import train_run
-from headtohead.studies.planning.cost_estimate import _ends_first, estimate
+from headtohead.studies.planning.cost_estimate import _by_flops, _ends_first, _one_of_each_kind_first, estimate
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_tables import show_plan
 from studies.small_studies import TINY, small_study, write_run
@@ -190,3 +190,34 @@ def test_arms_that_the_time_did_not_reach_are_told_by_the_flops_of_the_timed_one
 def test_whenever_timing_stops_what_was_reached_is_spread_over_all() -> None:
     assert list(_ends_first("abcdefghi")) == list("aiecgbdfh")
     assert [list(_ends_first("abcd"[:number])) for number in range(3)] == [[], ["a"], ["a", "b"]]
+
+
+class FirstStepIsSlow:
+    """A stand-in for a timed model on a clock of its own: the first step imports, allocates and compiles."""
+
+    messages = 0.0
+
+    def __init__(self) -> None:
+        self.now, self.steps = 0.0, 0
+
+    def train(self, num_steps: int) -> None:
+        for _ in range(num_steps):
+            self.now += 2.0 if self.steps == 0 else 0.05
+            self.steps += 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 100.0])
+def test_what_only_the_first_step_does_is_not_counted_for_every_step_however_many_shapes_share_the_time(
+    share: float,
+) -> None:
+    trainee = FirstStepIsSlow()
+    assert step_times._step_seconds(cast(Any, trainee), share, lambda: trainee.now) == pytest.approx(0.05)
+
+
+def test_one_arm_of_each_kind_is_timed_before_a_second_of_any_and_tells_the_others_of_its_kind() -> None:
+    flops = {"a1": 1.0, "a2": 2.0, "a3": 3.0, "b1": 2.1, "b2": 2.2, "c1": 1.2}
+    kinds = {arm: (arm[0],) for arm in flops}
+    order = _one_of_each_kind_first(flops, kinds)
+    assert sorted(order) == sorted(flops) and {arm[0] for arm in order[:3]} == {"a", "b", "c"}
+    inferred = _by_flops(flops, {"a1": 10.0, "b2": 220.0}, kinds)
+    assert inferred == pytest.approx({"a2": 20.0, "a3": 30.0, "b1": 210.0, "c1": 12.0})

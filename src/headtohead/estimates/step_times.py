@@ -39,6 +39,9 @@ _NEVER = 2**62
 """A trainer.log_every that no timed step comes to."""
 _SECONDS, _MOST_STEPS = 8.0, 9
 """The seconds that timing the shapes of a plan may take together, and the most steps of each."""
+_LONG = 4.0
+"""A plan times a step that takes so many seconds once; shorter ones are timed after the first steps, which take several
+times as long, since they fill caches and import what optimizers need."""
 ENERGY_TURN = 1.0
 """The seconds that a turn lasts at least where energy is measured: counters advance up to ten times a second."""
 _INSTEAD = "choose budget=equal_time, which needs no counter, or budget=equal_flops"
@@ -144,7 +147,7 @@ def step_seconds_by_shape(
 def _step_seconds(trainee: TimedModel, share: float, clock: Callable[[], float]) -> float:
     started = clock()
     trainee.train(1)
-    if (first := clock() - started) >= share:
+    if (first := clock() - started) >= _LONG:
         return first + trainee.messages
     trainee.train(WARM_UP - 1)
     turns: list[float] = []

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import zip_longest
 from math import log
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
@@ -144,9 +145,10 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
     untimed = [arm for arm in costed if left[arm].runs and data[arm] is None and arm not in timed]
     unknown = {arm: plan.drafts[arm] for arm in untimed if ConfigView(plan.drafts[arm]).trained_by_steps}
     flops = {arm: costed[arm].figures()["training_flops"] for arm in unknown}
-    by_size = {arm: unknown[arm] for arm in _ends_first(sorted(flops, key=lambda arm: flops[arm]))}
-    timed |= (timer or (lambda configs: _calibrated(configs, threads)))(by_size) if by_size else {}
-    inferred = _by_flops(flops, timed)
+    kinds = {arm: _classes_in(draft["model"]) for arm, draft in unknown.items()}
+    in_order = {arm: unknown[arm] for arm in _one_of_each_kind_first(flops, kinds)}
+    timed |= (timer or (lambda configs: _calibrated(configs, threads)))(in_order) if in_order else {}
+    inferred = _by_flops(flops, timed, kinds)
 
     fewest = fewest_rounds(plan.study)
 
@@ -192,16 +194,36 @@ def _ends_first(names: Sequence[str]) -> Iterator[str]:
             spans += ((low, middle), (middle, high))
 
 
-def _by_flops(flops: Mapping[str, float], timed: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds of the arms that were not timed, at the FLOPs per second of the timed one nearest in FLOPs."""
-    known = sorted((flops[arm], seconds / flops[arm]) for arm, seconds in timed.items() if flops.get(arm))
-    if not known:
-        return {}
-    return {
-        arm: number * min(known, key=lambda one: abs(log(one[0] / number)))[1]
-        for arm, number in flops.items()
-        if arm not in timed and number
-    }
+def _classes_in(node: object) -> tuple[str, ...]:
+    """Return the classes that a configuration names, in their order: models of the same ones are of one kind, whatever
+    their sizes."""
+    if isinstance(node, Mapping):
+        own = (str(node["_target_"]),) if "_target_" in node else ()
+        return own + tuple(name for part in node.values() for name in _classes_in(part))
+    return tuple(name for part in node for name in _classes_in(part)) if isinstance(node, list) else ()
+
+
+def _one_of_each_kind_first(flops: Mapping[str, float], kinds: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the arms in the order in which they are timed: one of each kind of model before a second one of any, since
+    a FLOP of one kind may take ten times as long as one of another."""
+    of_kind: dict[tuple[str, ...], list[str]] = {}
+    for arm in _ends_first(sorted(flops, key=lambda arm: flops[arm])):
+        of_kind.setdefault(kinds[arm], []).append(arm)
+    return [arm for turn in zip_longest(*of_kind.values()) for arm in turn if arm is not None]
+
+
+def _by_flops(
+    flops: Mapping[str, float], timed: Mapping[str, float], kinds: Mapping[str, tuple[str, ...]]
+) -> dict[str, float]:
+    """Return the seconds of the arms that were not timed, at the FLOPs per second of the timed one nearest in FLOPs: of
+    the same kind of model, where one was timed."""
+    speeds = {arm: seconds / flops[arm] for arm, seconds in timed.items() if flops.get(arm)}
+
+    def speed_near(arm: str) -> float:
+        alike = [other for other in speeds if kinds[other] == kinds[arm]] or list(speeds)
+        return speeds[min(alike, key=lambda other: abs(log(flops[other] / flops[arm])))]
+
+    return {arm: number * speed_near(arm) for arm, number in flops.items() if speeds and arm not in timed and number}
 
 
 def _left(plan: StudyPlan, arm: str, records: Records, parameters: float) -> _Left:
