@@ -21,7 +21,8 @@ from headtohead.config.schema.json_schema import schema_of
 from headtohead.studies.definition.study_fields import KINDS
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.registration import prepare, registered
-from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.shards import shard_of
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.report_content import report_data, results_from_study
 from headtohead.studies.results.study_report import report_of, write
 from headtohead.studies.results.study_tables import show_plan, show_report
