@@ -16,7 +16,6 @@ from headtohead.comparison.contrasts import SeedStop
 from headtohead.comparison.verdicts.seed_rounds import Pair, RoundProgress
 from headtohead.config.compose.composition import composed_once
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import ended_record
