@@ -47,8 +47,8 @@ def test_of_two_questions_in_a_folder_a_cell_is_that_of_the_newer_run(tmp_path: 
     folder = tmp_path / "studies" / "norms"
     for name, day in (("a", 2), ("b", 3), ("c", 1)):
         run = RunFolder.create_at(folder / "runs" / name)
-        place = StudyPosition(study="norms", arm="rms", seed=0)
-        record = RunRecord(id=name, status="finished", place=place)
+        position = StudyPosition(study="norms", arm="rms", seed=0)
+        record = RunRecord(id=name, status="finished", place=position)
         record.timing.started = f"2026-01-0{day}T00:00:00+00:00"
         run.write_record(record)
     assert Path(read_board(folder).cells["rms", 0].path).name == "b"

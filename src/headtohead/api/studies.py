@@ -30,7 +30,7 @@ from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import refuse_unmatched
 from headtohead.studies.planning.registration import prepare
-from headtohead.studies.planning.shards import shard_of, shard_plan
+from headtohead.studies.planning.shards import Shard, shard_of, work_of
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.planning.study_runs import refuse_impossible_layers
 from headtohead.studies.results.report_content import report_data, results_from_study
@@ -57,7 +57,7 @@ class StudyResults(ReportedResults):
     """Resumes the study, or reports it again."""
     config_dir: str | None = None
     """The folder with choices of the user's own, where the study names some."""
-    shard: tuple[int, int] | None = None
+    shard: Shard | None = None
     """The share that was requested, of how many; None where it is all runs."""
     errors: Sequence[str] = ()
     """The last words of workers that ended with an error."""
@@ -171,7 +171,7 @@ class StudyRequest:
     study: Study
     workers: Workers
     arguments: tuple[str, ...]
-    shard: tuple[int, int] | None = None
+    shard: Shard | None = None
     tell: Tell | None = None
     in_this_process: bool = False
 
@@ -212,10 +212,7 @@ class StudyRequest:
 
     def work(self) -> tuple[WorkPlan, Sequence[RunSpec]]:
         """Return the same as workers follow it: those of a shard end when its own runs have."""
-        if not self.shard:
-            return self.planned()
-        plan = shard_plan(self.planner.plan, *self.shard)
-        return plan, plan.runs
+        return work_of(self.planner.plan, self.shard)
 
     def check_start(self) -> None:
         """Raise ConfigurationError where runs are missing that nothing could start from here: before arms are matched
@@ -327,16 +324,11 @@ def _request(
             )
         many = replace(many, config_dir=question.config_dir)
     file = _saved(question)
-    return StudyRequest(
-        read_study(str(file), run_overrides, many.config_dir),
-        many,
-        ("study", str(file), *run_overrides),
-        share,
-        in_this_process=question.is_defined_here,
-    )
+    words, known = ("study", str(file), *run_overrides), read_study(str(file), run_overrides, many.config_dir)
+    return StudyRequest(known, many, words, share, in_this_process=question.is_defined_here)
 
 
-def _share(shard: Sequence[int]) -> tuple[int, int]:
+def _share(shard: Sequence[int]) -> Shard:
     if len(shard) != 2:
         raise UsageError(no_share("/".join(map(str, shard))))
     return shard[0], shard[1]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.run_spec import RunSpec, WorkPlan
 from headtohead.execution.single_run import is_done
 from headtohead.studies.planning.study_plan import StudyPlan
 
 Shard = tuple[int, int]
-"""Which share, from 1, of how many."""
+"""The number of a share, from 1, and the number of shares."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,15 @@ class ShardPlan:
 
     def run_folder(self, run: RunSpec) -> Path:
         return self.plan.run_folder(run)
+
+
+def work_of(plan_now: Callable[[], StudyPlan], shard: Shard | None) -> tuple[WorkPlan, Sequence[RunSpec]]:
+    """Return the plan as workers follow it, and their runs: those of a share, or all."""
+    if shard is None:
+        plan = plan_now()
+        return plan, plan.runs
+    of_share = shard_plan(plan_now, *shard)
+    return of_share, of_share.runs
 
 
 def shard_plan(plan_now: Callable[[], StudyPlan], index: int, count: int) -> ShardPlan:

@@ -1,4 +1,4 @@
-"""What all runs of a study take on devices that need not be here."""
+"""Plan all runs of a study on devices that need not be here."""
 
 from __future__ import annotations
 
