@@ -25,7 +25,7 @@ from headtohead.execution.multirun import Multirun, MultirunJob
 from headtohead.records.metrics_file import MetricsFile
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_summary import RunSummary
-from headtohead.studies.planning.study_plan import ArmOnDevices
+from headtohead.studies.planning.study_on_devices import ArmOnDevices
 
 
 def test_a_plan_of_a_run_needs_devices_and_no_configuration() -> None:
@@ -110,10 +110,11 @@ def test_what_would_not_be_read_is_refused(
 
 
 def planned(runs: int, hours: float | None, price: float | None = None) -> ArmOnDevices:
+    """Twice as many runs, each of half the length."""
     best = None if hours is None else SimpleNamespace(hours=hours, price=price, overrides=())
     hours_of_all = math.inf if hours is None else 2 * hours
     plan: Any = SimpleNamespace(best=best, devices=2, device_hours=hours_of_all)
-    return ArmOnDevices(plan, runs)
+    return ArmOnDevices(plan, 2 * runs, runs)
 
 
 def test_a_planned_study_says_what_all_runs_take_and_which_arms_are_left_out() -> None:

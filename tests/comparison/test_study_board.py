@@ -43,6 +43,17 @@ def test_a_board_has_every_registered_cell_and_the_time_that_is_left(study: Path
     assert board.seconds_left == pytest.approx(20 + 40), "the rest of one run, and one that has not begun"
 
 
+def test_of_two_questions_in_a_folder_a_cell_is_that_of_the_newer_run(tmp_path: Path) -> None:
+    folder = tmp_path / "studies" / "norms"
+    for name, day in (("a", 2), ("b", 3), ("c", 1)):
+        run = RunFolder.create_at(folder / "runs" / name)
+        position = StudyPosition(study="norms", arm="rms", seed=0)
+        record = RunRecord(id=name, status="finished", place=position)
+        record.timing.started = f"2026-01-0{day}T00:00:00+00:00"
+        run.write_record(record)
+    assert Path(read_board(folder).cells["rms", 0].path).name == "b"
+
+
 def test_the_terminal_shows_it_in_80_columns(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert watch(str(study)) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import headtohead as h2h
 from headtohead.comparison.arms import counts, excluded
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of, train_run
 from headtohead.records.record import FOUNDATION
+from headtohead.studies.matching.budgets import Budget
+from headtohead.studies.matching.matching import Matching
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.registration import register
-from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.shards import shard_of
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_report import report_of
-from studies.small_studies import TINY, small_study, write_run
+from studies.small_studies import TINY, WRITTEN, small_study, write_run
 
 ARMS = {"scratch": [], "pretrained": ["init_from=foundation:reader"]}
 READER = {"reader": ["trainer.max_steps=6", "data.num_train=50"]}
@@ -59,6 +64,31 @@ def test_each_seed_starts_from_its_own_foundation(tmp_path: Path) -> None:
     begun = {run.seed: run.config["init_from"] for run in plan.runs if run.arm == "pretrained"}
     assert begun == {seed: f"run:{folder}" for seed, folder in foundation_arms.items()}
     assert all(run.config["init_from"] is None for run in plan.runs if run.arm == "scratch")
+
+
+def test_what_every_arm_starts_from_may_be_written_in_the_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = "init_from=foundation:reader"
+    norms = {"scratch": [], "rms": ["model/norm=rms_norm"]}
+    of_each = {"base": list(TINY), "arms": {arm: [start, *own] for arm, own in norms.items()}}
+    in_base = {"base": [start, *TINY], "arms": norms}
+    ids, matched = [], []
+
+    def match_composed(configs: dict[str, Any], baseline: str, budget: Budget, *_: Any, **__: Any) -> Matching:
+        matched.append(configs)
+        return Matching(budget, baseline, 1.0, ())
+
+    monkeypatch.setattr("headtohead.studies.matching.solver.match_composed", match_composed)
+    for number, changes in enumerate((of_each, in_base)):
+        folder = f"output_dir={tmp_path / str(number)}"
+        planned = planner(tmp_path, **{**changes, "base": [*changes["base"], folder]}, seeds=1)
+        end(planned.plan(), planned.plan().runs[0])
+        ids.append([run.id for run in planned.plan().runs])
+        file = Path(f"study{number}.yaml")
+        file.write_text(yaml.safe_dump({**WRITTEN, **changes, "baseline": "scratch", "foundations": READER}))
+        h2h.match(str(file))
+    assert ids[0] == ids[1] and len(ids[0]) == 3
+    assert matched[0] == matched[1] and len(matched) == 2
 
 
 def test_an_id_tells_what_a_run_starts_from_and_not_where_that_lies(tmp_path: Path) -> None:
@@ -129,6 +159,7 @@ def test_an_arm_learns_on_from_the_weights_of_its_foundation(tmp_path: Path) -> 
         ({"foundations": {"reeder": []}}, "arm pretrained starts from foundation:reader, which is none: did you mean"),
         ({"arms": {"scratch": [], "b": ["model/norm=none"]}}, "no arm starts from foundation reader"),
         ({"arms": {**ARMS, "reader": ["seed=1"]}}, "reader is an arm and a foundation"),
+        ({"foundations": {"reader": ["init_from=foundation:reader"]}}, "foundation reader starts from a foundation"),
         ({"foundations": {"reader": ["seed=3"]}}, "foundation reader holds seed=3, which the study sets itself"),
     ],
 )

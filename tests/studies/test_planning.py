@@ -10,7 +10,8 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_id import run_id
 from headtohead.errors import UsageError
 from headtohead.studies.planning.registration import RegisteredDesign
-from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.shards import shard_of
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.planning.study_runs import overrides_of
 from studies.small_studies import TINY, plan_without_models, small_study
 

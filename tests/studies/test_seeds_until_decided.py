@@ -12,16 +12,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from headtohead.cli.study_board import board_lines
 from headtohead.comparison.contrasts import SeedRounds
 from headtohead.comparison.registered_answers import answers_of
 from headtohead.comparison.report.section_parts import ReportFigure, ReportTable
 from headtohead.comparison.report.sections.differences import seeds_section
+from headtohead.comparison.study_board import read_board
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.json_schema import schema_of
 from headtohead.studies.definition.study_fields import KINDS
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.registration import prepare, registered
-from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.shards import shard_of
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.report_content import report_data, results_from_study
 from headtohead.studies.results.study_report import report_of, write
 from headtohead.studies.results.study_tables import show_plan, show_report
@@ -63,6 +66,20 @@ def conducted(folder: Path, **changes: Any) -> StudyPlan:
 def ended(tmp_path_factory: pytest.TempPathFactory) -> StudyPlan:
     """A study whose rounds are over."""
     return conducted(tmp_path_factory.mktemp("ended"))
+
+
+def test_a_board_has_the_runs_of_the_plan_and_no_others(tmp_path: Path) -> None:
+    """One arm is decided after six seeds, the other is not, and of twelve seeds for each some are never run."""
+    planning = planner(tmp_path)
+    plan = planning.plan()
+    prepare(plan, retry=False)
+    while make(plan, plan.runs):
+        plan = planning.plan()
+        board = read_board(plan.folder)
+        assert board.num_runs == plan.num_runs
+        assert (board.counts["not started"] > 0) == plan.is_open
+    assert board.counts["done"] == board.num_runs == len(plan.runs) < 3 * 12 and board.seconds_left is None
+    assert next(iter(board_lines("small", board))) == f"small: {len(plan.runs)} of {len(plan.runs)} done"
 
 
 def text_of(shown: Any) -> str:

@@ -17,7 +17,8 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import Train, Worker
 from headtohead.records.record import Status
-from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.shards import shard_of
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.planning.study_runs import steps_of
 from headtohead.studies.results.study_report import report_of
 from studies.small_studies import TINY, small_study, write_run

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from headtohead.api.result import Result
 from headtohead.studies.planning.cost_estimate import CostEstimate
-from headtohead.studies.planning.study_plan import ArmOnDevices, StudyPlan, plan_on_devices
+from headtohead.studies.planning.study_on_devices import ArmOnDevices, plan_on_devices
+from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.results.study_tables import totals
 from headtohead.studies.results.study_verdicts import requested_family
 
@@ -73,7 +74,7 @@ class PlannedStudy(Result):
     on: str
     """The devices."""
     arms: Mapping[str, ArmOnDevices]
-    """The plan of one run of each arm that takes steps, and how many runs there are."""
+    """The plan of one run of each foundation and arm that takes steps, and how many runs there are."""
     left_out: Sequence[str] = ()
     """The arms without steps, which are not planned."""
     __repr__ = Result.__repr__
@@ -95,6 +96,7 @@ class PlannedStudy(Result):
             {
                 "arm": name,
                 "runs": arm.runs,
+                "whole_runs": arm.whole_runs,
                 "layout": None if arm.plan.best is None else " ".join(arm.plan.best.overrides),
                 "devices_a_run": arm.plan.devices,
                 "hours_a_run": None if arm.plan.best is None else arm.plan.best.hours,

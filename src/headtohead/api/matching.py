@@ -87,7 +87,7 @@ def _matched(
     of_others = dict.fromkeys([name for name in made if name != first], named.pop("*")) if "*" in named else {}
     moves = {**(known.movable if known is not None else {}), **of_others, **named}
     shapes = {name: without_foundation(own) for name, own in made.items()}
-    base = [word for word in shared if word not in own]
+    base = without_foundation([word for word in shared if word not in own])
     return upgraded(
         MatchedArms, match_arms(base, shapes, first, budget_of(config), moves, config_dir=config_dir, report=tell)
     )

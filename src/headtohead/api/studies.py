@@ -23,14 +23,15 @@ from headtohead.errors import UsageError
 from headtohead.execution.launchers.launcher import EndedCommand, LocalProcesses, errors_of
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_here, run_to_the_end
-from headtohead.execution.run_spec import RunSpec, run_name_of
+from headtohead.execution.run_spec import RunSpec, WorkPlan, run_name_of
 from headtohead.execution.single_run import details_of, is_done
 from headtohead.ranges import Positive, Threads
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import refuse_unmatched
 from headtohead.studies.planning.registration import prepare
-from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner, shard_of
+from headtohead.studies.planning.shards import Shard, shard_of, work_of
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.planning.study_runs import refuse_impossible_layers
 from headtohead.studies.results.report_content import report_data, results_from_study
 from headtohead.studies.results.study_report import RunLine, StudyReport, report_of, write
@@ -56,7 +57,7 @@ class StudyResults(ReportedResults):
     """Resumes the study, or reports it again."""
     config_dir: str | None = None
     """The folder with choices of the user's own, where the study names some."""
-    shard: tuple[int, int] | None = None
+    shard: Shard | None = None
     """The share that was requested, of how many; None where it is all runs."""
     errors: Sequence[str] = ()
     """The last words of workers that ended with an error."""
@@ -170,7 +171,7 @@ class StudyRequest:
     study: Study
     workers: Workers
     arguments: tuple[str, ...]
-    shard: tuple[int, int] | None = None
+    shard: Shard | None = None
     tell: Tell | None = None
     in_this_process: bool = False
 
@@ -209,6 +210,10 @@ class StudyRequest:
         plan = self.planner.plan()
         return plan, shard_of(plan, *self.shard) if self.shard else plan.runs
 
+    def work(self) -> tuple[WorkPlan, Sequence[RunSpec]]:
+        """Return the same as workers follow it: those of a shard end when its own runs have."""
+        return work_of(self.planner.plan, self.shard)
+
     def check_start(self) -> None:
         """Raise ConfigurationError where runs are missing that nothing could start from here: before arms are matched
         to a budget where none is there yet, and before costs are estimated."""
@@ -237,9 +242,9 @@ class StudyRequest:
         plan, runs = self.planned()
         prepare(plan, retry=retry)
         if self.in_this_process:
-            run_here(self.planned, report, self.workers.threads)
+            run_here(self.work, report, self.workers.threads)
             return []
-        monitor = Monitor(plan, runs, again=self.planned)
+        monitor = Monitor(plan, runs, again=self.work)
         missing = sum(not standing.is_done for standing in monitor.update())
         most = None if plan.is_open else missing
         commands = self.workers.commands((*self.arguments, *self.shard_words), plan, plan.runs, most=most)
@@ -319,16 +324,11 @@ def _request(
             )
         many = replace(many, config_dir=question.config_dir)
     file = _saved(question)
-    return StudyRequest(
-        read_study(str(file), run_overrides, many.config_dir),
-        many,
-        ("study", str(file), *run_overrides),
-        share,
-        in_this_process=question.is_defined_here,
-    )
+    words, known = ("study", str(file), *run_overrides), read_study(str(file), run_overrides, many.config_dir)
+    return StudyRequest(known, many, words, share, in_this_process=question.is_defined_here)
 
 
-def _share(shard: Sequence[int]) -> tuple[int, int]:
+def _share(shard: Sequence[int]) -> Shard:
     if len(shard) != 2:
         raise UsageError(no_share("/".join(map(str, shard))))
     return shard[0], shard[1]

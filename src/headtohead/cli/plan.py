@@ -107,11 +107,20 @@ def show_study(study: StudyPlan, options: argparse.Namespace) -> int:
     for sentence in planned.sentences:
         note(sentence)
     if options.json:
-        listed = {arm: {"runs": each.runs, **each.plan.to_dict()} for arm, each in plans.items()}
+        listed = {
+            arm: {
+                "runs": each.runs,
+                "whole_runs": each.whole_runs,
+                "device_hours": each.device_hours,
+                "price": each.price,
+                **each.plan.to_dict(),
+            }
+            for arm, each in plans.items()
+        }
         out(json.dumps({"study": study.study.name, "arms": listed}, indent=2))
     else:
         _, count = parsed_devices(options.on)
-        show_table(show_arms({arm: (each.plan, each.runs) for arm, each in plans.items()}, count))
+        show_table(show_arms({arm: (each.plan, each.runs, each.whole_runs) for arm, each in plans.items()}, count))
     return 0 if all(each.plan.best is not None for each in plans.values()) else 1
 
 

@@ -128,10 +128,10 @@ def _work(options: argparse.Namespace, request: StudyRequest) -> int:
     from headtohead.execution.worker import Worker, import_all
     from headtohead.studies.planning.registration import register
 
-    plan, runs = request.planned()
-    register(plan)
+    register(request.planned()[0])
+    plan, runs = request.work()
     import_all(runs)
-    ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=request.planned).work()
+    ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=request.work).work()
     return 0 if ended else INTERRUPTED
 
 
@@ -141,9 +141,9 @@ def _fork_workers(request: StudyRequest, threads: int | None) -> None:
     from headtohead.studies.planning.registration import register
 
     def work(threads: int | None, parent: int, command: int) -> int:
-        known, own = request.planned()
-        register(known)
-        worker = Worker(known, own, threads=threads, parent=parent, command=command, again=request.planned)
+        register(request.planned()[0])
+        known, own = request.work()
+        worker = Worker(known, own, threads=threads, parent=parent, command=command, again=request.work)
         return 0 if worker.work() else INTERRUPTED
 
     plan, runs = request.planned()

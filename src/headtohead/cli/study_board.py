@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headtohead.cli.terminal import out
-from headtohead.comparison.study_board import MISSING, NOT_STARTED, BoardCell, StudyBoard, read_board
+from headtohead.comparison.study_board import MISSING, NOT_NEEDED, NOT_STARTED, BoardCell, StudyBoard, read_board
 from headtohead.config.errors import ConfigurationError
 
 _WIDTH, _LONGEST = 80, 26
 _EVERY = 2.0
 """Seconds between two looks."""
-_SIGNS = {"finished": "✓", "diverged": "↯", MISSING: "·"}
+_SIGNS = {"finished": "✓", "diverged": "↯", MISSING: "·", NOT_NEEDED: " "}
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -42,7 +42,7 @@ def board_lines(title: str, board: StudyBoard) -> Iterator[str]:
     """Yield the board's lines, none longer than 80 letters."""
     counts, left = board.counts, board.seconds_left
     others = [f"{number} {what}" for what, number in counts.items() if number and what != "done"]
-    summary = ", ".join([f"{counts['done']} of {len(board.cells)} done", *others])
+    summary = ", ".join([f"{counts['done']} of {board.num_runs} done", *others])
     yield f"{_cut(title, 20)}: {summary}" + (f", about {_duration(left)} left" if left is not None else "")
     if board.trials:
         yield "and for tuning or to start from: " + ", ".join(f"{n} {status}" for status, n in board.trials.items())

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+from headtohead.comparison.contrasts import Registration, SeedRounds
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.index.run_index import RunIndex
-from headtohead.records.record import COUNTED
+from headtohead.records.record import COUNTED, ENDED
 from headtohead.records.run_summary import RunSummary
 
 MISSING = "missing"
 """The status of a cell whose run has not been started."""
 NOT_STARTED = "not started"
 """The name of their number."""
+NOT_NEEDED = "not needed"
+"""The status of a cell whose run will not be started: its arm's contrasts were over after fewer seeds."""
 _WAITING = (MISSING, "running")
 
 
@@ -46,10 +51,15 @@ class StudyBoard:
     @property
     def counts(self) -> dict[str, int]:
         """Return the number of cells that are done, running, failed and missing."""
-        counts = Counter(cell.status for cell in self.cells.values())
+        counts = Counter(cell.status for cell in self.cells.values() if cell.status != NOT_NEEDED)
         done = sum(counts[status] for status in COUNTED)
         failed = sum(number for status, number in counts.items() if status not in (*COUNTED, *_WAITING))
         return {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
+
+    @property
+    def num_runs(self) -> int:
+        """Return the number of runs that there are or may be."""
+        return sum(self.counts.values())
 
     @property
     def seconds_left(self) -> float | None:
@@ -80,17 +90,47 @@ def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
             continue
         if run.trial is not None or run.share != 1.0 or run.job_type != "train":
             others[run.status] += 1
-        else:
-            own[run.arm, run.seed] = run
+        elif (other := own.get((run.arm, run.seed))) is None or (other.started or "") <= (run.started or ""):
+            own[run.arm, run.seed] = run  # of an older question in this folder, the run of the newer one counts
     every_arm = tuple(dict.fromkeys((*arms, *sorted(arm for arm, _ in own))))
-    every_seed = tuple(sorted({*seeds, *(seed for _, seed in own)}))
+    needed = _needed_cells(last_registration(folder), arms, seeds, own)
+    every_seed = tuple(sorted({seed for _, seed in (*needed, *own)}))
     pace = _usual_seconds(own.values())
     cells = {
         (arm, seed): _cell(own.get((arm, seed)), pace.get(arm, pace.get("")))
+        if (arm, seed) in needed or (arm, seed) in own or arm not in arms or seed not in seeds
+        else BoardCell(NOT_NEEDED)
         for arm in every_arm
         for seed in every_seed
     }
     return StudyBoard(every_arm, every_seed, cells, dict(others))
+
+
+def _needed_cells(
+    registered: Mapping[str, Any], arms: Sequence[str], seeds: Sequence[int], own: Mapping[tuple[str, int], RunSummary]
+) -> set[tuple[str, int]]:
+    """Return the registered cells without those that a study which adds seeds until it is decided does not need."""
+    every = {(arm, seed) for arm in arms for seed in seeds}
+    if not registered.get("rounds"):
+        return every
+    from headtohead.comparison.verdicts.seed_rounds import EndedRun, follow_rounds  # numpy: a server starts without
+
+    def ended(arm: str, index: int) -> EndedRun | None:
+        run = own.get((arm, seeds[index]))
+        if run is None or run.status not in ENDED:
+            return None
+        value = run.results.get(registered["metric"]) if run.status == "finished" else None
+        is_number = value is not None and math.isfinite(value)
+        return EndedRun(value if is_number else None, counts=run.status in COUNTED)
+
+    try:
+        known = {name: registered[name] for name in ("direction", "margin", "alpha", "solved_at")}
+        registration = Registration(**known, paired=not registered["seed_offsets"])
+        contrasts = [(arm, other) for arm, other in registered["contrasts"]]
+        progress = follow_rounds(SeedRounds(**registered["rounds"]), arms, contrasts, registration, ended)
+    except (KeyError, TypeError, ValueError, IndexError):  # somebody else may have written it
+        return every
+    return {(arm, seed) for arm in arms for seed in (seeds if progress.may_grow(arm) else seeds[: progress.seeds[arm]])}
 
 
 def last_registration(folder: Path) -> Mapping[str, object]:

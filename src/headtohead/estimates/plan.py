@@ -220,22 +220,28 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def show_arms(arms: Mapping[str, tuple[Plan, int]], devices: int) -> RenderableType:
+PlannedArm = tuple[Plan, int, float]
+"""The plan of a whole run, the number of runs, and their length together as a number of whole runs."""
+
+
+def show_arms(arms: Mapping[str, PlannedArm], devices: int) -> RenderableType:
     """Return the cheapest layout of every arm of a study on so many devices, with what all its runs take."""
     first = next(iter(arms.values()))[0]
     count = f"{devices} x " if devices > 1 else ""
+    has_shorter = any(not math.isclose(runs, whole) for _, runs, whole in arms.values())
     table = Table(title=f"{count}{first.device} ({first.source})", title_justify="left")
     for name in (
-        "arm", "runs", "parameters", "GiB", "tokens/s", "hours a run", "devices a run", "device hours", "cost",
-        "layout",
+        "arm", "runs", *(("in whole runs",) if has_shorter else ()), "parameters", "GiB", "tokens/s", "hours a run",
+        "devices a run", "device hours", "cost", "layout",
     ):  # fmt: skip
         table.add_column(name, justify="left" if name in ("arm", "layout") else "right")
-    for arm, (plan, runs) in arms.items():
-        table.add_row(arm, str(runs), f"{plan.parameters:,}", *_arm_cells(plan, runs))
+    for arm, (plan, runs, whole) in arms.items():
+        length = (f"{whole:,.3g}",) if has_shorter else ()
+        table.add_row(arm, str(runs), *length, f"{plan.parameters:,}", *_arm_cells(plan, whole))
     return Group(table, Text(_study_conclusion(arms, devices)))
 
 
-def _arm_cells(plan: Plan, runs: int) -> tuple[str, ...]:
+def _arm_cells(plan: Plan, whole: float) -> tuple[str, ...]:
     best = plan.best
     if best is None or best.memory is None:
         return (*["-"] * 6, "none fits: take more devices, larger ones, or a smaller model")
@@ -244,16 +250,16 @@ def _arm_cells(plan: Plan, runs: int) -> tuple[str, ...]:
         _short(best.tokens_per_second),
         f"{best.hours:,.3g}",
         str(plan.devices),
-        f"{runs * plan.device_hours:,.3g}",
-        "-" if best.price is None else f"{runs * best.price:,.2f}",
+        f"{whole * plan.device_hours:,.3g}",
+        "-" if best.price is None else f"{whole * best.price:,.2f}",
         " ".join(best.overrides) or "as it is",
     )
 
 
-def _study_conclusion(arms: Mapping[str, tuple[Plan, int]], devices: int) -> str:
-    fitting = [(plan, runs) for plan, runs in arms.values() if plan.best is not None]
-    device_hours = sum(runs * plan.device_hours for plan, runs in fitting)
-    prices = [runs * plan.best.price for plan, runs in fitting if plan.best and plan.best.price is not None]
+def _study_conclusion(arms: Mapping[str, PlannedArm], devices: int) -> str:
+    fitting = [(plan, whole) for plan, _, whole in arms.values() if plan.best is not None]
+    device_hours = sum(whole * plan.device_hours for plan, whole in fitting)
+    prices = [whole * plan.best.price for plan, whole in fitting if plan.best and plan.best.price is not None]
     left_out = "" if len(fitting) == len(arms) else f" without {len(arms) - len(fitting)} of {len(arms)} arms"
     hours = max([device_hours / devices, *(plan.device_hours / plan.devices for plan, _ in fitting)])
     side_by_side = f", at least {hours:,.3g} hours with runs side by side" if devices > 1 else ""

@@ -230,3 +230,5 @@ def foundation_faults(study: Study) -> Iterator[str]:
             yield f"no arm starts from foundation {name}: write {FIELD}={PREFIX}{name} among the overrides of one"
         if name in study.arms:
             yield f"{name} is an arm and a foundation: give it another name"
+        if without_foundation(study.foundations[name]) != tuple(study.foundations[name]):
+            yield f"foundation {name} starts from a foundation: only arms do, so leave out its {FIELD}={PREFIX}..."

@@ -245,6 +245,12 @@ def _left(plan: StudyPlan, arm: str, records: Records, parameters: float) -> _Le
     return _Left(len(steps), sum(_share(each, whole) for each in steps), sum(disk_bytes))
 
 
+def whole_runs(plan: StudyPlan, arm: str) -> float:
+    """Return the length of all runs of an arm or a foundation, whether or not they are done, as a number of whole
+    runs."""
+    return _left(plan, arm, dict.fromkeys(plan.runs), 0.0).whole
+
+
 def _whole(draft: Mapping[str, object]) -> int:
     """Steps of a whole run; 0 where there are none, whatever is set."""
     return RunConfig(draft).max_steps if ConfigView(draft).trained_by_steps else 0

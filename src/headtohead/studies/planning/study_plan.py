@@ -16,7 +16,6 @@ from headtohead.comparison.contrasts import SeedStop
 from headtohead.comparison.verdicts.seed_rounds import Pair, RoundProgress
 from headtohead.config.compose.composition import composed_once
 from headtohead.config.errors import ConfigurationError
-from headtohead.config.rules.config_view import ConfigView
 from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import ended_record
@@ -37,7 +36,6 @@ from headtohead.studies.planning.study_runs import (
 )
 
 if TYPE_CHECKING:
-    from headtohead.estimates.plan import Plan
     from headtohead.studies.matching.matching import Matching
 
 FoundationRuns = Mapping[tuple[str, int], RunSpec]
@@ -263,22 +261,6 @@ class StudyPlanner:
         )
 
 
-def shard_of(plan: StudyPlan, index: int, count: int) -> list[RunSpec]:
-    """Return the i-th of n shares, i from 1; by place in the plan, so that every share has all arms where it can.
-
-    A tuned arm stays in one share, with its trials: nobody else could tell which of them won.
-    """
-    arms = list(plan.study.arms)
-    if plan.study.foundations:
-        raise ConfigurationError(
-            f"study {plan.study.name}: --shard is refused, since arms start from runs that other shares would make: "
-            "share the folder, and start workers on it by the same command"
-        )
-    if plan.tunings:
-        return [run for run in plan.runs if arms.index(run.arm) % count == index - 1]
-    return [run for index_of_run, run in enumerate(plan.runs) if (index_of_run // len(arms)) % count == index - 1]
-
-
 def _in_turn(rows: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:
     """Return the first of each, then the second of each."""
     longest = max(map(len, rows), default=0)
@@ -292,36 +274,3 @@ def _folder(study: Study, written: Mapping[str, Mapping[str, object]]) -> Path:
             f"arms {' and '.join(arm_of_folder.values())} go to different output_dir: give one for all"
         )
     return Path(next(iter(arm_of_folder))) / "studies" / study.name
-
-
-@dataclass(frozen=True)
-class ArmOnDevices:
-    """One arm: a whole run of it on as many of the devices as make it cheapest, and the number of its runs, trials
-    among them."""
-
-    plan: Plan
-    runs: int
-
-    @property
-    def device_hours(self) -> float | None:
-        """Return the hours of all runs over all their devices; None where no layout fits."""
-        return None if self.plan.best is None else self.runs * self.plan.device_hours
-
-    @property
-    def price(self) -> float | None:
-        """Return the price of all runs; None where no layout fits, or no price is known."""
-        best = self.plan.best
-        return None if best is None or best.price is None else self.runs * best.price
-
-
-def plan_on_devices(study: StudyPlan, on: str, *, price: float | None = None) -> dict[str, ArmOnDevices]:
-    """Return the plans of all arms that take steps, by name."""
-    from headtohead.estimates.plan import cheapest_plan  # it replays steps, and imports torch's compiler for it
-
-    in_steps = [arm for arm in study.study.arms if ConfigView(study.drafts[arm]).trained_by_steps]
-    if not in_steps:
-        raise ConfigurationError(
-            f"study {study.study.name}: no arm takes steps, so that nothing of it can be planned on {on}"
-        )
-    runs = {arm: study.num_trials(arm) + study.num_runs_of(arm) for arm in in_steps}
-    return {arm: ArmOnDevices(cheapest_plan(study.drafts[arm], on, price=price), runs[arm]) for arm in runs}

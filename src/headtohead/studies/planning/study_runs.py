@@ -53,10 +53,11 @@ class StudyRuns:
 
     def foundation(self, name: str, seed: int) -> RunSpec:
         """Return the foundation that arms start from; they need its best weights. What it chooses again, such as other
-        data, goes without the base's fields of the first choice."""
-        own = self._study.foundations[name]
-        lost = lost_fields(self._study.base, own, self._config_dir)
-        made = (*(override for override in self._study.base if override not in lost), *own)
+        data, goes without the base's fields of the first choice; a base by which every arm starts from a foundation
+        is that of arms."""
+        own, base = self._study.foundations[name], without_foundation(self._study.base)
+        lost = lost_fields(base, own, self._config_dir)
+        made = (*(override for override in base if override not in lost), *own)
         made_with = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
         last = {key_of(override): override for override in made_with}
         overrides = (*last.values(), f"name={run_name_of(name, seed)}", f"group={self._study.name}")

@@ -5,7 +5,7 @@ import { byId, el, shortened } from "./dom.js";
 import { duration, words } from "./format.js";
 import { change, state } from "./state.js";
 
-const SIGNS = { finished: "✓", diverged: "↯", missing: "·" };
+const SIGNS = { finished: "✓", diverged: "↯", missing: "·", "not needed": "" };
 const REFRESH = 4000;
 let drawnStudies = "";
 let opened = "";
@@ -50,7 +50,7 @@ function card(study, isOpen) {
 
 /** Arms by seeds, each cell a run: done, running, failed, or not yet started. */
 function board({ name, board: { seeds, rows, counts, trials, left } }) {
-  const all = rows.length * seeds.length, others = Object.entries(trials).map(([status, number]) => `${number} ${words(status)}`);
+  const all = Object.values(counts).reduce((sum, number) => sum + number, 0), others = Object.entries(trials).map(([status, number]) => `${number} ${words(status)}`);
   const { done, ...open } = counts;
   const summary = [`${done} of ${all} done`, ...Object.entries(open).filter(([, number]) => number).map(([what, number]) => `${number} ${what}`)].join(", ");
   const cell = ([status, share, key], index, arm) => el("td", {}, el("button", {
