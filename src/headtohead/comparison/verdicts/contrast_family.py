@@ -93,8 +93,8 @@ def families_in(verdicts: Sequence[Verdict]) -> list[str]:
         if verdict.adjustment is not None:
             families.setdefault((verdict.num_contrasts, verdict.family_level, verdict.adjustment))
     return [
-        f"{contrasts} contrasts share one correction: before it, p < {level:.2g} decides any of them, whatever the others "
-        f"show ({_METHODS[method]}); effects that so many seeds can show are computed at that level"
+        f"{contrasts} contrasts share one correction: before it, p < {level:.2g} decides any of them, whatever the "
+        f"others show ({_METHODS[method]}); effects that so many seeds can show are computed at that level"
         for contrasts, level, method in families
     ]
 
