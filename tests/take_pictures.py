@@ -16,6 +16,8 @@ _WIDTH, _HEIGHT = 1280, 800
 _REPORT_WIDTH = 1040
 """Pixels of a window in which a report's first screen is read in a document's column, too."""
 _IS_DRAWN = "document.querySelectorAll('.figure svg').length === document.querySelectorAll('.figure').length"
+_HIDE_SCROLLBARS = """document.head.append(Object.assign(document.createElement("style"),
+    { textContent: "* { scrollbar-width: none !important }" }))"""
 DASHBOARD = {
     "dashboard_curves": (f"sel=*&{_CHARTS}", f"document.querySelector('.figure svg') && {_IS_DRAWN}"),
     "dashboard_beside": ("sel=*&tab=beside", "[...document.images].some((image) => image.naturalWidth > 0)"),
@@ -48,7 +50,8 @@ def take(root: Path, folder: Path) -> None:
 
 
 def _picture(browser: Browser, file: Path, *, width: int) -> None:
-    """Save what the window shows, as high as the part that is to be seen."""
+    """Save what the window shows, as high as the part that is to be seen and without the window's scrollbars."""
+    browser.run(_HIDE_SCROLLBARS)
     if part := _ENDS.get(file.stem):
         height = browser.run(f"Math.ceil({part}.getBoundingClientRect().bottom + scrollY) + 16")
         browser.look(width=width, height=height)

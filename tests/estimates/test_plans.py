@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -354,7 +355,8 @@ def test_a_study_is_planned_on_devices_by_both_commands(capsys: pytest.CaptureFi
     assert {arm: each["runs"] for arm, each in planned["arms"].items()} == {"layer_norm": 3, "rms_norm": 3}
     assert main(["study", "norms_small", "--plan", *devices[:-1]]) == 0
     shown = capsys.readouterr().out
-    assert "all runs: " in shown and "hours with runs side by side" in shown
+    assert "all runs: " in shown and " of a device, at least " in shown and "with runs side by side" in shown
+    assert not re.search(r"\de-\d", shown), "times and costs of small runs are in a unit of their size"
     assert main(["study", "norms_small", *devices]) == 2 and "--plan --on h100x8" in capsys.readouterr().err
 
 

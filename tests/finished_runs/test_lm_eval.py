@@ -155,3 +155,16 @@ def test_what_the_harness_decides_itself_is_refused(
 ) -> None:
     assert main(["evaluate", str(run), "--lm-eval", "my_choices", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", ["OWNER/published", "json"])
+def test_data_that_cannot_be_read_is_refused_with_the_way_out(
+    run: Path, tasks: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = yaml.safe_load((tasks / "my_choices.yaml").read_text())
+    task |= {"dataset_path": source, "task": "missing"}
+    task["dataset_kwargs"] = {"data_files": {"test": str(tasks / "missing.jsonl")}} if source == "json" else {}
+    (tasks / "missing.yaml").write_text(yaml.safe_dump(task))
+    assert main(["evaluate", str(run), "--lm-eval", "missing", "--lm-eval-tasks", str(tasks)]) == 2
+    message = capsys.readouterr().err
+    assert "the data of --lm-eval missing cannot be read" in message and "--lm-eval-tasks DIR" in message

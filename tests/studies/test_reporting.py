@@ -207,7 +207,10 @@ def test_the_report_tells_what_its_family_can_show(tmp_path: Path) -> None:
     assert (message["num_contrasts"], message["num_seeds"], message["level"]) == (2, 3, 0.025)
     assert message["effect"] > 3.5 and list(message["effects"]) == ["5", "8", "10"] and message["power"] == 0.8
     text = " ".join(text_of(plan).split())
-    assert "2 contrasts are one family: by itself each is sure to be decided by p < 0.025 (Holm's first step)" in text
+    assert (
+        "2 contrasts share one correction: before it, p < 0.025 decides any of them, whatever the others show (Holm's"
+        in text
+    )
 
 
 def test_rows_of_the_test_that_were_learned_are_said_beside_the_verdict(tmp_path: Path) -> None:

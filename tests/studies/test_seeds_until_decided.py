@@ -149,7 +149,7 @@ def test_the_plan_tells_the_best_and_the_worst_case(tmp_path: Path) -> None:
     text = text_of(show_plan(plan, costs, 1))
     assert "at worst, all 12 seeds for every arm: 36 of 36 runs to do" in text and "about 6 min" in text
     assert "at best, all decided after 7 seeds: 21 runs to do, about 4 min" in text
-    assert "a family of 2 contrasts, each held to p < 0.025 by Holm's first step at every look" in text
+    assert "2 contrasts share one correction (Holm), whose first step is p < 0.025 at every look" in text
 
 
 def test_a_study_repeated_from_another_first_seed_rests_on_those_seeds_alone(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ _NAMES = {
 }  # fmt: skip
 _COLUMNS = (
     "layout", "recomputed", "weights", "gradients", "optimizer", "activations", "all", "micro-batch", "step s",
-    "tokens/s", "MFU", "hours", "cost",
+    "tokens/s", "MFU", "time", "cost",
 )  # fmt: skip
 
 
@@ -188,8 +188,8 @@ def _cells(each: PlannedLayout) -> tuple[str, ...]:
         f"{step.total:.3g}",
         _short(each.tokens_per_second),
         "-" if each.utilisation is None else f"{each.utilisation:.0%}",
-        f"{each.hours:,.3g}" if each.hours < 1000 else f"{each.hours:,.0f}",
-        "-" if each.price is None else f"{each.price:,.2f}",
+        _time(each.hours),
+        "-" if each.price is None else _money(each.price),
     )
 
 
@@ -203,14 +203,27 @@ def _conclusion(plan: Plan) -> str:
     if best is None:
         return "no layout fits: take more devices, larger ones, or a smaller model"
     words = " ".join(best.overrides) or "as it is"
-    cost = "" if best.price is None else f", for {best.price:,.2f}"
+    cost = "" if best.price is None else f", for {_money(best.price)}"
     if best.memory is not None and best.memory.host:
         cost += f", with {_gib(best.memory.host)} GiB of the processor's memory for each device"
-    return f"the cheapest that fits, {best.hours:,.3g} hours{cost}: {words}"
+    return f"the cheapest that fits, {_time(best.hours)}{cost}: {words}"
 
 
 def _gib(num_bytes: float) -> str:
     return f"{num_bytes / 2**30:.3g}"
+
+
+def _time(hours: float) -> str:
+    """0.2 s, 12 min, 117 h: a plan may be of a test run or of a cluster's month."""
+    if (seconds := 3600 * hours) < 90:
+        return f"{seconds:.2g} s"
+    if hours < 1.5:
+        return f"{60 * hours:.0f} min"
+    return f"{hours:,.3g} h" if hours < 1000 else f"{hours:,.0f} h"
+
+
+def _money(cost: float) -> str:
+    return "less than 0.01" if 0 < cost < 0.005 else f"{cost:,.2f}"
 
 
 def _short(value: float) -> str:
@@ -231,8 +244,8 @@ def show_arms(arms: Mapping[str, PlannedArm], devices: int) -> RenderableType:
     has_shorter = any(not math.isclose(runs, whole) for _, runs, whole in arms.values())
     table = Table(title=f"{count}{first.device} ({first.source})", title_justify="left")
     for name in (
-        "arm", "runs", *(("in whole runs",) if has_shorter else ()), "parameters", "GiB", "tokens/s", "hours a run",
-        "devices a run", "device hours", "cost", "layout",
+        "arm", "runs", *(("in whole runs",) if has_shorter else ()), "parameters", "GiB", "tokens/s", "time a run",
+        "devices a run", "device time", "cost", "layout",
     ):  # fmt: skip
         table.add_column(name, justify="left" if name in ("arm", "layout") else "right")
     for arm, (plan, runs, whole) in arms.items():
@@ -248,10 +261,10 @@ def _arm_cells(plan: Plan, whole: float) -> tuple[str, ...]:
     return (
         _gib(best.memory.total),
         _short(best.tokens_per_second),
-        f"{best.hours:,.3g}",
+        _time(best.hours),
         str(plan.devices),
-        f"{whole * plan.device_hours:,.3g}",
-        "-" if best.price is None else f"{whole * best.price:,.2f}",
+        _time(whole * plan.device_hours),
+        "-" if best.price is None else _money(whole * best.price),
         " ".join(best.overrides) or "as it is",
     )
 
@@ -262,6 +275,6 @@ def _study_conclusion(arms: Mapping[str, PlannedArm], devices: int) -> str:
     prices = [whole * plan.best.price for plan, whole in fitting if plan.best and plan.best.price is not None]
     left_out = "" if len(fitting) == len(arms) else f" without {len(arms) - len(fitting)} of {len(arms)} arms"
     hours = max([device_hours / devices, *(plan.device_hours / plan.devices for plan, _ in fitting)])
-    side_by_side = f", at least {hours:,.3g} hours with runs side by side" if devices > 1 else ""
-    cost = f"; {sum(prices):,.2f}" if prices else ""
-    return f"all runs{left_out}: {device_hours:,.3g} device hours{side_by_side}{cost}"
+    side_by_side = f", at least {_time(hours)} with runs side by side" if devices > 1 else ""
+    cost = f", for {_money(sum(prices))}" if prices else ""
+    return f"all runs{left_out}: {_time(device_hours)} of a device{side_by_side}{cost}"

@@ -445,13 +445,16 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
         written_run(
             tmp_path, name=f"{letter}-name-that-is-long-" * 3, status="finished", config=config, metrics=metrics
         )
-    registered = {"arms": {"an_arm_of_a_name_that_is_long": "a"}, "seeds": list(range(12)), "time": "2026"}
-    (tmp_path / "studies" / "heads" / "registrations").mkdir(parents=True)
-    (tmp_path / "studies" / "heads" / "registrations" / "one.json").write_text(json.dumps(registered))
+    for study, arm, seeds in (("heads", "an_arm_of_a_name_that_is_long", 12), ("five", "rotary_in_windows", 5)):
+        registered = {"arms": {arm: "a"}, "seeds": list(range(seeds)), "time": "2026"}
+        (tmp_path / "studies" / study / "registrations").mkdir(parents=True)
+        (tmp_path / "studies" / study / "registrations" / "one.json").write_text(json.dumps(registered))
     with served(tmp_path) as dashboard:
         browser.look(width=370, height=844)  # a phone of 390 with a bar to scroll by
         visit(browser, dashboard, view="studies")
-        shown(browser, "document.querySelectorAll('.cell').length === 12")
+        shown(browser, "document.querySelectorAll('.cell').length === 17")
+        scrolled = "[...document.querySelectorAll('.board .scroll')].filter((one) => one.scrollWidth > one.clientWidth)"
+        assert browser.run(f"{scrolled}.map((one) => one.querySelectorAll('.cell').length)") == [12], "five seeds fit"
         assert browser.run("document.documentElement.scrollWidth") <= 370, "studies"
         visit(browser, dashboard)
         for tab in TABS:

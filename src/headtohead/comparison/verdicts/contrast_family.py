@@ -48,7 +48,7 @@ class ContrastFamily:
             level = f"one contrast, held to p < {self.level:.2g}"
         else:
             level = (
-                f"a family of {self.num_contrasts} contrasts, each held to p < {self.level:.2g} by Holm's first step"
+                f"{self.num_contrasts} contrasts share one correction (Holm), whose first step is p < {self.level:.2g}"
             )
         if self.rounds is not None:
             start, most = self.rounds.start, self.rounds.most
@@ -56,9 +56,9 @@ class ContrastFamily:
         if self.effect is None:
             return f"{level}; a single seed shows nothing"
         whose = _WHOSE_DEVIATION[self.paired]
-        power = f"{_seeds(self.num_seeds)} find {self.effect:.2g} standard deviations ({whose}) and more"
-        others = ", ".join(f"{seeds} seeds {effect:.2g}" for seeds, effect in self.effects)
-        return f"{level}; {power} in 80 % of studies; {others}"
+        power = f"{_seeds(self.num_seeds)} detect a difference of {self.effect:.2g} times {whose} standard deviation"
+        others = ", ".join(f"{seeds} seeds {effect:.2g} times" for seeds, effect in self.effects)
+        return f"{level}; {power} in 80 % of studies, {others}"
 
 
 def family_of(
@@ -93,8 +93,8 @@ def families_in(verdicts: Sequence[Verdict]) -> list[str]:
         if verdict.adjustment is not None:
             families.setdefault((verdict.num_contrasts, verdict.family_level, verdict.adjustment))
     return [
-        f"{contrasts} contrasts are one family: by itself each is sure to be decided by p < {level:.2g} "
-        f"({_METHODS[method]}), and effects that seeds can show are those of the family"
+        f"{contrasts} contrasts share one correction: before it, p < {level:.2g} decides any of them, whatever the "
+        f"others show ({_METHODS[method]}); effects that so many seeds can show are computed at that level"
         for contrasts, level, method in families
     ]
 

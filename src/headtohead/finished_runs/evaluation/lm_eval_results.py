@@ -52,9 +52,15 @@ def evaluate_with_lm_eval(
             f"--lm-eval {','.join(missing)} is not a task of lm-evaluation-harness: lm-eval ls tasks lists them, "
             "--lm-eval-tasks DIR adds your own"
         )
-    result = lm_eval.simple_evaluate(
-        model=LmEvalModel(run, batch_size=32), tasks=list(tasks), num_fewshot=shots, task_manager=manager
-    )
+    try:
+        result = lm_eval.simple_evaluate(
+            model=LmEvalModel(run, batch_size=32), tasks=list(tasks), num_fewshot=shots, task_manager=manager
+        )
+    except (ConnectionError, FileNotFoundError) as error:
+        raise ConfigurationError(
+            f"the data of --lm-eval {','.join(tasks)} cannot be read ({error}): connect once, which fills the cache of "
+            "datasets, or describe a task over files of your own (dataset_path: json), --lm-eval-tasks DIR"
+        ) from error
     assert result is not None, "one process evaluates"
     results: dict[str, dict[str, Any]] = {
         name: {metric: value for metric, value in metrics.items() if isinstance(value, int | float)}
