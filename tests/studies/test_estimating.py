@@ -65,7 +65,7 @@ def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
     [line] = [line for line in shown.getvalue().splitlines() if "words" in line]
     assert "one fit" in line and line.split().count("-") == 2
     assert "about 20 s on 1 worker" in shown.getvalue()
-    assert "one contrast, held to p < 0.05; 2 seeds find" in " ".join(shown.getvalue().split())
+    assert "one contrast, held to p < 0.05; 2 seeds detect" in " ".join(shown.getvalue().split())
 
 
 def test_of_fits_alone_no_time_and_no_flops_are_told(tmp_path: Path) -> None:
