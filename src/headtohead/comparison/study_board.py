@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from headtohead.comparison.contrasts import Registration, SeedRounds
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.index.run_index import RunIndex
@@ -113,7 +112,9 @@ def _needed_cells(
     every = {(arm, seed) for arm in arms for seed in seeds}
     if not registered.get("rounds"):
         return every
-    from headtohead.comparison.verdicts.seed_rounds import EndedRun, follow_rounds  # numpy: a server starts without
+    # These import numpy, and a server starts without it.
+    from headtohead.comparison.contrasts import Registration, SeedRounds
+    from headtohead.comparison.verdicts.seed_rounds import EndedRun, follow_rounds
 
     def ended(arm: str, index: int) -> EndedRun | None:
         run = own.get((arm, seeds[index]))
