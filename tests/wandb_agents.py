@@ -25,7 +25,7 @@ def written(home: Path, parameters: Mapping[str, Any], **fields: Any) -> Path:
     content = {
         "program": "h2h",
         "project": "headtohead",
-        "command": ["h2h", "train", *tiny, *PATIENT[:2], "${args_no_hyphens}"],
+        "command": ["h2h", "train", *tiny, *PATIENT, "${args_no_hyphens}"],
         "method": "grid",
         "metric": {"name": "validation/loss", "goal": "minimize"},
         "parameters": dict(parameters),

@@ -183,6 +183,7 @@ def test_sane_parts_raise_no_false_alarm(base: list[str], change: str) -> None:
     assert faults(findings([*base, change])) == []
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_tanh_for_a_norm_learns_only_where_features_start_large_enough() -> None:
     """Three hundred steps of a real run tell the same: with gpt2's small weights its loss is twice a layer norm's."""

@@ -78,6 +78,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.process
 def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undisturbed(
     whole: Path, tmp_path: Path, claims_address: str | None

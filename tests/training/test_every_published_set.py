@@ -136,6 +136,7 @@ def test_raw_rows_are_known_of_every_published_set() -> None:
     assert sorted(RAW) == PUBLISHED, "tests/training/published_rows.py says where the raw rows of each set lie"
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_from_raw_rows_to_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ def trained(folder: Path, *overrides: str) -> RunRecord:
     return record
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_an_encoder_that_was_trained_before_learns_from_examples_that_teach_a_new_one_nothing(tmp_path: Path) -> None:
     """Both with 120 steps over 400 labelled pairs; the stories were read without labels, drawn by another seed."""

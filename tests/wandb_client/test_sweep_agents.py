@@ -63,7 +63,9 @@ def test_two_agents_share_a_sweep_its_runs_arrive_as_they_are_and_one_that_falls
     assert [len(runs) for runs in sweep.by_agent.values()] == [1, 1], message(tmp_path, "wandb")
 
     result = records(tmp_path / "outputs" / f"sweep-{sweep.id}")
-    assert result.keys() == {LONG, SHORT}
+    assert {steps: record.status for steps, record in result.items()} == {LONG: "interrupted", SHORT: "finished"}, (
+        message(tmp_path, "wandb")
+    )
     for steps, record in result.items():
         assert record.wandb.id in sweep.options
         assert_arrived_as_it_is(server.runs[record.wandb.id], record, steps, sweep.id)
