@@ -66,7 +66,7 @@ def own_modules(config: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]
     installed.append(Path(__file__).resolve().parents[1])
     modules = {}
-    for name in sorted({target.rpartition(".")[0] for target in _targets(config)}):
+    for name in sorted({target.rpartition(".")[0] for target in target_names(config)}):
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is None or any(Path(file).resolve().is_relative_to(folder) for folder in installed):
             continue
@@ -80,14 +80,15 @@ def own_modules(config: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     return modules
 
 
-def _targets(node: Any) -> Iterator[str]:
+def target_names(node: Any) -> Iterator[str]:
+    """Yield the names of the classes that a configuration makes, in its order."""
     if isinstance(node, Mapping):
         if isinstance(node.get("_target_"), str):
             yield node["_target_"]
         node = list(node.values())
     if isinstance(node, list | tuple):
         for item in node:
-            yield from _targets(item)
+            yield from target_names(item)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.estimates.run_cost import retained_bytes, temporary_bytes
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
+from headtohead.records.environment import target_names
 from headtohead.records.record import ENDED, RunRecord
 from headtohead.studies.definition.study import used
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -145,7 +146,7 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
     untimed = [arm for arm in costed if left[arm].runs and data[arm] is None and arm not in timed]
     unknown = {arm: plan.drafts[arm] for arm in untimed if ConfigView(plan.drafts[arm]).trained_by_steps}
     flops = {arm: costed[arm].figures()["training_flops"] for arm in unknown}
-    kinds = {arm: _classes_in(draft["model"]) for arm, draft in unknown.items()}
+    kinds = {arm: tuple(target_names(draft["model"])) for arm, draft in unknown.items()}
     in_order = {arm: unknown[arm] for arm in _one_of_each_kind_first(flops, kinds)}
     timed |= (timer or (lambda configs: _calibrated(configs, threads)))(in_order) if in_order else {}
     inferred = _by_flops(flops, timed, kinds)
@@ -194,18 +195,9 @@ def _ends_first(names: Sequence[str]) -> Iterator[str]:
             spans += ((low, middle), (middle, high))
 
 
-def _classes_in(node: object) -> tuple[str, ...]:
-    """Return the classes that a configuration names, in their order: models of the same ones are of one kind, whatever
-    their sizes."""
-    if isinstance(node, Mapping):
-        own = (str(node["_target_"]),) if "_target_" in node else ()
-        return own + tuple(name for part in node.values() for name in _classes_in(part))
-    return tuple(name for part in node for name in _classes_in(part)) if isinstance(node, list) else ()
-
-
 def _one_of_each_kind_first(flops: Mapping[str, float], kinds: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the arms in the order in which they are timed: one of each kind of model before a second one of any, since
-    a FLOP of one kind may take ten times as long as one of another."""
+    """Return the arms in the order in which they are timed: one of each kind of model, which are made of the same
+    classes, before a second one of any, since a FLOP of one kind may take ten times as long as one of another."""
     of_kind: dict[tuple[str, ...], list[str]] = {}
     for arm in _ends_first(sorted(flops, key=lambda arm: flops[arm])):
         of_kind.setdefault(kinds[arm], []).append(arm)
