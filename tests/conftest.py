@@ -19,6 +19,7 @@ import shape_checks
 from faulty_disk import UnsyncedDisk
 from headtohead.files import disk_operations, leases
 from process_law import noted_processes
+from sampled_cases import leave_the_rest_to_the_long_laws
 from shape_hook import hooked_modules
 from strict_probe import PROBE, refuse_warnings
 
@@ -84,23 +85,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_the_rest_to_the_long_laws(items)
     items[:] = long_files_first(config, items)
-
-
-def leave_the_rest_to_the_long_laws(items: list[pytest.Item]) -> None:
-    """Mark `whole` what is beyond the number that `sampled` gives, of the cases of each test that carries it.
-
-    Steps of the golden ratio meet the values of every axis of a product about equally often.
-    """
-    laws: dict[tuple[Path, str], list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("sampled") and not item.get_closest_marker("whole"):
-            laws.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
-    for cases in laws.values():
-        marker = cases[0].get_closest_marker("sampled")
-        assert marker is not None
-        in_order = sorted(range(len(cases)), key=lambda index: index * 0.6180339887 % 1)
-        for index in in_order[marker.args[0] :]:
-            cases[index].add_marker("whole")
 
 
 def long_files_first(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:

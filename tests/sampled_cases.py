@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,3 +23,20 @@ def diagonal(*axes: Sequence[Any], names: Callable[[Any], str] = str) -> list[An
         )
         for numbers in product(*(range(len(axis)) for axis in axes))
     ]
+
+
+def leave_the_rest_to_the_long_laws(items: list[pytest.Item]) -> None:
+    """Mark `whole` what is beyond the number that `sampled` gives, of the cases of each test that carries it.
+
+    Steps of the golden ratio meet the values of every axis of a product about equally often.
+    """
+    laws: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("whole"):
+            laws.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
+    for cases in laws.values():
+        marker = cases[0].get_closest_marker("sampled")
+        assert marker is not None
+        in_order = sorted(range(len(cases)), key=lambda index: index * 0.6180339887 % 1)
+        for index in in_order[marker.args[0] :]:
+            cases[index].add_marker("whole")
