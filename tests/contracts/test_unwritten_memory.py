@@ -38,7 +38,10 @@ def test_no_mixer_reads_memory_that_it_has_not_written(name: str, length: int) -
 
     def outputs() -> list[Tensor]:
         torch.manual_seed(0)
-        stack, x = alone(mixer, causal=causal, max_length=length)().train(), torch.randn(2, length, 16, requires_grad=True)
+        stack, x = (
+            alone(mixer, causal=causal, max_length=length)().train(),
+            torch.randn(2, length, 16, requires_grad=True),
+        )
         y = stack(x, Context())
         return [y, *torch.autograd.grad(y.square().sum(), [x, *stack.parameters()], allow_unused=True)]
 

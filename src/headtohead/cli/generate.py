@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headtohead.cli.options import Parser, add_trust, check_runs, command_parser, parse, within
 from headtohead.cli.terminal import flush, note, out, paint
 from headtohead.config.errors import ConfigurationError
+from headtohead.durations import duration
 from headtohead.files.safe_read import DamagedFile, lines_of, read_text
 from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, TokenId, Vocabulary
 
@@ -79,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _show_text(written, is_one, writer.reads_source)
     num_tokens = sum(len(one.tokens) for one in written)
-    note(f"{num_tokens} tokens in {seconds:.2f} s, {num_tokens / seconds:.0f} per second")
+    note(f"{num_tokens} tokens in {duration(seconds)}, {num_tokens / seconds:.0f} per second")
     return 0
 
 

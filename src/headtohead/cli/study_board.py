@@ -11,6 +11,7 @@ from pathlib import Path
 from headtohead.cli.terminal import out
 from headtohead.comparison.study_board import MISSING, NOT_NEEDED, NOT_STARTED, BoardCell, StudyBoard, read_board
 from headtohead.config.errors import ConfigurationError
+from headtohead.durations import duration
 
 _WIDTH, _LONGEST = 80, 26
 _EVERY = 2.0
@@ -43,7 +44,7 @@ def board_lines(title: str, board: StudyBoard) -> Iterator[str]:
     counts, left = board.counts, board.seconds_left
     others = [f"{number} {what}" for what, number in counts.items() if number and what != "done"]
     summary = ", ".join([f"{counts['done']} of {board.num_runs} done", *others])
-    yield f"{_cut(title, 20)}: {summary}" + (f", about {_duration(left)} left" if left is not None else "")
+    yield f"{_cut(title, 20)}: {summary}" + (f", about {duration(left)} left" if left is not None else "")
     if board.trials:
         yield "and for tuning or to start from: " + ", ".join(f"{n} {status}" for status, n in board.trials.items())
     name_width = min(_LONGEST, max((len(arm) for arm in board.arms), default=0))
@@ -71,12 +72,6 @@ def _cut(text: str, longest: int) -> str:
         return text
     tail = longest // 2
     return f"{text[: longest - tail - 1]}…{text[-tail:]}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _folder(name: str) -> Path:

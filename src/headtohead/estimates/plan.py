@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.durations import duration
 from headtohead.estimates.device_speed import DeviceSpeed, measure_cpu, speed_of
 from headtohead.estimates.layouts import layouts
 from headtohead.estimates.named_devices import parsed_devices
@@ -188,7 +189,7 @@ def _cells(each: PlannedLayout) -> tuple[str, ...]:
         f"{step.total:.3g}",
         _short(each.tokens_per_second),
         "-" if each.utilisation is None else f"{each.utilisation:.0%}",
-        _time(each.hours),
+        duration(3600 * each.hours),
         "-" if each.price is None else _money(each.price),
     )
 
@@ -206,20 +207,11 @@ def _conclusion(plan: Plan) -> str:
     cost = "" if best.price is None else f", for {_money(best.price)}"
     if best.memory is not None and best.memory.host:
         cost += f", with {_gib(best.memory.host)} GiB of the processor's memory for each device"
-    return f"the cheapest that fits, {_time(best.hours)}{cost}: {words}"
+    return f"the cheapest that fits, {duration(3600 * best.hours)}{cost}: {words}"
 
 
 def _gib(num_bytes: float) -> str:
     return f"{num_bytes / 2**30:.3g}"
-
-
-def _time(hours: float) -> str:
-    """0.2 s, 12 min, 117 h: a plan may be of a test run or of a cluster's month."""
-    if (seconds := 3600 * hours) < 90:
-        return f"{seconds:.2g} s"
-    if hours < 1.5:
-        return f"{60 * hours:.0f} min"
-    return f"{hours:,.3g} h" if hours < 1000 else f"{hours:,.0f} h"
 
 
 def _money(cost: float) -> str:
@@ -261,9 +253,9 @@ def _arm_cells(plan: Plan, whole: float) -> tuple[str, ...]:
     return (
         _gib(best.memory.total),
         _short(best.tokens_per_second),
-        _time(best.hours),
+        duration(3600 * best.hours),
         str(plan.devices),
-        _time(whole * plan.device_hours),
+        duration(3600 * whole * plan.device_hours),
         "-" if best.price is None else _money(whole * best.price),
         " ".join(best.overrides) or "as it is",
     )
@@ -275,6 +267,6 @@ def _study_conclusion(arms: Mapping[str, PlannedArm], devices: int) -> str:
     prices = [whole * plan.best.price for plan, whole in fitting if plan.best and plan.best.price is not None]
     left_out = "" if len(fitting) == len(arms) else f" without {len(arms) - len(fitting)} of {len(arms)} arms"
     hours = max([device_hours / devices, *(plan.device_hours / plan.devices for plan, _ in fitting)])
-    side_by_side = f", at least {_time(hours)} with runs side by side" if devices > 1 else ""
+    side_by_side = f", at least {duration(3600 * hours)} with runs side by side" if devices > 1 else ""
     cost = f", for {_money(sum(prices))}" if prices else ""
-    return f"all runs{left_out}: {_time(device_hours)} of a device{side_by_side}{cost}"
+    return f"all runs{left_out}: {duration(3600 * device_hours)} of a device{side_by_side}{cost}"

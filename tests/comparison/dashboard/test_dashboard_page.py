@@ -16,6 +16,7 @@ from PIL import Image
 from browser import CHROMIUM, Browser
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.server import Dashboard
+from headtohead.durations import duration
 from headtohead.records.record import Progress, RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
 from served_runs import go, noted_pieces, served, shown, train, written_run
@@ -196,6 +197,9 @@ def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: 
         assert_quiet(browser, dashboard)
 
 
+SECONDS = [0, 3e-6, 0.0123, 0.2, 9, 9.96, 64.2, 89.94, 90, 100, 1800, 5399, 7200, 421_200, 4_442_400]
+"""Seconds that the page and the terminal put into the same words."""
+
 ARITHMETIC: dict[str, dict[str, Any]] = {
     "lines.js": {
         "interval([1, 2, 3]).map((value) => Number(value.toFixed(3)))": [2, -0.484, 4.484],
@@ -237,6 +241,7 @@ ARITHMETIC: dict[str, dict[str, Any]] = {
     },
     "format.js": {
         "[0, 1000, 2048, 403701760, 3e10, null].map(bytes)": ["0 B", "1000 B", "2 KiB", "385 MiB", "27.9 GiB", "–"],
+        f"{SECONDS}.map(duration)": [duration(seconds) for seconds in SECONDS],
     },
     "download.js": {
         "csvOf([['a,b', '=1+1', -1]])": '"a,b",\'=1+1,-1\n',

@@ -18,7 +18,6 @@ from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import report
 from headtohead.comparison.report.html_renderer import HtmlRenderer
 from headtohead.comparison.report.map_pictures import HeatMap, picture_of, shared_scale
-from headtohead.comparison.report.number_format import duration
 from headtohead.comparison.report.plotly_figures import plain_figure
 from headtohead.comparison.report.section_parts import Picture, PictureGrid, ReportFigure, Stacked, figure
 from headtohead.comparison.report.sections import SECTIONS
@@ -234,11 +233,6 @@ def test_names_of_classes_and_kernels_are_words_that_fit_a_page(tmp_path: Path) 
     text = text_of(result)
     assert "<code>package.<wbr>mixers.<wbr>of_b.<wbr>Mixer</code>" in text
     assert "type cpu, kernels fused (2 layers)" in text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(89.94, "89.9 s"), (100, "1.7 min"), (1800, "30 min"), (7200, "2.0 h")])
-def test_minutes_have_a_decimal_while_they_are_few(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def drawn_curves(findings: ComparisonResults) -> ReportFigure:

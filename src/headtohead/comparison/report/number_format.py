@@ -48,14 +48,3 @@ def _signed(value: float) -> str:
 def signed_between(bounds: tuple[float, float] | None) -> str:
     """Format the bounds of a difference."""
     return "" if bounds is None else f"{signed(bounds[0])} to {signed(bounds[1])}"
-
-
-def duration(seconds: float | None) -> str:
-    """40 s, 1.7 min, 12 min, 3.5 h."""
-    if seconds is None:
-        return UNKNOWN
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    if seconds < 10 * 60:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -14,6 +14,7 @@ from rich.table import Table
 from headtohead.diagnostics.bench.benchmark_plan import BenchPlan, Measure, Variant
 from headtohead.diagnostics.bench.case_measurement import CaseMeasurement
 from headtohead.diagnostics.inspection import memory
+from headtohead.durations import duration
 
 
 @dataclass(frozen=True)
@@ -139,13 +140,6 @@ def show_benchmark(results: BenchmarkResults) -> RenderableType:
     return Group(*(_table(results, measure) for measure in measures), _savings(results), *_reasons(results))
 
 
-def duration(seconds: float) -> str:
-    for size, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
-
-
 def _table(results: BenchmarkResults, measure: Measure) -> Table:
     variants = [variant for kind, variant in results.kinds() if kind == measure]
     columns = results.of(measure, variants[0])
@@ -159,7 +153,7 @@ def _table(results: BenchmarkResults, measure: Measure) -> Table:
     for variant in variants:
         row, growth = results.of(measure, variant), results.growth(measure, variant)
         table.add_section()
-        times = [duration(m.seconds) if m.status == "measured" else _word(m) for m in row]
+        times = [duration(m.seconds, digits=3) if m.status == "measured" else _word(m) for m in row]
         table.add_row(results.label(variant), "time", *times, _exponent(growth.time), _exponent(growth.time_at_the_end))
         peaks = [memory(m.peak_bytes) if m.status == "measured" else "" for m in row]
         table.add_row("", "memory", *peaks, _exponent(growth.memory), _exponent(growth.memory_at_the_end))

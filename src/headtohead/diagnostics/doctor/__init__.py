@@ -22,6 +22,7 @@ from headtohead.diagnostics.doctor.checks.learning import learning_rate, overfit
 from headtohead.diagnostics.doctor.checks.padding import packing, padding
 from headtohead.diagnostics.doctor.checks.token_order_and_visibility import causality, memory, order, rows
 from headtohead.diagnostics.doctor.patient import Check, Finding, Patient, Verdict, not_applicable
+from headtohead.durations import duration
 from headtohead.training.parallel.devices import threads
 
 __all__ = ["CHECKS", "Check", "Diagnosis", "Finding", "Patient", "chosen", "examine"]
@@ -155,4 +156,4 @@ def summary(diagnoses: Sequence[Diagnosis]) -> str:
     ]
     if not counts["fault"]:
         parts.insert(0, "no fault")
-    return f"{', '.join(parts)} ({sum(diagnosis.seconds for diagnosis in diagnoses):.1f} s)"
+    return f"{', '.join(parts)} ({duration(sum(diagnosis.seconds for diagnosis in diagnoses))})"

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headtohead.comparison.statistics.bootstrap import BootstrapInterval
 from headtohead.comparison.tables.run_table import memory, number
+from headtohead.durations import duration
 from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.rankings import MEASURES, DocumentRanking
 from headtohead.finished_runs.embedding.retriever_comparison import RetrieverComparison, RetrieverResult
@@ -29,7 +30,7 @@ def show_indexes(dense: Sequence[Dense]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for one in dense:
         stored = one.index.stored
-        seconds = "was there" if stored.was_there else f"{stored.facts['seconds']:.1f} s"
+        seconds = "was there" if stored.was_there else duration(stored.facts["seconds"])
         size = [f"{extent:,}" for extent in one.index.vectors.shape]
         table.add_row(Text(one.name), *size, one.embedder.pooling, memory(one.index.num_bytes), seconds)
     return table

@@ -17,6 +17,7 @@ from headtohead.comparison.tables.results_table import lengths_table
 from headtohead.comparison.tables.run_table import FittedTable, chance_text, count, energy, memory, number
 from headtohead.comparison.verdicts.contrast_family import families_in
 from headtohead.comparison.verdicts.verdict_text import OF_WHAT
+from headtohead.durations import duration
 from headtohead.execution.tuning import Tuning
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.study import Study
@@ -134,13 +135,6 @@ def _by_length(report: StudyReport) -> Iterator[RenderableType]:
     lengths = lengths_of(arms, report.study.stage_and_name[1], report.study.alpha)
     if lengths is not None:
         yield lengths_table(lengths)
-
-
-def duration(seconds: float) -> str:
-    """40 s, 12 min, 3.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def _planned_table(estimate: CostEstimate, columns: Sequence[str]) -> Table:

@@ -1,6 +1,7 @@
 // Numbers and values as people read them.
 
 const STEPS = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+const UNITS = [[1e-6, "us", 1e-3], [1e-3, "ms", 1], [1, "s", 90], [60, "min", 5400], [3600, "h", Infinity]];
 
 export function number(value) {
   if (value === null || value === undefined || value === "") return "–";
@@ -29,12 +30,13 @@ export function bytes(value) {
   return `${number(Number((value / 2 ** (10 * step)).toPrecision(3)))} ${["B", "KiB", "MiB", "GiB"][step]}`;
 }
 
+/** As headtohead.durations writes it: 3.2 us, 12 ms, 40 s, 1.7 min, 117 h. */
 export function duration(seconds) {
   if (typeof seconds !== "number") return "–";
-  if (seconds < 90) return `${seconds < 10 ? Number(seconds.toPrecision(2)) : Math.round(seconds)} s`;
-  if (seconds < 600) return `${(seconds / 60).toFixed(1)} min`;
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  return `${(seconds / 3600).toFixed(1)} h`;
+  const [size, unit] = UNITS.find(([, , below]) => seconds < below);
+  const decimals = seconds > 0 ? Math.max(0, 1 - Math.floor(Math.log10(seconds / size))) : 0;
+  const value = Number((seconds / size).toFixed(Math.min(decimals, 20)));
+  return `${value.toLocaleString("en-US", { maximumFractionDigits: 20 })} ${unit}`;
 }
 
 export const time = (text) => (text ? new Date(text).toLocaleString() : null);

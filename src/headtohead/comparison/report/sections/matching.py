@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.comparison.arms import ArmCosts, costs_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN, duration
+from headtohead.comparison.report.number_format import UNKNOWN
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -19,6 +19,7 @@ from headtohead.comparison.report.section_parts import (
     SectionPart,
 )
 from headtohead.comparison.tables.run_table import count, energy, memory
+from headtohead.durations import duration
 
 _ALIKE = 0.02
 _AMOUNTS = {
