@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from headtohead.cli import main
+from headtohead.studies.matching.budgets import Budget, EqualParameters, EqualTokens
+from headtohead.studies.matching.matching import Matching
 
 SMALL = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.tokenizer=char", "tracking=none"]
 LSTM = "lstm=model/mixer=lstm model/position=none"
@@ -62,6 +64,34 @@ def test_what_cannot_be_asked_is_refused_in_one_line(
     assert main(["match", *arguments]) == 2
     shown = capsys.readouterr().err
     assert sentence in shown and shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "moves"),
+    [
+        ([], EqualParameters(counted="active"), ("feedforward",)),
+        (["budget.tolerance=0.1"], EqualParameters(0.1, counted="active"), ("feedforward",)),
+        (["--budget", "equal_parameters", "budget.tolerance=0.1"], EqualParameters(0.1), ("feedforward",)),
+        (["--budget", "equal_tokens", "budget.tolerance=0.1"], EqualTokens(0.1), ()),
+        (["--budget", "equal_tokens", "--move", "eight_of_one=steps"], EqualTokens(), ("steps",)),
+        (["--baseline", "eight_of_one"], EqualParameters(counted="active"), None),
+    ],
+)
+def test_a_study_takes_another_budget_its_options_and_another_baseline(
+    options: list[str], budget: Budget, moves: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moves of the study stay where they change what is to be equal, and those of the baseline go."""
+
+    def match(
+        base: object, arms: object, baseline: str, budget: Budget, movable: dict[str, tuple[str, ...]], **_: object
+    ) -> Matching:
+        requested.append((baseline, budget, movable.get("eight_of_one")))
+        return Matching(budget, baseline, 1.0, ())
+
+    requested: list[tuple[str, Budget, tuple[str, ...] | None]] = []
+    monkeypatch.setattr("headtohead.api.matching.match_arms", match)
+    assert main(["match", "experts", "--json", *options]) == 0
+    assert requested == [("one" if moves is not None else "eight_of_one", budget, moves)]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import headtohead as h2h
 from headtohead.comparison.analyses.trials import ValueChoices
 from headtohead.comparison.statistics.exact_tests import seeds_to_decide
 from headtohead.config.compose.choices import STUDY, choice_names, choices
@@ -15,6 +16,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.tuning import Tuning
 from headtohead.studies.definition.read_study_file import read_study, study_from
+from headtohead.studies.definition.study import MEASURED_BUDGETS, RequestedBudget
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.study_plan import StudyPlanner
 from studies.small_studies import WRITTEN, small_study
@@ -115,6 +117,18 @@ def test_an_override_may_be_of_a_part_of_a_field() -> None:
         read_study("experts", ["tuning.trails=2"])
 
 
+def test_an_option_of_the_budget_needs_no_name_of_it() -> None:
+    option, by_name = "budget.tolerance=0.1", "budget.equal_tokens.tolerance=0.1"
+    tokens = RequestedBudget("equal_tokens", {"tolerance": 0.1})
+    assert read_study("norms_small", [option]).budget == tokens == read_study("norms_small", [by_name]).budget
+    of_experts = read_study("experts", [option]).budget
+    assert of_experts == RequestedBudget("equal_parameters", {"counted": "active", "tolerance": 0.1})
+    other = read_study("experts", ["budget=equal_flops", option]).budget
+    assert other == RequestedBudget("equal_flops", tokens.options)
+    with pytest.raises(ConfigurationError, match=r"no budget .* name one, budget\.equal_parameters\.tolerance=0\.1$"):
+        read_study("norms_small", ["budget=null", option])
+
+
 def test_an_unknown_study_is_refused_with_a_guess() -> None:
     with pytest.raises(ConfigurationError, match=r"norm_small is not a study: did you mean norms_small\?"):
         read_study("norm_small")
@@ -173,6 +187,8 @@ def test_every_shipped_study_meets_its_budget(name: str, tmp_path: Path, monkeyp
     plan = StudyPlanner(read_study(name)).plan()
     assert plan.matching is None or plan.matching.met
     assert plan.is_open or len(plan.runs) == plan.num_runs
+    if plan.matching is not None and plan.budget_name not in MEASURED_BUDGETS:
+        assert h2h.match(name).to_dict() == plan.matching.to_dict(), "h2h match shows what the study has"
 
 
 def test_the_page_on_studies_explains_every_field_and_no_other() -> None:

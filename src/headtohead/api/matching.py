@@ -14,7 +14,7 @@ from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import RequestedBudget, Study, without_foundation
-from headtohead.studies.matching.budgets import budget_of
+from headtohead.studies.matching.budgets import Budget, budget_of
 from headtohead.studies.matching.match_arms import match as match_arms
 from headtohead.studies.matching.matching import Matching
 from headtohead.studies.planning.study_plan import StudyPlanner
@@ -75,24 +75,34 @@ def _matched(
 ) -> MatchedArms:
     if not arms:
         raise UsageError("there is nothing to match: name a study, or give two or more arms")
-    known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
+    options = [word for word in overrides if key_of(word).partition(".")[0] == "budget"]
+    of_runs = [word for word in overrides if word not in options]
+    known = None
+    if isinstance(arms, str):
+        known = _study(arms, of_runs if budget else overrides, config_dir)
+        options = options if budget else []  # a study without another budget reads them itself
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
-    shared = list(overrides) if known is None else list(known.base)
-    own = [word for word in shared if key_of(word).partition(".")[0] == "budget"]
     written = known.budget if known is not None and budget is None else None
     requested = written or RequestedBudget(budget or "equal_parameters")
-    config = compose_checked("match", [*requested.overrides, *own], config_dir)
+    equal = budget_of(compose_checked("match", [*requested.overrides, *options], config_dir))
     first = baseline or (known.baseline if known is not None else next(iter(made)))
     named = {name: tuple(moves) for name, moves in movable.items()}
     of_others = dict.fromkeys([name for name in made if name != first], named.pop("*")) if "*" in named else {}
-    moves = {**(known.movable if known is not None else {}), **of_others, **named}
+    own_moves = {} if known is None else _moves_of(known, first, None if budget is None else equal)
+    moves = {**own_moves, **of_others, **named}
     shapes = {name: without_foundation(own) for name, own in made.items()}
-    base = without_foundation([word for word in shared if word not in own])
-    return upgraded(
-        MatchedArms, match_arms(base, shapes, first, budget_of(config), moves, config_dir=config_dir, report=tell)
-    )
+    base = without_foundation(of_runs if known is None else known.base)
+    return upgraded(MatchedArms, match_arms(base, shapes, first, equal, moves, config_dir=config_dir, report=tell))
 
 
-def _arms_of(name: str, overrides: Sequence[str], config_dir: str | Path | None) -> Study:
+def _study(name: str, overrides: Sequence[str], config_dir: str | Path | None) -> Study:
     known = read_study(name, overrides, config_dir)
     return known if known.ablation is None else StudyPlanner(known, config_dir).study
+
+
+def _moves_of(study: Study, baseline: str, instead: Budget | None) -> dict[str, tuple[str, ...]]:
+    """Return the study's moves of all arms but the baseline; under another budget instead, those that change it."""
+    moves = {arm: own for arm, own in study.movable.items() if arm != baseline}
+    if instead is None:
+        return moves
+    return {arm: tuple(move for move in own if move in instead.changed_by) for arm, own in moves.items()}

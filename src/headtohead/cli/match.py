@@ -20,7 +20,8 @@ examples:
   h2h match --arm wide= --arm deep="model.num_layers=8" --move deep=head_size budget.counted=non_embedding
   h2h match norms_small --budget equal_parameters       the arms of conf/study/norms_small.yaml
 
-Overrides without --arm apply to every arm; those that begin with budget. are options of the budget.
+Overrides without --arm apply to every arm; those that begin with budget. are options of the budget. Under a
+budget other than the study's, its arms keep those of their moves that change what is to be equal.
 What may change: width (heads keep their size), head_size (the width; heads keep their number), depth, feedforward,
 steps.
 

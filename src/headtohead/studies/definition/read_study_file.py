@@ -19,7 +19,7 @@ from headtohead.config.schema.value_kinds import MismatchError
 from headtohead.files.safe_read import DamagedFile, parse_yaml, read_text
 from headtohead.studies.definition.ablation import MADE, with_its_arms
 from headtohead.studies.definition.replaced_choices import lost_fields
-from headtohead.studies.definition.study import Study
+from headtohead.studies.definition.study import BUDGETS, Study
 from headtohead.studies.definition.study_fields import FIELDS, INSTEAD, KINDS, faults, taken
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _MOST_SEEDS = 10_000
 _SUFFIX = ".yaml"
 EVERY_ARM = "*"
+_BUDGET = "budget"
 _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
 
 
@@ -70,10 +71,14 @@ def is_own_field(override: str) -> bool:
 
 def with_own_fields(name: str, written: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
     """Return the fields with these overrides: of one as a whole, tuning=none, or of its parts, tuning.trials=2 and
-    tuning.space.optimizer.lr=[0.1,1]."""
+    tuning.space.optimizer.lr=[0.1,1]. Options of the budget need no name of it, budget.tolerance=0.01."""
     result = deepcopy(dict(written))
     for override in overrides:
         *parents, last = key_of(override).split(".", 2)
+        if parents[:1] == [_BUDGET] and isinstance(budget := result.get(_BUDGET), str):
+            result[_BUDGET] = {budget: {}}
+        if parents == [_BUDGET] and last not in BUDGETS:
+            parents = [_BUDGET, _only_budget(name, result, override)]
         within = result
         for parent in parents:
             inner = within.setdefault(parent, {})
@@ -85,6 +90,17 @@ def with_own_fields(name: str, written: Mapping[str, object], overrides: Sequenc
             within = inner
         within[last] = _read_value(override)
     return result
+
+
+def _only_budget(name: str, written: Mapping[str, object], override: str) -> str:
+    """Return the name of the study's budget, of which the override is an option."""
+    budget = written.get(_BUDGET)
+    if not isinstance(budget, dict) or len(budget) != 1:
+        raise ConfigurationError(
+            f"{override} is refused: study {name} has no budget of which it could be an option: name one, "
+            f"{_BUDGET}.{BUDGETS[0]}.{override.removeprefix(f'{_BUDGET}.')}"
+        )
+    return str(next(iter(budget)))
 
 
 def study_from(name: str, written: Any) -> Study:
