@@ -87,7 +87,7 @@ def test_an_arm_that_is_written_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     text = "# Twice (https://example.org).\narms:\n  a: [x=1]\n  b: [x=2]\n  a: [x=3]\n"
     (tmp_path / "study" / "mine.yaml").write_text(text)
-    with pytest.raises(ConfigurationError, match="study mine has a 2 times"):
+    with pytest.raises(ConfigurationError, match=r"mine\.yaml has a twice, the second in line 5: give each a name"):
         read_study("mine", config_dir=tmp_path)
 
 

@@ -260,6 +260,7 @@ def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
         ({"search": "random", "trials": 3, "space": {"a": {"low": 2, "high": 1}}}, "below high, not 2 and 1"),
         ({"search": "random", "trials": 3, "space": {"a": {"low": 0, "hgih": 1}}}, "did you mean high"),
         ({"search": "random", "trials": 3, "space": {"a": [1, 1]}}, "different values"),
+        ({"search": "random", "trials": 3, "space": {"a": [True, "true"]}}, "different values"),
         ({"search": "random", "trials": 3, "space": ["a"]}, "space has fields"),
         (7.5, "text, or a mapping"),
     ],

@@ -98,6 +98,15 @@ def test_a_grid_goes_from_the_lower_bound_on_in_even_steps(low: float, step: flo
     assert points == pytest.approx([low + index * step for index in range(5)])
 
 
+def test_a_value_is_left_out_where_another_makes_the_same_run_and_true_is_not_one() -> None:
+    """Python holds 1, 1.0 and true to be equal."""
+    values = [1, 1.0, True, 1, "true", 0, False, None, "null", 2]
+    sweep = small_sweep(method="grid", parameters={"x": {"values": values}, "y": {"value": 1}})
+    written_points = [setting.overrides[0] for setting in sweep_proposals(sweep, [])]
+    assert written_points == ["x=1", "x=true", "x=0", "x=false", "x=null", "x=2"]
+    assert len(set(sweep_proposals(sweep, []))) == len(written_points)
+
+
 @pytest.mark.parametrize("name", ["a sweep (1)", "a,b", "lr=1", "it's", "a[1]", "${x}", "null", "0.1", "é"])
 def test_a_file_of_any_name_can_be_run(tmp_path: Path, name: str) -> None:
     file = written_sweep(tmp_path).rename(tmp_path / f"{name}.yaml")

@@ -81,11 +81,10 @@ def test_nested_parameters_are_paths_and_lists_are_one_value() -> None:
     assert sweep.overrides() == ("optimizer.lr=1e-05",)
 
 
-def test_null_is_a_value_in_quotes_or_not_and_so_it_is_inside_lists() -> None:
-    sweep = small_sweep(parameters={"notes": {"values": [None, "null", [None, "a"]]}, "name": {"value": None}})
-    assert [setting.overrides for setting in sweep_proposals(sweep, [])] == [
-        ("notes=null",), ("notes=null",), ("notes=[null, a]",),
-    ]  # fmt: skip
+@pytest.mark.parametrize("null", [None, "null"])
+def test_null_is_a_value_in_quotes_or_not_and_so_it_is_inside_lists(null: str | None) -> None:
+    sweep = small_sweep(parameters={"notes": {"values": [null, [null, "a"]]}, "name": {"value": null}})
+    assert [setting.overrides for setting in sweep_proposals(sweep, [])] == [("notes=null",), ("notes=[null, a]",)]
     assert sweep.overrides() == ("name=null",)
 
 

@@ -18,6 +18,8 @@ from headtohead.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.lib.npyio import NpzFile
+    from yaml.constructor import SafeConstructor
+    from yaml.nodes import Node
 
 
 MOST_BYTES = 64 * 2**20
@@ -30,6 +32,8 @@ MOST_VALUES = 10**6
 
 MOST_UNPACKED = 2**33
 """The most bytes that the arrays of a file take in memory: a thousandth of them may be enough to write zeros down."""
+_MERGED = "tag:yaml.org,2002:merge"
+"""The tag of <<, which takes over the keys of another mapping."""
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """The way in which JSON writes one of the two codes of which rare characters are made."""
 
@@ -134,7 +138,11 @@ def parse_yaml(text: str, where: Path | str, *, way_out: str = "") -> Any:
     try:
         if why := _why_too_large(yaml.parse(text, Loader=loader)):
             raise DamagedFile(where, why, way_out)
-        return yaml.load(text, Loader=loader)
+        reader = loader(text)
+        document = reader.get_single_node()
+        if why := _repeated_key(reader, document):
+            raise DamagedFile(where, why)
+        return None if document is None else reader.construct_document(document)
     except yaml.YAMLError as error:
         why = " ".join(str(error).split())
         if "maximum nesting depth" in why:  # newer libyaml counts by itself, before it hands out the first event
@@ -171,6 +179,32 @@ def _why_too_large(events: Iterator[Any]) -> str | None:
             values += sizes.get(str(event.anchor), 1)
         if values > MOST_VALUES:
             return f"holds more than {MOST_VALUES} values, with its aliases written out"
+    return None
+
+
+def _repeated_key(loader: SafeConstructor, document: Node | None) -> str | None:
+    """Return the key that a mapping has twice: the first of the two would be lost unseen."""
+    from yaml import CollectionNode, MappingNode, ScalarNode
+
+    open_nodes, seen = [document], {id(None)}
+    while open_nodes:
+        node = open_nodes.pop()
+        if id(node) in seen or not isinstance(node, CollectionNode):
+            continue
+        seen.add(id(node))
+        if not isinstance(node, MappingNode):
+            open_nodes += node.value
+            continue
+        open_nodes += [value for _, value in node.value]
+        known: dict[object, str] = {}
+        for key, _ in node.value:
+            if not isinstance(key, ScalarNode) or key.tag == _MERGED:
+                continue
+            plain = loader.construct_object(key)
+            if plain in known:
+                both = key.value if known[plain] == key.value else f"{known[plain]} and {key.value}, the same key,"
+                return f"has {both} twice, the second in line {key.start_mark.line + 1}: give each a name of its own"
+            known[plain] = key.value
     return None
 
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import NormalDist
 
-from headtohead.comparison.analyses.trials import Dimension, Value, ValueChoices, ValueRange, written
+from headtohead.comparison.analyses.trials import (
+    Dimension,
+    Value,
+    ValueChoices,
+    ValueRange,
+    without_repetition,
+    written,
+)
 
 _EDGE = 1e-6
 """The distance that a probability keeps from 0 and 1, where some distributions have no value."""
@@ -74,7 +81,7 @@ class WeightedValues:
 
     @property
     def points(self) -> tuple[Value, ...]:
-        return tuple(dict.fromkeys(self.values))
+        return without_repetition(self.values)
 
     @property
     def dimension(self) -> Dimension:

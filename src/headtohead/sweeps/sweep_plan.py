@@ -139,10 +139,10 @@ class Sweeper:
         mistake in the file."""
         if self.sweep.method == "bayes":
             return
-        possible = {field for trial in self.plan.trials if trial.run is not None for field in trial.setting.fields}
+        possible = {field for trial in self.plan.trials if trial.run is not None for field in trial.setting.overrides}
         for trial in self.plan.refused:
-            for key, value in trial.setting.fields:
-                if (key, value) not in possible:
+            for override, (key, value) in zip(trial.setting.overrides, trial.setting.fields, strict=True):
+                if override not in possible:
                     check_alone(self.sweep, key, value, self._config_dir)
 
     def _has_more(self, known: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,16 +48,40 @@ class ValueRange:
         return f"from {self.low:.3g} to {self.high:.3g}"
 
 
+def without_repetition(values: Iterable[Value]) -> tuple[Value, ...]:
+    """Return the values, the first of each two that make the same run: 1 and 1.0, and not 1 and true, which Python
+    holds to be equal."""
+    known: dict[object, Value] = {}
+    for value in values:
+        known.setdefault(_distinct(value), value)
+    return tuple(known.values())
+
+
+def _distinct(value: Value) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else written(value)
+
+
 Dimension = ValueChoices | ValueRange
 Space = Mapping[str, Dimension]
 """A space of settings by field."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
-    """One point of a space."""
+    """One point of a space; two are equal where they make the same run."""
 
     fields: tuple[tuple[str, Value], ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Setting) and self._distinct_fields == other._distinct_fields
+
+    def __hash__(self) -> int:
+        return hash(self._distinct_fields)
+
+    @property
+    def _distinct_fields(self) -> tuple[tuple[str, object], ...]:
+        return tuple((key, _distinct(value)) for key, value in self.fields)
 
     @property
     def overrides(self) -> tuple[str, ...]:

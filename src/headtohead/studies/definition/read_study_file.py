@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headtohead.comparison.contrasts import SeedRounds
 from headtohead.config.compose.choices import STUDY, choices, config_folders
@@ -16,15 +15,11 @@ from headtohead.config.compose.overrides import key_of
 from headtohead.config.compose.replacements import refuse_unasked
 from headtohead.config.errors import ConfigurationError, show, unknown
 from headtohead.config.schema.value_kinds import MismatchError
-from headtohead.files.safe_read import DamagedFile, parse_yaml, read_text
+from headtohead.files.safe_read import DamagedFile, read_yaml
 from headtohead.studies.definition.ablation import MADE, with_its_arms
 from headtohead.studies.definition.replaced_choices import lost_fields
 from headtohead.studies.definition.study import BUDGETS, Study
 from headtohead.studies.definition.study_fields import FIELDS, INSTEAD, KINDS, faults, taken
-
-if TYPE_CHECKING:
-    from yaml.nodes import Node
-
 
 _MOST_SEEDS = 10_000
 _SUFFIX = ".yaml"
@@ -36,18 +31,14 @@ _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "dir
 def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Study:
     """Return a study of conf/study or of a user's folder, or the one in a file that is named by its path; its own
     fields may be overridden, all else goes to every arm."""
-    import yaml
-
     file = Path(name) if name.endswith(_SUFFIX) else _known_file(name, config_dir)
     name = file.stem
     try:
-        text = read_text(file)
-        written = parse_yaml(text, file)
+        written = read_yaml(file)
     except FileNotFoundError:
         raise ConfigurationError(f"{file} does not exist: give a study's file, or a name (h2h list study)") from None
     except DamagedFile as damage:
         raise ConfigurationError(str(damage)) from None
-    _refuse_duplicates(name, yaml.compose(text, Loader=yaml.SafeLoader))
     own = [override for override in overrides if is_own_field(override)]
     study = study_from(name, with_own_fields(name, written, own) if isinstance(written, dict) else written)
     others = tuple(override for override in overrides if override not in own)
@@ -131,21 +122,6 @@ def _moves_by_arm(study: Study) -> Study:
     of_others = {arm: study.movable[EVERY_ARM] for arm in study.arms if arm != study.baseline}
     own = {arm: moves for arm, moves in study.movable.items() if arm != EVERY_ARM}
     return replace(study, movable={**of_others, **own})
-
-
-def _refuse_duplicates(name: str, node: Node | None) -> None:
-    """YAML keeps the last of two entries, and an arm that is written twice would be lost unseen."""
-    from yaml.nodes import CollectionNode
-
-    if not isinstance(node, CollectionNode):
-        return
-    pairs = [entry for entry in node.value if isinstance(entry, tuple)]
-    keys = Counter(key.value for key, _ in pairs if isinstance(key.value, str))
-    for key, times in keys.items():
-        if times > 1:
-            raise ConfigurationError(f"study {name} has {key} {times} times: give each a name of its own")
-    for part in [value for _, value in pairs] or node.value:
-        _refuse_duplicates(name, part)
 
 
 def _completed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headtohead.comparison.analyses.trials import Dimension, ValueChoices, ValueRange
+from headtohead.comparison.analyses.trials import Dimension, ValueChoices, ValueRange, without_repetition
 from headtohead.config.errors import nearest, show
 from headtohead.config.schema.value_kinds import (
     BoolKind,
@@ -131,7 +131,7 @@ def _is_gridded(space: Mapping[str, Dimension]) -> bool:
 def _dimension(key: str, entry: Any) -> Dimension:
     if isinstance(entry, list | tuple):
         values = tuple(_VALUE.read(value) for value in entry)
-        if not values or len(set(values)) < len(values):
+        if not values or len(without_repetition(values)) < len(values):
             raise MismatchError(f"a mapping in which space.{key} lists different values, not {show(entry)}")
         return ValueChoices(values)
     if not isinstance(entry, dict):
