@@ -54,6 +54,34 @@ def test_arms_that_are_the_same_run_are_refused_unless_their_seeds_are_apart() -
     assert [run.config["seed"] for run in planned(arms=same, seed_offsets={"b": 1000}).runs] == [0, 1000]
 
 
+@pytest.mark.parametrize(
+    ("arm", "changes", "reason"),
+    [
+        (
+            "optimizer.lr=0.5",
+            {},
+            r"but for optimizer\.lr, which the tuning sets: take optimizer\.lr out of tuning\.space",
+        ),
+        ("model/norm=layer_norm", {}, "arms a and b are the same: change one, or give seed_offsets: {b: 2000}"),
+        ("optimizer.lr=0.5", {"seed_offsets": {"b": 2000}}, None),
+        ("trainer.max_steps=9", {"steps": 2}, None),
+        ("model/norm=rms_norm", {}, None),
+    ],
+)
+def test_arms_that_tuning_makes_alike_are_refused_before_their_trials(
+    arm: str, changes: dict[str, object], reason: str | None
+) -> None:
+    """Trials of fewer steps are alike where runs are not."""
+    steps = {"steps": changes.pop("steps")} if "steps" in changes else {}
+    tuning = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.1, 0.2]}, **steps}
+    arms = {"a": [], "b": [arm]}
+    if reason is None:
+        assert len(planned(arms=arms, tuning=tuning, **changes).runs) == 4
+        return
+    with pytest.raises(ConfigurationError, match=reason):
+        planned(arms=arms, tuning=tuning, **changes)
+
+
 def test_of_two_values_for_one_field_the_arms_own_counts() -> None:
     study = small_study(base=["model/norm=none", "optimizer.lr=1", "optimizer.lr=2"])
     assert overrides_of(study, "b", 0)[:2] == ("model/norm=rms_norm", "optimizer.lr=2")

@@ -22,11 +22,12 @@ from headtohead.execution.single_run import ended_record
 from headtohead.execution.tuning import Tuning, for_arm
 from headtohead.studies.definition.study import MEASURED_BUDGETS, FoundationRun, Study, foundation_of, used
 from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
-from headtohead.studies.planning.study_progress import TuningProgress, progress_of, rounds_of
+from headtohead.studies.planning.study_progress import TuningProgress, progress_of, proposals, rounds_of
 from headtohead.studies.planning.study_runs import (
     LeftOut,
     StudyRuns,
     check_metric,
+    refuse_alike_once_tuned,
     refuse_duplicates,
     refuse_impossible_layers,
     refuse_shares_of_fits,
@@ -172,6 +173,8 @@ class StudyPlanner:
         }
         tuned = drafts if isinstance(study.tuning, Tuning) else {}
         tunings = {arm: self._tuned(arm, draft, foundation_runs) for arm, draft in tuned.items()}
+        trials = {arm: progress.runs for arm, progress in tunings.items()}
+        refuse_alike_once_tuned(study, trials, lambda arm: self._first_tuned(arm, tunings[arm]))
         ready = [arm for arm in study.arms if arm not in tunings or tunings[arm].over]
 
         def run_at(arm: str, seed: int, share: float = 1.0) -> RunSpec | None:
@@ -243,6 +246,11 @@ class StudyPlanner:
             )
 
         return progress_of(tuning, run_of, lambda run: ended_record(self.folder / "runs" / run.id))
+
+    def _first_tuned(self, arm: str, progress: TuningProgress) -> RunSpec:
+        """Return what the arm's run would be by the first of its settings."""
+        setting = proposals(progress.tuning, ())[0]
+        return self._study_runs.of(arm, self.study.seeds[0], (*self._requested(arm), *setting.overrides))
 
     def _run(
         self,

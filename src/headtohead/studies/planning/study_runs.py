@@ -193,6 +193,27 @@ def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
         )
 
 
+def refuse_alike_once_tuned(
+    study: Study, trials: Mapping[str, Sequence[RunSpec]], tuned: Callable[[str], RunSpec]
+) -> None:
+    """Refuse arms that only a tuned field tells apart, before their trials are run: these would choose the same for
+    both. `tuned` makes an arm's run with one of the settings."""
+    first: dict[tuple[str, ...], str] = {}
+    for arm, runs in trials.items():
+        other = first.setdefault(tuple(run.id for run in runs), arm)
+        if not runs or other == arm or tuned(arm).id != tuned(other).id:
+            continue
+        fields = study.tuning.space if isinstance(study.tuning, Tuning) else {}
+        own = {key_of(override) for name in (arm, other) for override in study.arms[name]}
+        set_alike = " and ".join(key for key in fields if key in own)
+        why = f" but for {set_alike}, which the tuning sets" if set_alike else ""
+        way_out = f"take {set_alike} out of tuning.space" if set_alike else "change one"
+        raise ConfigurationError(
+            f"study {study.name}: arms {other} and {arm} are the same{why}: {way_out}, or give seed_offsets: "
+            f"{{{arm}: 2000}} to compare an arm with itself"
+        )
+
+
 def check_metric(study: Study, written: Mapping[str, Mapping[str, object]]) -> None:
     """Refuse an unknown metric, or one that is judged the wrong way round, before the first run rather than after the
     last."""
