@@ -42,6 +42,8 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
           ("arm", "seed", "task", "step", "parameters", "flops", "tokens", "seconds")),
         ("compare wandb:me/project --against a --step x", "--step x would have no effect"),
         ("plan --study norms_small --on h100 --tokens 1e10", "--tokens would have no effect"),
+        ("study norms_small --watch --workers 2 --retry", "--workers and --retry would have no effect"),
+        ("study norms_small seeds=3 --watch", "seeds=3 would have no effect"),
         ("bench --rounds 3", "bench.rounds=N"),
         ("bench seed=1 --peers gpt", "seed=1 would have no effect"),
         ("bench --config-dir . --peers gpt", "--config-dir would have no effect"),

@@ -17,6 +17,7 @@ from headtohead.cli.options import (
     command_parser,
     parse,
     progress,
+    refuse_unread,
     take_workers,
     within,
 )
@@ -57,19 +58,23 @@ exit code: 0 every run is done, 1 a run failed or is not done, or no verdict may
 130 interrupted
 """
 
+_OF_RUNS = ("plan", "on", "price", "workers", "threads", "worker", "shard", "disk", "retry", "json")
+
 
 def run(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["new"]:
         from headtohead.cli.study_new import run as write_new
 
         return write_new(arguments[1:])
-    options = parse(_parser(), arguments)
+    parser = _parser()
+    options = parse(parser, arguments)
     if "=" in options.name:
         raise ConfigurationError(f"h2h study needs a study before {options.name}: h2h list study shows them")
     if options.watch:
         from headtohead.cli.study_board import watch
 
-        return watch(options.name)
+        refuse_unread(parser, options, _OF_RUNS, "--watch shows runs and starts none")
+        return watch(options.name, options.overrides, options.config_dir)
     if (options.on or options.price) and not (options.plan and options.on):
         raise ConfigurationError("--on and --price belong to a plan: h2h study NAME --plan --on h100x8 --price 2.5")
     options.shard = None if options.shard is None else _shard(options.shard)

@@ -14,7 +14,7 @@ from typing import Any
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.index.run_index import RunIndex
-from headtohead.records.record import COUNTED, ENDED
+from headtohead.records.record import COUNTED, ENDED, Status
 from headtohead.records.run_summary import RunSummary
 
 MISSING = "missing"
@@ -23,7 +23,12 @@ NOT_STARTED = "not started"
 """The name of their number."""
 NOT_NEEDED = "not needed"
 """The status of a cell whose run will not be started: its arm's contrasts were over after fewer seeds."""
-_WAITING = (MISSING, "running")
+INTERRUPTED: tuple[Status, ...] = ("interrupted", "out_of_disk")
+"""The statuses of runs that the study resumes by itself."""
+_OPEN = (MISSING, "running", *INTERRUPTED)
+PLANNED_RUNS = "planned_runs.json"
+"""The file in a study's folder that lists the runs of its plan as it was when the study was started last: a folder may
+hold runs of an older question too."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,17 @@ class StudyBoard:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of cells that are done, running, failed and missing."""
+        """Return the number of cells that are done, running, interrupted, failed and missing."""
         counts = Counter(cell.status for cell in self.cells.values() if cell.status != NOT_NEEDED)
         done = sum(counts[status] for status in COUNTED)
-        failed = sum(number for status, number in counts.items() if status not in (*COUNTED, *_WAITING))
-        return {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
+        failed = sum(number for status, number in counts.items() if status not in (*COUNTED, *_OPEN))
+        numbers = {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
+        return numbers | {"interrupted": sum(counts[status] for status in INTERRUPTED)}
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether no run is left."""
+        return not any(cell.status in _OPEN for cell in self.cells.values())
 
     @property
     def num_runs(self) -> int:
@@ -63,7 +74,7 @@ class StudyBoard:
     @property
     def seconds_left(self) -> float | None:
         """Return about how long the other runs take, as many at once as now; None where nothing is known."""
-        open_cells = [cell for cell in self.cells.values() if cell.status in _WAITING]
+        open_cells = [cell for cell in self.cells.values() if cell.status in _OPEN]
         if not open_cells or any(cell.seconds_left is None for cell in open_cells):
             return None
         rest = [cell.seconds_left or 0.0 for cell in open_cells]
@@ -80,19 +91,20 @@ def read_board(folder: Path) -> StudyBoard:
 
 
 def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
-    """Return the board of these runs and of what the study has registered."""
+    """Return the board of those runs that are of the study's plan, and of what it has registered."""
     arms, seeds = registered_cells(folder)
+    planned = _planned_runs(folder)
     own: dict[tuple[str, int], RunSummary] = {}
     others: Counter[str] = Counter()
     for run in runs:
-        if run.study is None:
+        if run.study is None or not planned.has(run):
             continue
         if run.trial is not None or run.share != 1.0 or run.job_type != "train":
             others[run.status] += 1
         elif (other := own.get((run.arm, run.seed))) is None or (other.started or "") <= (run.started or ""):
             own[run.arm, run.seed] = run  # of an older question in this folder, the run of the newer one counts
     every_arm = tuple(dict.fromkeys((*arms, *sorted(arm for arm, _ in own))))
-    needed = _needed_cells(last_registration(folder), arms, seeds, own)
+    needed = _needed_cells(current_registration(folder), arms, seeds, own)
     every_seed = tuple(sorted({seed for _, seed in (*needed, *own)}))
     pace = _usual_seconds(own.values())
     cells = {
@@ -134,21 +146,43 @@ def _needed_cells(
     return {(arm, seed) for arm in arms for seed in (seeds if progress.may_grow(arm) else seeds[: progress.seeds[arm]])}
 
 
-def last_registration(folder: Path) -> Mapping[str, object]:
-    """Return what the study registered last; empty where there is nothing that can be read."""
-    registrations: list[Mapping[str, object]] = []
+def current_registration(folder: Path) -> Mapping[str, object]:
+    """Return what is registered of the question that the study was started with last; empty where there is nothing
+    that can be read."""
+    registrations: dict[str, Mapping[str, object]] = {}
     for file in (folder / "registrations").glob("*.json"):
         with suppress(OSError, UsageError):
-            registrations.append(read_object(file))
-    return max(registrations, key=lambda one: str(one.get("time")), default={})
+            registrations[file.name] = read_object(file)
+    newest = max(registrations.values(), key=lambda one: str(one.get("time")), default={})
+    return registrations.get(_planned_runs(folder).registration, newest)
 
 
 def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
-    """Return the arms and seeds of the study's last registration."""
-    last = last_registration(folder)
-    arms, seeds = last.get("arms"), last.get("seeds")
+    """Return the arms and seeds of the study's registration."""
+    current = current_registration(folder)
+    arms, seeds = current.get("arms"), current.get("seeds")
     named = [str(arm) for arm in arms] if isinstance(arms, Mapping) else []
     return named, [seed for seed in seeds if isinstance(seed, int)] if isinstance(seeds, list) else []
+
+
+@dataclass(frozen=True)
+class _PlannedRuns:
+    """The runs of a plan: those that were known when it was written down, and what was started since."""
+
+    registration: str = ""
+    ids: frozenset[str] = frozenset()
+    since: str = ""
+
+    def has(self, run: RunSummary) -> bool:
+        return run.id in self.ids or run.started is None or run.started >= self.since
+
+
+def _planned_runs(folder: Path) -> _PlannedRuns:
+    """Return the runs of the plan; all that there are where none is written down."""
+    with suppress(OSError, UsageError, KeyError, TypeError):
+        written = read_object(folder / PLANNED_RUNS)
+        return _PlannedRuns(str(written["registration"]), frozenset(map(str, written["runs"])), str(written["time"]))
+    return _PlannedRuns()
 
 
 def _usual_seconds(runs: Iterable[RunSummary]) -> dict[str, float]:
@@ -166,15 +200,15 @@ def _whole_seconds(run: RunSummary) -> float | None:
     seconds, step = run.progress.get("seconds") or 0.0, run.progress.get("step") or 0
     if run.status == "finished":
         return seconds
-    return seconds / step * run.max_steps if run.status == "running" and step and run.max_steps else None
+    return seconds / step * run.max_steps if run.status in _OPEN and step and run.max_steps else None
 
 
 def _cell(run: RunSummary | None, usual: float | None) -> BoardCell:
     if run is None:
         return BoardCell(MISSING, seconds_left=usual)
     share = min(1.0, (run.progress.get("step") or 0) / run.max_steps) if run.max_steps else 0.0
-    if run.status != "running":
+    if run.status not in _OPEN:
         return BoardCell(run.status, 1.0 if run.status == "finished" else share, run.path)
     whole = _whole_seconds(run)
     whole = usual if whole is None else whole
-    return BoardCell("running", share, run.path, None if whole is None else (1 - share) * whole)
+    return BoardCell(run.status, share, run.path, None if whole is None else (1 - share) * whole)

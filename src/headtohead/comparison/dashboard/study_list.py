@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtohead.comparison.arm_colours import colour_slots
 from headtohead.comparison.dashboard.served_folder import folders_in, is_inside
-from headtohead.comparison.study_board import board_of, last_registration
+from headtohead.comparison.study_board import board_of, current_registration
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import VERDICT_FILE, RunRecord
@@ -74,7 +74,7 @@ def _study(root: Path, folder: Path) -> dict[str, Any]:
     data: dict[str, Any] = {"name": folder.name, "report": report_of(root, folder.name) is not None}
     file = folder / VERDICT_FILE
     if not file.is_file() or not is_inside(root, file):
-        registered = last_registration(folder)
+        registered = current_registration(folder)
         return {**data, **_question(registered)} if registered else data
     try:
         return {**data, **_verdict_sentences(read_object(file))}

@@ -13,6 +13,7 @@ from typing import Any
 
 from headtohead.comparison.conditions import ABSENT, flat
 from headtohead.comparison.contrasts import SeedRounds
+from headtohead.comparison.study_board import PLANNED_RUNS
 from headtohead.comparison.verdicts.seed_evidence import evidence_words
 from headtohead.config.run_id import deciding, run_id
 from headtohead.execution.monitor import clear_failed
@@ -141,10 +142,14 @@ def register(plan: StudyPlan) -> None:
 
 
 def prepare(plan: StudyPlan, *, retry: bool) -> None:
-    """Register the design before the first worker starts, and forget failed runs on request."""
+    """Register the design before the first worker starts, list the runs for those who look on, and forget failed runs
+    on request."""
     plan.folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    planned = {"registration": _file(plan).name, "time": time, "runs": [run.id for run in plan.runs]}
+    replace_text(plan.folder / PLANNED_RUNS, json.dumps(planned, indent=2) + "\n")
     if retry:
         clear_failed(plan, plan.runs)
 

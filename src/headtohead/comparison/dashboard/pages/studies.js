@@ -5,7 +5,7 @@ import { byId, el, shortened } from "./dom.js";
 import { duration, words } from "./format.js";
 import { change, state } from "./state.js";
 
-const SIGNS = { finished: "✓", diverged: "↯", missing: "·", "not needed": "" };
+const SIGNS = { finished: "✓", diverged: "↯", interrupted: "‖", out_of_disk: "‖", missing: "·", "not needed": "" };
 const REFRESH = 4000;
 let drawnStudies = "";
 let opened = "";
@@ -48,7 +48,7 @@ function card(study, isOpen) {
       study.report ? el("a", { href: address(study), target: "_blank", rel: "noopener" }, "report in a tab of its own") : null));
 }
 
-/** Arms by seeds, each cell a run: done, running, failed, or not yet started. */
+/** Arms by seeds, each cell a run: done, running, interrupted, failed, or not yet started. */
 function board({ name, board: { seeds, rows, counts, trials, left } }) {
   const all = Object.values(counts).reduce((sum, number) => sum + number, 0), others = Object.entries(trials).map(([status, number]) => `${number} ${words(status)}`);
   const { done, ...open } = counts;
