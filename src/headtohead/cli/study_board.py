@@ -20,7 +20,8 @@ from headtohead.studies.definition.read_study_file import read_study
 _WIDTH, _LONGEST = 80, 26
 _EVERY = 2.0
 """Seconds between two looks."""
-_SIGNS = {"finished": "✓", "diverged": "↯", MISSING: "·", NOT_NEEDED: " ", **dict.fromkeys(INTERRUPTED, "‖")}
+_SIGNS: dict[str, str] = {"finished": "✓", "diverged": "↯", MISSING: "·", NOT_NEEDED: " "}
+_SIGNS |= {status: "‖" for status in INTERRUPTED}
 _OUTPUT_DIR = "output_dir"
 _CLEAR = "\x1b[H\x1b[2J"
 
