@@ -37,6 +37,10 @@ def leave_the_rest_to_the_long_laws(items: list[pytest.Item]) -> None:
     for cases in laws.values():
         marker = cases[0].get_closest_marker("sampled")
         assert marker is not None
-        in_order = sorted(range(len(cases)), key=lambda index: index * 0.6180339887 % 1)
-        for index in in_order[marker.args[0] :]:
+        for index in set(range(len(cases))) - spread(len(cases), marker.args[0]):
             cases[index].add_marker("whole")
+
+
+def spread(of_so_many: int, number: int) -> set[int]:
+    """Return so many indices out of a range, apart by steps of the golden ratio."""
+    return set(sorted(range(of_so_many), key=lambda index: index * 0.6180339887 % 1)[:number])

@@ -21,6 +21,8 @@ from headtohead.records.run_folder import RunFolder
 from waiting import PATIENCE, until
 
 CONFIG = {"model": {"d_model": 64}, "trainer": {"max_steps": 100}, "choices": {"model/mixer": "gru"}}
+LINES = "(document.querySelector('.chart[data-metric=\"train/loss\"] .figure')?.series ?? [])"
+POINTS = f"Math.max(0, ...{LINES}.map((line) => line.x.length))"
 
 
 def written_run(outputs: Path, *, name: str = "tiny", steps: int = 3, **fields: Any) -> RunFolder:
@@ -96,3 +98,17 @@ def go(browser: Browser, view: str) -> None:
     target = json.dumps(view)
     is_there = f"(location.hash.slice(1) === {target} || void (location.hash = {target}))"
     shown(browser, f"{is_there} && document.documentElement.dataset.drawn === {target}")
+
+
+def visit(browser: Browser, dashboard: Dashboard, **view: Any) -> None:
+    """A page loaded again, not only another place on it."""
+    browser.open("about:blank")
+    browser.open(f"{dashboard.address}#" + "&".join(f"{name}={value}" for name, value in view.items()))
+
+
+def assert_quiet(browser: Browser, dashboard: Dashboard) -> None:
+    assert browser.trouble == []
+    external = [
+        request for request in browser.requests if not request.startswith((dashboard.address, "data:", "blob:"))
+    ]
+    assert external in ([], ["about:blank"])

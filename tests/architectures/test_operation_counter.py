@@ -119,6 +119,7 @@ def declared(model: Architecture) -> Totals:
     return ledger(model, SIZE).totals
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("name", MODELS)
 def test_declared_products_equal_counted_ones(name: str, batch_size: int) -> None:

@@ -62,6 +62,7 @@ def layers(*overrides: str) -> list[Any]:
     return [parts, others, [(name, *weight.shape) for name, weight in model.named_parameters()]]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("sides", [SIDES, SIDES[:1], SIDES[1:]], ids="-".join)
 @pytest.mark.parametrize("field", sorted(SHARED))

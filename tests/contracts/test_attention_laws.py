@@ -54,7 +54,7 @@ def with_position(mixer: str, position: str, *, causal: bool, **options: Any) ->
 def case(mixer: str, position: str, *, causal: bool) -> object:
     """Check every mixer, and every position with one mixer; all others together are slow, and their shapes the same."""
     is_first = position == "none" or mixer == "softmax_attention"
-    marks = [] if is_first else [pytest.mark.slow, pytest.mark.shapes(False), pytest.mark.sampled(200)]
+    marks = [] if is_first else [pytest.mark.slow, pytest.mark.shapes(False), pytest.mark.sampled(80)]
     return pytest.param(mixer, position, causal, marks=marks)
 
 

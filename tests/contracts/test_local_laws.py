@@ -46,7 +46,8 @@ def subject(local: str, mixer: str, *, causal: bool, dtype: torch.dtype) -> LawS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 @pytest.mark.parametrize(("local", "mixer"), list(product(LOCALS, ["softmax_attention", "gru", "short_conv"])))
 def test_a_mixer_after_something_local_obeys_every_law(

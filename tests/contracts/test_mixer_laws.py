@@ -117,12 +117,12 @@ def _form(name: str, causal: bool) -> tuple[bool, bool]:
 
 def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
     """Check everything in double; the other precisions are slow, and left to `make laws-long` where they can change
-    nothing, or where a mixer's options are tried in a coarser one.
+    nothing, or where a mixer has options.
 
     Shapes are the same in every precision, and checking them takes twice as long.
     """
     is_double = dtype == torch.float64
-    is_whole = (not is_double and law in THE_SAME_IN_EVERY_PRECISION) or (bool(options) and dtype == torch.float32)
+    is_whole = (not is_double and law in THE_SAME_IN_EVERY_PRECISION) or (not is_double and bool(options))
     is_slow = not is_double
     cost = [pytest.mark.whole] if is_whole else [pytest.mark.slow] * is_slow
     return [pytest.mark.shapes(is_double and law in SHAPES_CHECKED), *cost]
@@ -154,6 +154,7 @@ def test_mixer_obeys(law: Law, name: str, options: dict, causal: bool, dtype: to
     )
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("name", "options"), CROSSES, ids=label)

@@ -1,6 +1,7 @@
 """Every model, choice, task and way of writing on a device that is not the CPU; a program, since the device stays.
 
-python on_device.py KIND prints a line of JSON for each case: its name, and what was refused or null.
+python on_device.py KIND NUMBER prints a line of JSON for each case, of so many at most: its name, and what was refused
+or null.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from headtohead.generation.decoding_loop import stream
 from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.generation.likelihoods import likelihoods
 from headtohead.interpretability.receptive_field import all_maps, model_fields
+from sampled_cases import spread
 from small_models import small_model
 from task_cases import TASKS, TaskCase
 
@@ -329,5 +331,8 @@ def refusal(case: Case) -> str | None:
 
 
 if __name__ == "__main__":
-    for name, case in cases()[sys.argv[1]].items():
-        sys.stdout.write(json.dumps({"case": name, "refused": refusal(case)}) + "\n")
+    of_kind = cases()[sys.argv[1]]
+    chosen = spread(len(of_kind), int(sys.argv[2]))
+    for index, (name, case) in enumerate(of_kind.items()):
+        if index in chosen:
+            sys.stdout.write(json.dumps({"case": name, "refused": refusal(case)}) + "\n")

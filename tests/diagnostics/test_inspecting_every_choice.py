@@ -49,6 +49,7 @@ def test_choices_that_look_ahead_are_refused_in_a_decoder(choice: str) -> None:
         h2h.compose("train", overrides(choice))
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", sorted(set(CHOICES) - UNDEFINED))
 def test_the_usual_format_of_new_tensors_plays_no_part(choice: str) -> None:

@@ -77,7 +77,7 @@ QUICK = ("plain", "mixers recomputed")
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES]
 )
@@ -102,6 +102,7 @@ OFFLOADED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", OFFLOADED)
 def test_bytes_of_an_offloaded_step_are_those_of_a_device_with_another_memory_beside_it(

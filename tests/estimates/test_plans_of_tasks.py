@@ -53,7 +53,7 @@ TASKS = [
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_is_planned(task: Choice) -> None:
     result = plan(compose_checked("train", overrides_of(task)), "h100")

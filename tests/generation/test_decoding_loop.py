@@ -50,6 +50,7 @@ def model_of(family: str, **changes: Any) -> DecodingModel:
     return model
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("position", [NoPosition, Learned, Rotary, Alibi, T5Bias])
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_decoder"])

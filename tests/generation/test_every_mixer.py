@@ -29,6 +29,7 @@ def model_of(**changes: object) -> DecodingModel:
     return model
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK))
 def test_cached_equals_uncached_token_for_token(name: str) -> None:
@@ -53,6 +54,7 @@ def test_cached_equals_uncached_whatever_precedes_the_mixer(name: str) -> None:
     assert written(model, PROMPTS, max_new_tokens=5) == [again(model, prompt, 5) for prompt in PROMPTS]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK[:1]))
 def test_samples_of_one_prompt_leave_each_other_alone(name: str) -> None:
     """Rows of a state are taken several times, and each goes on by itself."""
@@ -77,6 +79,7 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", by_speed(MIXERS, (*QUICK, "stick_breaking")))
 def test_one_token_makes_nothing_that_grows_faster_than_the_tokens_before_it(name: str) -> None:
     largest = []

@@ -41,7 +41,7 @@ def test_choices_are_scored_by_capped_scores_and_logits(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", by_speed(MIXERS, QUICK))
 @pytest.mark.parametrize("shared", [[], SHARED], ids=["nothing shared", "a shared beginning"])
 def test_choices_are_scored_as_one_forward_pass_each(name: str, shared: list[int]) -> None:

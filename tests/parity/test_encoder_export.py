@@ -239,6 +239,7 @@ def write(exported: Exported, config: Mapping[str, Any], model: Architecture, fo
     write_checkpoint(model, exported.family, hub, folder, None)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", MODELS)
 def test_transformers_reads_a_model_of_ours_and_gives_its_logits(name: str, tmp_path: Path) -> None:
     exported = MODELS[name]

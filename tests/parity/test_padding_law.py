@@ -85,6 +85,7 @@ def there(kind: str, model: Any, tokens: Tensor, valid: Tensor | None = None, **
     return _logits(model, options)
 
 
+@pytest.mark.sampled(90)
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", TEXTS)

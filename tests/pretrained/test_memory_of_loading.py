@@ -75,7 +75,7 @@ def measured(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("sizes", "kind", "shards"),
     [
-        (SMALL, "float32", 1),
+        pytest.param(SMALL, "float32", 1, marks=pytest.mark.whole),
         (SMALL, "float32", 4),
         (SMALL, "bfloat16", 3),
         pytest.param(BILLION, "float32", 5, marks=pytest.mark.whole),

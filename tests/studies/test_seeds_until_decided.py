@@ -148,7 +148,7 @@ def test_the_plan_tells_the_best_and_the_worst_case(tmp_path: Path) -> None:
     assert costs.fewest_missing == 21 and costs.fewest_seconds == pytest.approx(210)
     text = text_of(show_plan(plan, costs, 1))
     assert "at worst, all 12 seeds for every arm: 36 of 36 runs to do" in text and "about 6 min" in text
-    assert "at best, all decided after 7 seeds: 21 runs to do, about 4 min" in text
+    assert "at best, all decided after 7 seeds: 21 runs to do, about 3.5 min" in text
     assert "2 contrasts share one correction (Holm), whose first step is p < 0.025 at every look" in text
 
 

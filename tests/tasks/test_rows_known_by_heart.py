@@ -38,6 +38,7 @@ def learned(name: str, *, without: tuple[str, ...] = (), steps: int = STEPS) -> 
     return task.results("test")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", TASKS)
 def test_rows_known_by_heart_score_the_best_of_every_metric(name: str) -> None:
     results = learned(name, steps=LONGER.get(name, STEPS))

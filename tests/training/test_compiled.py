@@ -48,6 +48,8 @@ LATER = {
     *("model=resnet", "task=masked_lm_next_sentence", "task=seq2seq_one_row", "task=multiple_choice", "task=span_qa"),
     *("task=span_corruption_one_row", "task=compression", "task=replaced_token_detection", "task=contrastive_pairs"),
     *("task=seq2seq_at_once", "task=classification", "experts", "experts, in every second layer", "batch_norm"),
+    *("model=bag_of_words", "model=recurrent_gemma", "task=multi_token_prediction", "task=span_corruption"),
+    *("task=masked_image_modeling", "checkpointing=full", "experts, recomputed"),
     *("checkpointing=every_k", "checkpointing=none", "batch_norm, recomputed", "values of the first layer"),
     *(name for name in CASES if name.startswith("task=") and CASES[name] in FAMILIES.values()),
 }

@@ -23,7 +23,7 @@ from warm_commands import WarmCommand
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 TINY = (
-    "model.d_model=16", "model.num_heads=2", "trainer.max_steps=60", "trainer.validate_every=10", "trainer.log_every=1",
+    "model.d_model=16", "model.num_heads=2", "trainer.max_steps=24", "trainer.validate_every=4", "trainer.log_every=1",
     "trainer.threads=1", "tracking=none", "trainer.progress_bar=false", "trainer.num_samples=0",
 )  # fmt: skip
 GRAMMAR = ("data.num_train=400", "data.num_validation=64", "data.num_test=64", "model.dropout=0.1")

@@ -75,7 +75,7 @@ def test_every_optimizer_is_tried() -> None:
     }
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_on_two_processes_has_the_curves_of_one(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,12 +28,6 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> ComparisonResults:
     return made_up(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as driven:
-        yield driven
 
 
 @pytest.fixture(scope="module")
