@@ -21,7 +21,7 @@ _WIDTH, _LONGEST = 80, 26
 _EVERY = 2.0
 """Seconds between two looks."""
 _SIGNS: dict[str, str] = {"finished": "✓", "diverged": "↯", MISSING: "·", NOT_NEEDED: " "}
-_SIGNS |= {status: "‖" for status in INTERRUPTED}
+_SIGNS |= dict.fromkeys(INTERRUPTED, "‖")
 _OUTPUT_DIR = "output_dir"
 _CLEAR = "\x1b[H\x1b[2J"
 

@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from browser import CHROMIUM, Browser
+from headtohead.comparison.statistics.means import interval_of
 from headtohead.durations import duration
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
@@ -24,9 +26,14 @@ SECONDS = [0, 3e-6, 0.0123, 0.2, 9, 9.96, 64.2, 89.94, 90, 100, 1800, 5399, 7200
 """Seconds that the page and the terminal put into the same words."""
 
 
+WIDTHS = {count: float(np.diff(interval_of(range(count), 0.05) or (0, 0))[0]) for count in (2, 3, 10, 31, 32, 40, 100)}
+"""The widths of intervals of the mean over 0, 1, 2 ... in tables and verdicts."""
+
 ARITHMETIC: dict[str, dict[str, Any]] = {
     "lines.js": {
         "interval([1, 2, 3]).map((value) => Number(value.toFixed(3)))": [2, -0.484, 4.484],
+        f"Object.entries({WIDTHS}).map(([count, width]) => [width, interval([...Array(+count).keys()])])"
+        ".filter(([width, [, low, high]]) => Math.abs((high - low) / width - 1) > 5e-4)": [],
         "interval([1, null])": [None, None, None],
         "smoothed([1, 3, 3], 0.5, [1, 1, 1]).at(-1) === smoothed([1, 3], 0.5, [1, 2]).at(-1)": True,
         "together([{ x: [0, 2], y: [0, 2] }, { x: [0, 1, 2], y: [1, 2, 3] }]).mean": [0.5, 1.5, 2.5],

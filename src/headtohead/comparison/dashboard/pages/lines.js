@@ -14,18 +14,21 @@ export function smoothed(values, weight, counts) {
   });
 }
 
-/** 97.5 % points of Student's t by degrees of freedom, from one on; beyond them the normal one is near. */
+/** 97.5 % points of Student's t by degrees of freedom, from one on. */
 const STUDENT = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131,
   2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
+
+/** The point for so many degrees of freedom; beyond the table a series around the normal one has all its digits. */
+const student = (degrees) => STUDENT[degrees - 1] ?? 1.95996 + 2.37227 / degrees + 2.8225 / degrees ** 2;
 
 /** The mean of some values and the ends of its 95 % t interval; nulls where one of them is missing. */
 export function interval(values) {
   if (values.includes(null)) return [null, null, null];
   const count = values.length, mean = values.reduce((sum, value) => sum + value, 0) / count;
   const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (count - 1);
-  const half = (STUDENT[count - 2] ?? 1.96) * Math.sqrt(variance / count);
+  const half = student(count - 1) * Math.sqrt(variance / count);
   return [mean, mean - half, mean + half];
 }
 
