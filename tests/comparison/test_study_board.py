@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from headtohead.cli.study_board import board_lines, watch
-from headtohead.comparison.study_board import MISSING, PLANNED_RUNS, BoardCell, StudyBoard, read_board
+from headtohead.comparison.planned_runs import PLANNED_RUNS
+from headtohead.comparison.study_board import MISSING, BoardCell, StudyBoard, read_board
 from headtohead.config.errors import ConfigurationError
 from headtohead.records.record import Progress, RunRecord, StudyPosition
 from headtohead.records.run_folder import RunFolder
@@ -90,7 +91,7 @@ def test_a_run_that_the_study_resumes_is_no_failure_and_is_waited_for(study: Pat
 
 
 def test_runs_of_an_older_question_count_only_where_the_plan_has_them(study: Path) -> None:
-    """The folder's older runs are whole, and of the new plan one is known and one was started since."""
+    """The folder's older runs are whole, and of the new plan one is known, and one was started since."""
     for number, (name, day) in enumerate((("old", 1), ("older", 2), ("shared", 3), ("new", 9))):
         folder = RunFolder.create_at(study / "runs" / name)
         position = StudyPosition(study=study.name, arm="none", seed=number)
@@ -99,11 +100,12 @@ def test_runs_of_an_older_question_count_only_where_the_plan_has_them(study: Pat
         folder.write_record(record)
     other = {"arms": {"none": "c"}, "seeds": [0, 1, 2, 3], "time": "2025-01-01"}
     (study / "registrations" / "other.json").write_text(json.dumps(other), encoding="utf-8")
-    planned = {"registration": "other.json", "time": "2026-01-08T00:00:00+00:00", "runs": ["shared"]}
-    (study / PLANNED_RUNS).write_text(json.dumps(planned), encoding="utf-8")
-    board = read_board(study)
-    assert (board.arms, board.seeds) == (("none",), (0, 1, 2, 3))
-    assert [board.cells["none", seed].status for seed in board.seeds] == [MISSING, MISSING, "finished", "finished"]
+    for since, new in (("2026-01-08T00:00:00+00:00", "finished"), (None, MISSING)):
+        planned = {"registration": "other.json", "since": since, "runs": ["shared"]}
+        (study / PLANNED_RUNS).write_text(json.dumps(planned), encoding="utf-8")
+        board = read_board(study)
+        assert (board.arms, board.seeds) == (("none",), (0, 1, 2, 3))
+        assert [board.cells["none", seed].status for seed in board.seeds] == [MISSING, MISSING, "finished", new]
     (study / PLANNED_RUNS).write_text('{"runs": 3}', encoding="utf-8")
     assert read_board(study).counts["done"] == 5, "without a list that can be read, all runs of the folder count"
 

@@ -10,12 +10,13 @@ from typing import Any, Literal, cast
 
 from headtohead.comparison.conditions import ConditionMismatch
 from headtohead.comparison.contrasts import ALPHA, ComparisonSpec, Verdict
+from headtohead.comparison.planned_runs import study_folder
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import COUNTED, VERDICT_FILE, RunRecord
 from headtohead.records.strict_json import decode
 
-_RUNS, _REGISTRATIONS = "runs", "registrations"
+_REGISTRATIONS = "registrations"
 _Outcome = tuple[str, float | None]
 """Status and value of a run."""
 
@@ -69,7 +70,7 @@ class RegisteredAnswer:
 def answers_of(records: Iterable[RunRecord]) -> dict[Path, RegisteredAnswer | None]:
     """Return the answers in the folders of the studies that these runs belong to; None where a study was registered and
     has given no answer yet, or an older one that cannot be read."""
-    folders = dict.fromkeys(folder for record in records if (folder := _folder(record)) is not None)
+    folders = dict.fromkeys(folder for record in records if (folder := study_folder(record)) is not None)
     return {folder: _read(folder) for folder in folders if (folder / _REGISTRATIONS).is_dir()}
 
 
@@ -85,19 +86,13 @@ def not_registered(
     """Return why a comparison is not what was registered; empty where it is, None where nothing was registered."""
     if not answers:
         return None
-    if len(answers) > 1 or any(_folder(record) not in answers for record in records):
+    if len(answers) > 1 or any(study_folder(record) not in answers for record in records):
         return f"not the registered question: runs of {' and '.join(folder.name for folder in answers)} with others"
     ((folder, answer),) = answers.items()
     if answer is None:
         return f"not the registered question: h2h study {folder.name} has given no verdict yet"
     why = "; ".join(answer.departures(records, spec, metric))
     return f"not the registered question of study {answer.study}: {why}" if why else ""
-
-
-def _folder(record: RunRecord) -> Path | None:
-    """Return the study's folder, above runs/ID."""
-    path = record.path
-    return path.parent.parent if path is not None and path.parent.name == _RUNS and record.place.study else None
 
 
 def _read(folder: Path) -> RegisteredAnswer | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparison.planned_runs import read_planned_runs
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.index.run_index import RunIndex
@@ -26,9 +27,6 @@ NOT_NEEDED = "not needed"
 INTERRUPTED: tuple[Status, ...] = ("interrupted", "out_of_disk")
 """The statuses of runs that the study resumes by itself."""
 _OPEN = (MISSING, "running", *INTERRUPTED)
-PLANNED_RUNS = "planned_runs.json"
-"""The file in a study's folder that lists the runs of its plan as it was when the study was started last: a folder may
-hold runs of an older question too."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +91,11 @@ def read_board(folder: Path) -> StudyBoard:
 def board_of(folder: Path, runs: Iterable[RunSummary]) -> StudyBoard:
     """Return the board of those runs that are of the study's plan, and of what it has registered."""
     arms, seeds = registered_cells(folder)
-    planned = _planned_runs(folder)
+    planned = read_planned_runs(folder)
     own: dict[tuple[str, int], RunSummary] = {}
     others: Counter[str] = Counter()
     for run in runs:
-        if run.study is None or not planned.has(run):
+        if run.study is None or not planned.has(run.id, run.started):
             continue
         if run.trial is not None or run.share != 1.0 or run.job_type != "train":
             others[run.status] += 1
@@ -154,7 +152,7 @@ def current_registration(folder: Path) -> Mapping[str, object]:
         with suppress(OSError, UsageError):
             registrations[file.name] = read_object(file)
     newest = max(registrations.values(), key=lambda one: str(one.get("time")), default={})
-    return registrations.get(_planned_runs(folder).registration, newest)
+    return registrations.get(read_planned_runs(folder).registration, newest)
 
 
 def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
@@ -163,26 +161,6 @@ def registered_cells(folder: Path) -> tuple[Sequence[str], Sequence[int]]:
     arms, seeds = current.get("arms"), current.get("seeds")
     named = [str(arm) for arm in arms] if isinstance(arms, Mapping) else []
     return named, [seed for seed in seeds if isinstance(seed, int)] if isinstance(seeds, list) else []
-
-
-@dataclass(frozen=True)
-class _PlannedRuns:
-    """The runs of a plan: those that were known when it was written down, and what was started since."""
-
-    registration: str = ""
-    ids: frozenset[str] = frozenset()
-    since: str = ""
-
-    def has(self, run: RunSummary) -> bool:
-        return run.id in self.ids or run.started is None or run.started >= self.since
-
-
-def _planned_runs(folder: Path) -> _PlannedRuns:
-    """Return the runs of the plan; all that there are where none is written down."""
-    with suppress(OSError, UsageError, KeyError, TypeError):
-        written = read_object(folder / PLANNED_RUNS)
-        return _PlannedRuns(str(written["registration"]), frozenset(map(str, written["runs"])), str(written["time"]))
-    return _PlannedRuns()
 
 
 def _usual_seconds(runs: Iterable[RunSummary]) -> dict[str, float]:

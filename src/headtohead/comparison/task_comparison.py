@@ -13,6 +13,7 @@ from headtohead.comparison.comparability import seed_of
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec, Verdict
 from headtohead.comparison.metric_words import TASKS
+from headtohead.comparison.planned_runs import without_older_questions
 from headtohead.comparison.tables.comparison_rows import as_data
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import CheckpointSelection, Progress, RunRecord, StudyPosition
@@ -53,6 +54,8 @@ def compared(
 ) -> Comparison | TaskComparison:
     """Return one contest, or one for each task where the runs are of several; `remarks` say how they were read, and
     `curves` are of runs without a folder."""
+    records, older = without_older_questions(records)
+    remarks = [*remarks, *filter(None, [older])]
     spec = replace(spec, against=_arm_named(spec.against, records))
     tasks = by_task(records, spec.against)
     if not tasks:

@@ -13,7 +13,7 @@ from typing import Any
 
 from headtohead.comparison.conditions import ABSENT, flat
 from headtohead.comparison.contrasts import SeedRounds
-from headtohead.comparison.study_board import PLANNED_RUNS
+from headtohead.comparison.planned_runs import PLANNED_RUNS
 from headtohead.comparison.verdicts.seed_evidence import evidence_words
 from headtohead.config.run_id import deciding, run_id
 from headtohead.execution.monitor import clear_failed
@@ -147,8 +147,8 @@ def prepare(plan: StudyPlan, *, retry: bool) -> None:
     plan.folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
-    time = datetime.now(UTC).isoformat(timespec="seconds")
-    planned = {"registration": _file(plan).name, "time": time, "runs": [run.id for run in plan.runs]}
+    since = datetime.now(UTC).isoformat(timespec="seconds") if plan.is_open else None
+    planned = {"registration": _file(plan).name, "since": since, "runs": [run.id for run in plan.runs]}
     replace_text(plan.folder / PLANNED_RUNS, json.dumps(planned, indent=2) + "\n")
     if retry:
         clear_failed(plan, plan.runs)
