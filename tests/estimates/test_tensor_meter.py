@@ -45,6 +45,7 @@ MIXERS = [choice.name for choice in choices("model/mixer")]
 IN_THE_GATE = MIXERS[:: len(MIXERS) // 6]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mixer", [pytest.param(name, marks=() if name in IN_THE_GATE else pytest.mark.whole) for name in MIXERS]

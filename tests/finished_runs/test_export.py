@@ -88,7 +88,7 @@ def test_attention_with_learned_biases_goes_to_onnx(tmp_path: Path) -> None:
     assert all(row.difference < 1e-5 for row in export(run, "onnx").rows)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mixer", "form"), diagonal(RECURRENT, ["onnx", "torch"]))
 @pytest.mark.slow
 def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ import torch
 from headtohead.interpretability.recorded_attention import attention_maps
 from small_models import small_model
 model, plain = small_model("decoder_only"), small_model("decoder_only")
-model.features = torch.compile(model.features)
+model.features = torch.compile(model.features, backend="aot_eager")
 inputs = {"tokens": torch.arange(5, 15)[None]}
 before = model(**inputs)
 compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
@@ -222,7 +222,7 @@ for one, other in zip(attention_maps(model, inputs), attention_maps(plain, input
     assert torch.allclose(one.weights, other.weights, atol=1e-6)
 assert torch.allclose(model(**inputs), before, atol=1e-6), "up to how sums are rounded where memory lies otherwise"
 assert compiled > 0 and torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled, "nothing was compiled again"
-whole = torch.compile(small_model("decoder_only"))
+whole = torch.compile(small_model("decoder_only"), backend="aot_eager")
 assert len(attention_maps(whole, inputs)) == 2
 """
     done = subprocess.run(

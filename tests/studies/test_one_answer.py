@@ -105,7 +105,7 @@ MANY_ARMS = ("mixers_2026", "mixers_2026_small")
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY_ARMS else []) for name in SHIPPED]
 )

@@ -50,6 +50,7 @@ LATER = {
     *("task=seq2seq_at_once", "task=classification", "experts", "experts, in every second layer", "batch_norm"),
     *("model=bag_of_words", "model=recurrent_gemma", "task=multi_token_prediction", "task=span_corruption"),
     *("task=masked_image_modeling", "checkpointing=full", "experts, recomputed"),
+    *("model=external", "model=recurrent", "model=encoder_only"),
     *("checkpointing=every_k", "checkpointing=none", "batch_norm, recomputed", "values of the first layer"),
     *(name for name in CASES if name.startswith("task=") and CASES[name] in FAMILIES.values()),
 }

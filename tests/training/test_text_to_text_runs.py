@@ -150,7 +150,7 @@ def test_translations_of_every_family_are_scored_as_sacrebleu_and_rouge_score_do
         assert result[name] == pytest.approx(sum(scores) / len(scores), abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_sentences_are_classified_in_words(tmp_path: Path) -> None:
     """200 sentences, of which whoever guesses gets no more than 0.6 right by luck."""
     result, _ = text_to_text(

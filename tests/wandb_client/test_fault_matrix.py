@@ -70,6 +70,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Training:
     return train(tmp_path_factory.mktemp("alone"), {}, "tracking=none", options=())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CASES)
 def test_trouble_with_the_server_costs_a_run_nothing(tmp_path: Path, name: str, reference: Training) -> None:
     case, server = CASES[name], WandbServer()

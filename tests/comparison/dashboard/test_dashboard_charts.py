@@ -15,7 +15,7 @@ from headtohead.comparison.statistics.means import interval_of
 from headtohead.durations import duration
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
-from served_runs import LINES, assert_quiet, go, noted_pieces, served, shown, train, visit, written_run
+from served_runs import LINES, POINTS, assert_quiet, go, noted_pieces, served, shown, train, visit, written_run
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 
