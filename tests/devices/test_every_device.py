@@ -12,7 +12,7 @@ from warm_commands import h2h
 
 PROGRAM = Path(__file__).with_name("on_device.py")
 FEWEST = {"tasks": 48, "mixers": 110, "parts": 130, "writing": 50, "runs": 22}
-"""As many cases as there are of each kind, or more."""
+"""The fewest cases of each kind."""
 IN_THE_GATE = {"tasks": 48, "mixers": 48, "parts": 48, "writing": 24, "runs": 24}
 ALL = 10_000
 
