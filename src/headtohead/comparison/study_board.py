@@ -56,8 +56,9 @@ class StudyBoard:
         counts = Counter(cell.status for cell in self.cells.values() if cell.status != NOT_NEEDED)
         done = sum(counts[status] for status in COUNTED)
         failed = sum(number for status, number in counts.items() if status not in (*COUNTED, *_OPEN))
-        numbers = {"done": done, "running": counts["running"], "failed": failed, NOT_STARTED: counts[MISSING]}
-        return numbers | {"interrupted": sum(counts[status] for status in INTERRUPTED)}
+        interrupted = sum(counts[status] for status in INTERRUPTED)
+        known = {"done": done, "running": counts["running"], "interrupted": interrupted, "failed": failed}
+        return {**known, NOT_STARTED: counts[MISSING]}
 
     @property
     def is_done(self) -> bool:
