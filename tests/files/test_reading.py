@@ -39,7 +39,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("!!python/object/apply:os.system [true]", "is not YAML: could not determine a constructor"),
         ("a: [", "is not YAML"),
         ("a: 2024-99-99", "holds a value that cannot be read"),
-        ("a: 1\nb: [{c: 1},\n {c: 1, c: 2}]", "has c twice, the second in line 3: give each a name of its own"),
+        ("a: 1\nb: [{c: 1},\n {c: 1, c: 2}]", "has c twice, the second in line 3: remove one, or give it another name"),
         ("{1: a, 1.0: b}", r"has 1 and 1\.0, the same key, twice"),
         ("{1: a, true: b}", "has 1 and true, the same key, twice"),
     ],

@@ -51,6 +51,11 @@ def test_moves_under_a_star_are_those_of_every_arm_but_the_baseline() -> None:
         ({"arms": {"a b": [], "a": []}}, "an arm is named 'a b'"),
         ({"arms": {"größe": [], "a": []}}, "an arm is named 'größe': use letters from a to z"),
         ({"arms": {True: [], "a": []}}, "arms=.* is refused: it must be .*quote names"),
+        ({"arms": {1: [], "1": ["x=1"], "a": []}}, "arms=.* is refused: it must be a mapping in which 1 stands once"),
+        (
+            {"ablation": {"kind": "factorial", "factors": {"f": {True: [], "on": [], "a": []}}}},
+            "ablation.factors=.* must be a mapping in which on stands once",
+        ),
         ({"contrasts": [["b", "a"], ["a", "b"]]}, "has the same contrast twice"),
         (
             {"arms": {"a": [], "b": "model/norm=rms_norm"}},
@@ -87,7 +92,7 @@ def test_an_arm_that_is_written_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     text = "# Twice (https://example.org).\narms:\n  a: [x=1]\n  b: [x=2]\n  a: [x=3]\n"
     (tmp_path / "study" / "mine.yaml").write_text(text)
-    with pytest.raises(ConfigurationError, match=r"mine\.yaml has a twice, the second in line 5: give each a name"):
+    with pytest.raises(ConfigurationError, match=r"mine\.yaml has a twice, the second in line 5: remove one"):
         read_study("mine", config_dir=tmp_path)
 
 

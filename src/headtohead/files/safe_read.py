@@ -203,7 +203,8 @@ def _repeated_key(loader: SafeConstructor, document: Node | None) -> str | None:
             plain = loader.construct_object(key)
             if plain in known:
                 both = key.value if known[plain] == key.value else f"{known[plain]} and {key.value}, the same key,"
-                return f"has {both} twice, the second in line {key.start_mark.line + 1}: give each a name of its own"
+                line = key.start_mark.line + 1
+                return f"has {both} twice, the second in line {line}: remove one, or give it another name"
             known[plain] = key.value
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -185,6 +185,17 @@ class MappingOf(Kind):
 
     def wants(self) -> str:
         return f"a mapping, each value {self.item.wants()}"
+
+
+def by_name(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return entries by their names, as a mapping may write them in several ways, 1 and "1"; of two of one name the
+    first would be lost."""
+    named: dict[str, Any] = {}
+    for name, entry in entries:
+        if name in named:
+            raise MismatchError(f"a mapping in which {name} stands once")
+        named[name] = entry
+    return named
 
 
 @dataclass(frozen=True)

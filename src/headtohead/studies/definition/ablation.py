@@ -9,7 +9,16 @@ from itertools import product
 from typing import Any, Literal, get_args
 
 from headtohead.config.errors import ConfigurationError, show, unknown
-from headtohead.config.schema.value_kinds import Kind, ListOf, MappingOf, MismatchError, OneOf, TextKind, WholeNumber
+from headtohead.config.schema.value_kinds import (
+    Kind,
+    ListOf,
+    MappingOf,
+    MismatchError,
+    OneOf,
+    TextKind,
+    WholeNumber,
+    by_name,
+)
 from headtohead.studies.definition.fractional_designs import balanced_fraction, regular_fraction
 
 Design = Literal["one_factor", "factorial", "fractional"]
@@ -166,7 +175,7 @@ class _ByLevel(Kind):
     item: Kind
 
     def read(self, value: Any) -> dict[str, Any]:
-        named = {_level(key): entry for key, entry in value.items()} if isinstance(value, Mapping) else value
+        named = by_name((_level(key), entry) for key, entry in value.items()) if isinstance(value, Mapping) else value
         return MappingOf(self.item).read(named)
 
     def wants(self) -> str:

@@ -26,6 +26,7 @@ from headtohead.config.schema.value_kinds import (
     OneOf,
     TextKind,
     WholeNumber,
+    by_name,
 )  # fmt: skip
 from headtohead.execution.tuning import Tuning, misfits
 from headtohead.records.metrics_file import multiple_of
@@ -89,7 +90,7 @@ class ByArm(Kind):
         for name in value:
             if isinstance(name, bool) or not isinstance(name, str | int | float):
                 raise MismatchError("a mapping from names of arms: quote names such as 'on' and 'no'")
-        return MappingOf(self.item).read({str(name): entry for name, entry in value.items()})
+        return MappingOf(self.item).read(by_name((str(name), entry) for name, entry in value.items()))
 
     def wants(self) -> str:
         return MappingOf(self.item).wants()
