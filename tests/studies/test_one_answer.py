@@ -20,6 +20,7 @@ from headtohead.comparison.comparison import Comparison
 from headtohead.comparison.comparison_results import results_from
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.study_list import studies
+from headtohead.comparison.planned_runs import PLANNED_RUNS
 from headtohead.comparison.report.section_parts import VerdictList
 from headtohead.comparison.report.sections.answers import section as section_of
 from headtohead.comparison.tables.comparison_formats import comparison_csv
@@ -33,7 +34,7 @@ from headtohead.records.record import CheckpointSelection, Comparability, Enviro
 from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import Study
-from headtohead.studies.planning.registration import register
+from headtohead.studies.planning.registration import prepare, register
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.results.report_content import results_from_study
 from headtohead.studies.results.study_report import StudyReport, report_of, write
@@ -242,6 +243,19 @@ def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
     assert message in first.reasons[0]
     (shown,) = studies(tmp_path.resolve(), LiveRuns(tmp_path).records(tmp_path))
     assert shown["remarks"][0].startswith(f"out of date: {message}")
+
+
+def test_verdicts_on_an_older_question_than_the_one_started_last_are_told_to_be_so(tmp_path: Path) -> None:
+    plan = plan_without_models(read_study("demo"), tmp_path)
+    prepare(plan, retry=False)
+    run_all(plan)
+    write(report_of(plan).to_dict(), plan.folder)
+    (shown,) = studies(tmp_path.resolve(), LiveRuns(tmp_path).records(tmp_path))
+    assert not [remark for remark in shown["remarks"] if remark.startswith("out of date")]
+    planned = {"registration": "other.json", "since": None, "runs": ["another"]}
+    (plan.folder / PLANNED_RUNS).write_text(json.dumps(planned), encoding="utf-8")
+    (shown,) = studies(tmp_path.resolve(), LiveRuns(tmp_path).records(tmp_path))
+    assert shown["remarks"][0].startswith("out of date: these verdicts answer an older question")
 
 
 def test_a_registered_study_without_verdict_is_none_that_was_registered(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.comparison.arm_colours import colour_slots
 from headtohead.comparison.dashboard.served_folder import folders_in, is_inside
+from headtohead.comparison.planned_runs import read_planned_runs, study_folder
 from headtohead.comparison.study_board import board_of, current_registration
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
@@ -31,7 +32,7 @@ def studies(
     sentences = []
     for folder in folders_in(root, root / _FOLDER):
         study = _study(root, folder) | _board(root, folder, (runs or {}).get(folder.name, ()))
-        behind = _behind(answers.get(folder), records) if "verdicts" in study else []
+        behind = list(_behind(answers.get(folder), records, folder)) if "verdicts" in study else []
         sentences.append({**study, "remarks": [*behind, *study.get("remarks", ())]} if behind else study)
     return sentences
 
@@ -45,8 +46,15 @@ def report_of(root: Path, name: str) -> Path | None:
     return None
 
 
-def _behind(answer: RegisteredAnswer | None, records: Sequence[RunRecord]) -> list[str]:
-    return [] if answer is None else [f"out of date: {why}" for why in answer.behind(records)]
+def _behind(answer: RegisteredAnswer | None, records: Sequence[RunRecord], folder: Path) -> Iterator[str]:
+    """Yield why the verdicts of a folder are not those of its runs today."""
+    if answer is None:
+        return
+    yield from (f"out of date: {why}" for why in answer.behind(records))
+    planned = read_planned_runs(folder)
+    judged = [record for record in records if record.id in answer.runs and study_folder(record) == folder]
+    if not all(planned.has(record.id, record.timing.started) for record in judged):
+        yield "out of date: these verdicts answer an older question than the one that was started last"
 
 
 def _board(root: Path, folder: Path, runs: Sequence[RunSummary]) -> dict[str, object]:
