@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headtohead.comparison.arms import ArmCosts, costs_of
@@ -65,9 +65,9 @@ def _amount(axis: str, costs: ArmCosts, baseline: ArmCosts) -> str:
     value, other = getattr(costs, axis), getattr(baseline, axis)
     if value is None:
         return UNKNOWN
-    show = {"seconds": duration, "peak_memory_bytes": memory, "joules": energy}.get(axis, count)
+    units: dict[str, Callable[[float], str]] = {"seconds": duration, "peak_memory_bytes": memory, "joules": energy}
     apart = value / other - 1 if other else 0.0
-    return show(value) + (f" ({_share(apart)})" if abs(apart) > _ALIKE else "")
+    return units.get(axis, count)(value) + (f" ({_share(apart)})" if abs(apart) > _ALIKE else "")
 
 
 def _moved(matching: Mapping[str, Any]) -> bool:
