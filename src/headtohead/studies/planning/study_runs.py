@@ -19,6 +19,8 @@ from headtohead.metrics import direction_error
 from headtohead.studies.definition.replaced_choices import lost_fields
 from headtohead.studies.definition.study import FIELD, SPLIT_FIELD, FoundationRun, Study, without_foundation
 
+_OFFSET = 2000
+"""The distance of seeds that errors propose: trials are of seeds from 1000 on unless a study says otherwise."""
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
 """Numbers of steps where they are not below 1."""
 
@@ -189,7 +191,7 @@ def refuse_duplicates(study: Study, runs: Sequence[RunSpec]) -> None:
             )
         raise ConfigurationError(
             f"study {study.name}: arms {counterpart.arm} and {run.arm} are the same run (seeds {counterpart.seed} and "
-            f"{run.seed}): change one, or give seed_offsets: {{{run.arm}: 1000}} to compare an arm with itself"
+            f"{run.seed}): change one, or give seed_offsets: {{{run.arm}: {_OFFSET}}} to compare an arm with itself"
         )
 
 
@@ -210,7 +212,7 @@ def refuse_alike_once_tuned(
         way_out = f"take {set_alike} out of tuning.space" if set_alike else "change one"
         raise ConfigurationError(
             f"study {study.name}: arms {other} and {arm} are the same{why}: {way_out}, or give seed_offsets: "
-            f"{{{arm}: 2000}} to compare an arm with itself"
+            f"{{{arm}: {_OFFSET}}} to compare an arm with itself"
         )
 
 
