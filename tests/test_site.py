@@ -20,6 +20,7 @@ from headtohead.cli import COMMANDS
 from headtohead.config.compose.choices import STUDY, choice_names, groups
 from headtohead.config.schema.key_checks import fields_of
 from headtohead.metrics import metrics
+from prose_of_pages import hyphened, prose_of
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "docs" / "site" / "build_site.py"
@@ -69,6 +70,16 @@ def test_every_function_class_field_and_method_of_the_reference_has_a_sentence(s
         assert not sections_without_a_sentence(page), name
         rows = [line for line in page.splitlines() if line.startswith("| ")]
         assert not [row for row in rows if _EMPTY_END.search(row)], name
+
+
+@pytest.mark.process
+def test_negative_numbers_of_the_site_have_a_minus_and_code_stays_as_it_is_typed(site: Path) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    lacking = {page.name: found for page, text in pages.items() if (found := hyphened(prose_of(text)))}
+    assert not lacking
+    assert any("−" in "".join(prose_of(text)) for text in pages.values())
+    code = "".join("".join(re.findall(r"(?s)<(?:pre|code)\b.*?</(?:pre|code)>", text)) for text in pages.values())
+    assert "−" not in code
 
 
 @pytest.mark.process
