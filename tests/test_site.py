@@ -225,6 +225,27 @@ def test_no_page_is_wider_than_its_window(site: Path, tmp_path: Path) -> None:
                 assert browser.run("document.documentElement.scrollWidth") <= width, (page, width)
 
 
+@pytest.mark.process
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_on_a_phone_what_is_said_of_a_command_has_lines_of_its_own(site: Path, tmp_path: Path) -> None:
+    """Every comment of the site's commands is marked, and the marks leave the text as it is typed."""
+    for page in site.rglob("*.html"):
+        for block in re.findall(r'(?s)class="highlight-bash .*?<pre>(.*?)</pre>', page.read_text(encoding="utf-8")):
+            lines = re.sub(r"<[^>]*>", "", block).splitlines()
+            commented = sum(bool(re.fullmatch(r"\s*[^\s#].*? +# .*", line)) for line in lines)
+            assert block.count('class="line commented"') == commented, (page, block)
+    apart = """[...document.querySelectorAll(".line.%s")].filter((line) => line.querySelector(".typed").textContent)
+        .map((line) => [".typed", ".remark"].map((part) => line.querySelector(part).getBoundingClientRect()))
+        .map(([typed, remark]) => remark.bottom <= typed.top + 1 || remark.top + 1 >= typed.bottom)"""
+    with Browser(tmp_path) as browser:
+        for page, kind in (("guide", "commented"), ("reference/commands", "explained")):
+            for width, is_apart in ((390, True), (1280, False)):
+                browser.look(width=width, height=900)
+                browser.open(site / f"{page}.html")
+                where = browser.run(apart % kind)
+                assert len(where) > 20 and all(where) is is_apart, (page, width)
+
+
 _EMPTY_LAST_CELL = re.compile(r"<td[^>]*>(?:<p>)?\s*(?:</p>)?</td>\s*</tr>")
 """A field without a meaning, or a choice that is made of nothing."""
 _TRAINER = "headtohead.training.run_components.TrainerSettings"

@@ -6,6 +6,7 @@ import re
 from importlib.metadata import version as installed_version
 from typing import Any
 
+from command_blocks import with_lines
 from headtohead.comparison.report.number_format import with_minus
 
 project = "Head to Head"
@@ -45,6 +46,7 @@ def setup(app: Any) -> None:
     """Let names in code break between their parts, where a column is narrow, and negative numbers have a minus."""
     app.connect("html-page-context", break_names)
     app.connect("html-page-context", sign_numbers)
+    app.connect("html-page-context", mark_lines)
 
 
 def break_names(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
@@ -55,6 +57,12 @@ def break_names(_app: Any, _page: str, _template: str, context: dict[str, Any], 
 
     if "body" in context:
         context["body"] = _NAME.sub(broken, context["body"])
+
+
+def mark_lines(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Let the comments of commands stand in lines of their own where a page is narrow."""
+    if "body" in context:
+        context["body"] = with_lines(context["body"])
 
 
 _TAG = re.compile(r"(<[^>]*>)")
