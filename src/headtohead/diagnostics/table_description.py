@@ -25,6 +25,7 @@ from headtohead.data.splits.left_out_rows import LeftOutFacts, LeftOutRows
 from headtohead.diagnostics.column_guess import ColumnFacts, facts_of, first_line_is_a_row, guessed_parts
 from headtohead.diagnostics.column_remarks import remarks_on_columns
 from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, fitting_context, reading_overrides
+from headtohead.diagnostics.tables_without_text import without_a_text
 from headtohead.errors import UsageError
 from headtohead.records.left_out import left_out_sentence
 
@@ -173,12 +174,7 @@ def _parts(
 ) -> tuple[DataKind, dict[str, str]]:
     guessed = guessed_parts(facts, content)
     if guessed is None:
-        shown = names_in_short([f"{column.name} ({column.kind})" for column in facts])
-        raise UsageError(
-            f"{path} has the columns {shown}, and none of them is a text with more than one value: models read texts, "
-            "and no columns of numbers, lists or records. Where one is a text after all, or a list of words with a "
-            f"list of tags, name it: data={choice} data.path={path} data.text_column={facts[0].name}"
-        )
+        raise UsageError(without_a_text(choice, path, facts, content))
     return guessed
 
 
