@@ -75,7 +75,7 @@ def test_every_function_class_field_and_method_of_the_reference_has_a_sentence(s
 @pytest.mark.process
 def test_negative_numbers_of_the_site_have_a_minus_and_code_stays_as_it_is_typed(site: Path) -> None:
     pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
-    lacking = {page.name: found for page, text in pages.items() if (found := hyphened(prose_of(text)))}
+    lacking = {page.name: lines for page, text in pages.items() if (lines := hyphened(prose_of(text)))}
     assert not lacking
     assert any("−" in "".join(prose_of(text)) for text in pages.values())
     code = "".join("".join(re.findall(r"(?s)<(?:pre|code)\b.*?</(?:pre|code)>", text)) for text in pages.values())

@@ -13,7 +13,7 @@ _SPACES = r'(?:<span class="w">)? +(?:</span>)?'
 _COMMENTED = re.compile(rf'(?P<typed>.*?\S)(?P<gap>{_SPACES})(?P<remark><span class="c1">#.*</span>)')
 _EXPLAINED = re.compile(r"(?P<typed> *\S.*?)(?P<gap>(?<=\S) {2,})(?P<remark>\S.*)")
 _CONTINUED = re.compile(r"(?P<typed>)(?P<gap> {12,})(?P<remark>\S.*)")
-"""A line that goes on with what the one above explains."""
+"""A line that continues what the one above explains."""
 _OPTION = re.compile(r"(?<=[\s\[>])--?[a-z][a-z-]*")
 _USAGE = "<span></span>usage:"
 """The beginning of a command's help, whose options stand as they are up to an empty line."""

@@ -45,7 +45,7 @@ class Metric:
         return self.title or self.name.replace("_", " ")
 
     def of_one_row(self, rows: int) -> float | None:
-        """Return what one of so many rows can change; None where the value is no mean over rows of a share."""
+        """Return what one of so many rows can change; None where the value is not a share of rows."""
         is_share = self.over in _ROWS and self.low == 0.0 and self.high == self.best == 1.0
         return 1 / rows if is_share and rows > 0 else None
 

@@ -221,7 +221,7 @@ def overrides_for_share(shares: Mapping[SplitName, float], share: float, lacking
     """Return the overrides that give held-out splits this share of all text; none where that is no way: train lacks
     text itself, or would be the smaller part."""
     enough = math.ceil(100 * share * _SPARE) / 100
-    larger = {name: enough for name, own in shares.items() if own < enough}  # others are drawn anew
+    larger = {name: enough for name, own in shares.items() if own < enough}  # other rows are drawn
     if not shares.keys() >= set(lacking) or sum({**shares, **larger}.values()) > 0.5:
         return ()
     return [f"data.{name}_share={enough:g}" for name in larger]

@@ -162,8 +162,8 @@ def new_study(
 
 
 def _shown_margin(study: Study, test_rows: int, *, is_own: bool) -> tuple[float | None, tuple[str, ...]]:
-    """Return the margin that so many test rows can show, and what is said where that is not the one in the study: a
-    margin of one's own stays."""
+    """Return the margin that so many test rows can show, and what is to be said where it is not that of the study: a
+    margin of the user's own stays."""
     stage, name = study.stage_and_name
     metric = own_metric(name)
     step = metric.of_one_row(test_rows) if metric is not None and stage == "test" else None
