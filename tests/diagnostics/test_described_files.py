@@ -142,3 +142,14 @@ def test_the_command_for_pictures_in_a_table_reads_them(tmp_path: Path) -> None:
     words = shlex.split(str(refused.value).partition("`h2h train ")[2].partition("`")[0])
     source = build_data(compose_checked("train", words))
     assert source.spec().class_names == ("0", "1")
+
+
+@pytest.mark.parametrize("num_rows", [12, 40, 400])
+def test_a_test_of_few_rows_is_remarked_on_with_shares_that_give_it_more(num_rows: int, tmp_path: Path) -> None:
+    file = tmp_path / "few.csv"
+    file.write_text("text,label\n" + "".join(f"{text(n)},{'ab'[n % 2]}\n" for n in range(num_rows)))
+    remarks = [remark for remark in describe_data(file).remarks if "of the accuracy" in remark]
+    assert bool(remarks) == (num_rows < 190)
+    words = remarks[0].partition(": ")[2].removesuffix(" gives it more").split() if remarks else []
+    source = build_data(compose_checked("train", [*describe_data(file).overrides, *words]))
+    assert len(source.split("test")) == (num_rows // 4 if remarks else num_rows // 20)

@@ -37,6 +37,11 @@ _CUT = 512
 """Tokens that are left of it."""
 
 
+_FEW_TEST_ROWS = 10
+"""Fewer are remarked on, with the way to more."""
+_LARGER_SHARE = 0.25
+
+
 @dataclass
 class _Incomplete:
     """Rows that lack a value: those that are refused, and those that dropping leaves out, blank documents too."""
@@ -86,6 +91,7 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
             [one if isinstance(one, str) else str(cast("tuple[object, ...]", one)[0]) for one in samples],
             HeldOutShares(),
         )
+    few = _on_few_rows(table, len(samples)) if kind == "labelled_text" and not refused else []
     dropping, about_missing = dropping_of(left_out.facts())
     remarks += about_missing
     named = {f"{part}_column": name for part, name in parts.items()}
@@ -98,8 +104,21 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         overrides,
         facts,
         dict(counts.most_common()),
-        (*remarks, *about_length, *(() if refused else _refusal(overrides))),
+        (*remarks, *about_length, *few, *(() if refused else _refusal(overrides))),
     )
+
+
+def _on_few_rows(table: TableFiles, num_rows: int) -> list[str]:
+    """Return what a test of few rows can tell, where it is a share of them."""
+    shares = HeldOutShares()
+    test_rows = max(1, round(shares.test_share * num_rows))
+    if table.files.get("test") or test_rows >= _FEW_TEST_ROWS:
+        return []
+    those = "one is" if test_rows == 1 else f"{test_rows} are"
+    return [
+        f"of {num_rows} rows {those} for the test, so that one answer is {1 / test_rows:.0%} of the accuracy: "
+        f"data.validation_share={_LARGER_SHARE} data.test_share={_LARGER_SHARE} gives it more"
+    ]
 
 
 def dropping_of(facts: LeftOutFacts) -> tuple[dict[str, object], list[str]]:
