@@ -20,6 +20,7 @@ from headtohead.cli import COMMANDS
 from headtohead.config.compose.choices import STUDY, choice_names, groups
 from headtohead.config.schema.key_checks import fields_of
 from headtohead.metrics import metrics
+from prose_of_pages import hyphened, prose_of
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "docs" / "site" / "build_site.py"
@@ -69,6 +70,16 @@ def test_every_function_class_field_and_method_of_the_reference_has_a_sentence(s
         assert not sections_without_a_sentence(page), name
         rows = [line for line in page.splitlines() if line.startswith("| ")]
         assert not [row for row in rows if _EMPTY_END.search(row)], name
+
+
+@pytest.mark.process
+def test_negative_numbers_of_the_site_have_a_minus_and_code_stays_as_it_is_typed(site: Path) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    lacking = {page.name: lines for page, text in pages.items() if (lines := hyphened(prose_of(text)))}
+    assert not lacking
+    assert any("−" in "".join(prose_of(text)) for text in pages.values())
+    code = "".join("".join(re.findall(r"(?s)<(?:pre|code)\b.*?</(?:pre|code)>", text)) for text in pages.values())
+    assert "−" not in code
 
 
 @pytest.mark.process
@@ -212,6 +223,27 @@ def test_no_page_is_wider_than_its_window(site: Path, tmp_path: Path) -> None:
             for width in (390, 820, 1280, 1366, 1440, 1600, 1920):
                 browser.look(width=width, height=900)
                 assert browser.run("document.documentElement.scrollWidth") <= width, (page, width)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_on_a_phone_what_is_said_of_a_command_has_lines_of_its_own(site: Path, tmp_path: Path) -> None:
+    """Every comment of the site's commands is marked, and the marks leave the text as it is typed."""
+    for page in site.rglob("*.html"):
+        for block in re.findall(r'(?s)class="highlight-bash .*?<pre>(.*?)</pre>', page.read_text(encoding="utf-8")):
+            lines = re.sub(r"<[^>]*>", "", block).splitlines()
+            commented = sum(bool(re.fullmatch(r"\s*[^\s#].*? +# .*", line)) for line in lines)
+            assert block.count('class="line commented"') == commented, (page, block)
+    apart = """[...document.querySelectorAll(".line.%s")].filter((line) => line.querySelector(".typed").textContent)
+        .map((line) => [".typed", ".remark"].map((part) => line.querySelector(part).getBoundingClientRect()))
+        .map(([typed, remark]) => remark.bottom <= typed.top + 1 || remark.top + 1 >= typed.bottom)"""
+    with Browser(tmp_path) as browser:
+        for page, kind in (("guide", "commented"), ("reference/commands", "explained")):
+            for width, is_apart in ((390, True), (1280, False)):
+                browser.look(width=width, height=900)
+                browser.open(site / f"{page}.html")
+                where = browser.run(apart % kind)
+                assert len(where) > 20 and all(where) is is_apart, (page, width)
 
 
 _EMPTY_LAST_CELL = re.compile(r"<td[^>]*>(?:<p>)?\s*(?:</p>)?</td>\s*</tr>")

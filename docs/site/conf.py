@@ -6,6 +6,9 @@ import re
 from importlib.metadata import version as installed_version
 from typing import Any
 
+from command_blocks import with_lines
+from headtohead.comparison.report.number_format import with_minus
+
 project = "Head to Head"
 author = "the authors of Head to Head"
 copyright = "the authors of Head to Head, Apache 2.0"
@@ -40,8 +43,10 @@ _BETWEEN = re.compile(r"(?<=[a-z0-9][_/.])(?=[a-z0-9])", re.IGNORECASE)
 
 
 def setup(app: Any) -> None:
-    """Let names in code break between their parts, where a column is narrow."""
+    """Let names in code break between their parts, where a column is narrow, and negative numbers have a minus."""
     app.connect("html-page-context", break_names)
+    app.connect("html-page-context", sign_numbers)
+    app.connect("html-page-context", mark_lines)
 
 
 def break_names(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
@@ -52,3 +57,27 @@ def break_names(_app: Any, _page: str, _template: str, context: dict[str, Any], 
 
     if "body" in context:
         context["body"] = _NAME.sub(broken, context["body"])
+
+
+def mark_lines(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Let the comments of commands stand in lines of their own where a page is narrow."""
+    if "body" in context:
+        context["body"] = with_lines(context["body"])
+
+
+_TAG = re.compile(r"(<[^>]*>)")
+_AS_TYPED = re.compile(r"<(/?)(?:code|pre|kbd|samp|script|style)\b")
+
+
+def sign_numbers(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Write negative numbers of a page with a minus, as reports do; code stays as it is typed."""
+    if "body" not in context:
+        return
+    parts, depth = _TAG.split(context["body"]), 0
+    for index, part in enumerate(parts):
+        if index % 2:
+            tag = _AS_TYPED.match(part)
+            depth += 0 if tag is None else -1 if tag[1] else 1
+        elif not depth:
+            parts[index] = with_minus(part)
+    context["body"] = "".join(parts)

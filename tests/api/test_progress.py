@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from headtohead.api import progress
+from headtohead.api.error_translation import for_typed_commands
 from headtohead.api.result import _html
 
 
@@ -52,6 +53,25 @@ def test_a_cell_has_one_line_of_progress(outputs: list[Output], capsys: pytest.C
         report([])
     assert outputs[-1].shown == [f"0 of 1 runs {'░' * 20} 00:00"]
     assert "".join(capsys.readouterr()) == "", "nothing goes to the terminal"
+
+
+def test_without_a_terminal_a_command_writes_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress, "monotonic", lambda: now)
+
+    def work() -> str:
+        nonlocal now
+        with progress.progress_of_steps(40) as show:
+            for done in range(1, 41):
+                now += 1.0
+                show(done, "step at 512")
+        return capsys.readouterr().err
+
+    assert work() == "", "a function of Python"
+    with for_typed_commands():
+        assert work().splitlines() == [f"step at 512 ({done} of 40)" for done in (10, 20, 30, 40)]
 
 
 def test_columns_of_numbers_end_on_a_line_and_texts_begin_on_one() -> None:

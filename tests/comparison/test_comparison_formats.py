@@ -40,6 +40,15 @@ def comparison(gain: float = 0.2, budget: str | None = None) -> Comparison:
     return comparison_of(result, ComparisonSpec("gpt", budget=budget))
 
 
+def test_what_programs_read_has_hyphens_for_negative_numbers() -> None:
+    shown = comparison()
+    console = Console(width=300, file=io.StringIO())
+    console.print(comparison_table(shown))
+    assert isinstance(console.file, io.StringIO)
+    texts = [json.dumps(as_data(shown)), comparison_csv({"x": shown}), comparison_latex(shown), console.file.getvalue()]
+    assert not [text for text in texts if "−" in text or "-0.2" not in text]
+
+
 def test_latex_escapes_names_and_is_bold_only_where_a_verdict_says_better() -> None:
     text = comparison_latex(comparison())
     assert rf"\textbf{{{escaped(NASTY)}}} & \textbf{{1.805}}" in text

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.origins.from_weights import build_data
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.cache.prepared_content import PreparedContent
 from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
@@ -170,6 +172,36 @@ def test_the_length_that_a_refusal_names_fits_all_splits(sizes: tuple[int, ...],
             source.split(name)
     shorter = FixedTexts(packing, context_length=fitting, texts=texts)
     assert min(len(shorter.split(name)) for name in SPLIT_NAMES) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("kind", ["text", "paragraphs", "csv", "grammar_lm"])
+def test_the_fields_that_a_refusal_names_give_every_split_a_row(kind: str, seed: int, tmp_path: Path) -> None:
+    """Shares of held-out rows, where they are drawn, or the numbers of generated ones; either is enough by itself."""
+    lines = [f"tale {n} of a bird" + ", and another" * (n % 4) for n in range(60)]
+    (tmp_path / "a.txt").write_text("\n\n".join(lines))
+    (tmp_path / "a.csv").write_text("\n".join(["text", *(line.replace(",", "") for line in lines)]))
+    data = {
+        "text": ["data=text", f"data.path={tmp_path}/a.txt"],
+        "paragraphs": ["data=text", f"data.path={tmp_path}/a.txt", "data.documents=paragraph"],
+        "csv": ["data=csv", f"data.path={tmp_path}/a.csv", "data.text_column=text", "data.tokenizer=char"],
+        "grammar_lm": [
+            "data=grammar_lm",
+            "data.num_train=300",
+            "data.num_validation=1",
+            "data.num_test=1",
+            "data.tokenizer=char",
+            "data.max_sentences=1",
+        ],
+    }[kind]  # fmt: skip
+    data = [*data, f"data.seed={seed}", "data.context_length=250"]
+    with pytest.raises(DataError, match="give more text or data") as refused:
+        build_data(compose_checked("train", data)).split("validation")
+    more, shorter = str(refused.value).removesuffix(" at most.").rsplit(" or ", 2)[1:]
+    assert more.count("data.") == 2
+    for fields in (more, shorter):
+        source = build_data(compose_checked("train", [*data, *fields.split()]))
+        assert min(len(source.split(name)) for name in SPLIT_NAMES) >= 1
 
 
 @pytest.mark.parametrize("num_tokens", [0, 1])

@@ -141,7 +141,10 @@ def test_text_too_short_for_one_row_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "short.txt"
     path.write_text(lines(40), encoding="utf-8")
     message = refusal(lambda: from_fields(TextFiles, path=str(path), context_length=100))
-    assert "test split of data=text has" in message and "give more text or data.context_length=" in message
+    assert "test split of data=text has" in message
+    assert (
+        "give more text or data.validation_share=0.17 data.test_share=0.17 or data.context_length=45 at most" in message
+    )
 
 
 def test_bytes_that_are_no_text_are_named_with_their_position(tmp_path: Path) -> None:

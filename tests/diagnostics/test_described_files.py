@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow
 import pytest
+from PIL import Image
+from pyarrow import parquet
 
 from data.tables.written_tables import write
 from headtohead.api.own_data import describe_data
@@ -107,8 +113,12 @@ def test_a_table_without_a_text_and_texts_that_are_tables_or_classes_are_told(tm
     with pytest.raises(UsageError, match=r"a \(number\), b \(number\), and none of them is a text"):
         describe_data(tmp_path / "numbers.csv")
     (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "hi"}]}))
-    with pytest.raises(UsageError, match=r"no columns of numbers, lists or records"):
+    with pytest.raises(UsageError, match=r"messages holds conversations: .*turn\['content'\] for turn in row"):
         describe_data(tmp_path / "chat.jsonl")
+    rows = [{"tokens": text(n).split(), "label": ("good", "bad")[n % 2]} for n in range(40)]
+    (tmp_path / "words.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(UsageError, match="tokens holds lists of words: write each as one text"):
+        describe_data(tmp_path / "words.jsonl")
     (tmp_path / "tabs.txt").write_text("".join(f"{text(n)}\tgood\n" for n in range(40)))
     assert any("2 fields between tabs" in remark for remark in describe_data(tmp_path / "tabs.txt").remarks)
     for name in ("neg", "pos"):
@@ -117,3 +127,29 @@ def test_a_table_without_a_text_and_texts_that_are_tables_or_classes_are_told(tm
         (folder / "1.txt").write_text(" ".join(map(text, range(40))))
     (remark,) = (one for one in describe_data(tmp_path / "reviews").remarks if "folders" in one)
     assert remark.startswith("the folders neg, pos are read as one text: where they are classes")
+
+
+@pytest.mark.slow
+def test_the_command_for_pictures_in_a_table_reads_them(tmp_path: Path) -> None:
+    """Their classes are whole numbers without names, as frames have them."""
+    pictures = []
+    for number in range(40):
+        Image.fromarray(np.full((12, 12), 100 * (number % 2) + number, np.uint8)).save(made := io.BytesIO(), "PNG")
+        pictures.append({"bytes": made.getvalue(), "path": None})
+    parquet.write_table(pyarrow.table({"image": pictures, "label": [n % 2 for n in range(40)]}), tmp_path / "a.parquet")
+    with pytest.raises(UsageError, match=r"image of .* holds pictures: `h2h train data=hub_images") as refused:
+        describe_data(tmp_path / "a.parquet")
+    words = shlex.split(str(refused.value).partition("`h2h train ")[2].partition("`")[0])
+    source = build_data(compose_checked("train", words))
+    assert source.spec().class_names == ("0", "1")
+
+
+@pytest.mark.parametrize("num_rows", [12, 40, 400])
+def test_a_test_of_few_rows_is_remarked_on_with_shares_that_give_it_more(num_rows: int, tmp_path: Path) -> None:
+    file = tmp_path / "few.csv"
+    file.write_text("text,label\n" + "".join(f"{text(n)},{'ab'[n % 2]}\n" for n in range(num_rows)))
+    remarks = [remark for remark in describe_data(file).remarks if "of the accuracy" in remark]
+    assert bool(remarks) == (num_rows < 190)
+    words = remarks[0].partition(": ")[2].removesuffix(" gives it more").split() if remarks else []
+    source = build_data(compose_checked("train", [*describe_data(file).overrides, *words]))
+    assert len(source.split("test")) == (num_rows // 4 if remarks else num_rows // 20)

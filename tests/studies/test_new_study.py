@@ -127,6 +127,23 @@ def test_what_the_user_chose_goes_before_what_is_usual_and_what_a_study_ships(st
             assert "trainer.validate_every=7" in base
 
 
+@pytest.mark.parametrize("task", TEMPLATES)
+@pytest.mark.parametrize("test_rows", [1, 4, 40, 5000])
+def test_a_margin_is_no_less_than_a_test_row(task: str, test_rows: int) -> None:
+    """One of one's own stays, with a sentence that says what to do; losses are no shares of rows."""
+    step = {"test/accuracy": 1 / test_rows, "test/f1": 1 / test_rows}.get(TEMPLATES[task].metric, 0.0)
+    data = [f"data={DATA[task]}", f"task={task}"]
+    made = make_study("mine", NewStudyRequest(), task=task, data=data, rows=1000, test_rows=test_rows)
+    margin = made.fields["margin"]
+    assert isinstance(margin, float) and step <= margin <= max(TEMPLATES[task].margin, step + 0.01)
+    assert bool(made.remarks) == (step > TEMPLATES[task].margin)
+    own = NewStudyRequest(own=["margin=0.001"])
+    made = make_study("mine", own, task=task, data=data, rows=1000, test_rows=test_rows)
+    text = made.text(())
+    assert made.fields["margin"] == 0.001 and ("take margin=" in text) == (step > 0.001)
+    assert yaml.safe_load(text)["margin"] == 0.001
+
+
 @pytest.mark.slow
 def test_arms_of_ones_own_are_compared_on_named_data() -> None:
     arms = {"layer": [], "rms": ["model/norm=rms_norm"]}

@@ -74,12 +74,14 @@ def new_study(
     source = _built(config)
     rows = len(source.split("train"))
     request = NewStudyRequest(start, dict(arms or {}), seeds, config_dir, own, typed)
-    made = make_study(name, request, task=task, data=data, rows=rows)
+    test_rows = len(source.split("test"))
+    made = make_study(name, request, task=task, data=data, rows=rows, test_rows=test_rows)
     study = study_from(name, dict(made.fields))
     about = (
         f"{task} on {rows:,} rows for training, {len(source.split('validation')):,} for validation and "
-        f"{len(source.split('test')):,} for the test; {chance_words(source, task)}",
+        f"{test_rows:,} for the test; {chance_words(source, task)}",
         power_words(len(study.seeds)),
+        *made.remarks,
         *_costs(study, config_dir),
     )
     replace_text(file, made.text(about))

@@ -215,11 +215,18 @@ class DescribedData(Result, DataDescription):
 
     @property
     def title(self) -> str:
-        rows = ", ".join(f"{number:,} {split}" for split, number in self.num_rows.items())
         chance = (
             f", most frequent class {self.chance:.3f}" if self.chance is not None and self.task != "tagging" else ""
         )
-        return f"{self.path}: {self.task}, {rows}{chance}"
+        return f"{self.path}: {self.task}, {self._sizes}{chance}"
+
+    @property
+    def _sizes(self) -> str:
+        """Return how much there is of each split; of one alone, from which the others are drawn, without its name."""
+        total = sum(self.num_rows.values())
+        unit = "image" if self.kind == "images" else "document" if self.choice == "text" else "row"
+        splits = "" if set(self.num_rows) == {"train"} else f" ({_by_split(self.num_rows)})"
+        return f"{total:,} {unit}{'' if total == 1 else 's'}{splits}"
 
     @property
     def sentences(self) -> Sequence[str]:
@@ -227,6 +234,10 @@ class DescribedData(Result, DataDescription):
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         return [vars(column) for column in self.columns]
+
+
+def _by_split(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {split}" for split, number in sizes.items())
 
 
 @python_errors

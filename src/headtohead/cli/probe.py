@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +134,7 @@ def _rows(text: str) -> list[int]:
 def _attention(options: argparse.Namespace) -> int:
     from headtohead import api
     from headtohead.api.probing import first_rows
+    from headtohead.api.progress import progress_of_steps
     from headtohead.finished_runs.probe.attention_probe import attention_data, show_attention
     from headtohead.finished_runs.probe.probe_files import write_attention
 
@@ -156,8 +156,9 @@ def _attention(options: argparse.Namespace) -> int:
     for remark in attention.remarks:
         note(remark)
     folder = _folder(options)
-    with _progress(len(list(attention.files()))) as done:
-        files = write_attention(opened, attention, folder, done=done)
+    drawn = itertools.count(1)
+    with progress_of_steps(len(list(attention.files()))) as show:
+        files = write_attention(opened, attention, folder, done=lambda: show(next(drawn), "drawing"))
     if options.json:
         data = {"run": opened.record.id, **attention_data(attention), "files": [str(file) for file in files]}
         out(json.dumps(data, indent=2))
@@ -258,14 +259,3 @@ def _report_files(files: list[Path]) -> None:
     if others:
         kinds = ", ".join(sorted({Path(file).suffix for file in others}))
         note(f"beside it: {len(others)} file{'' if len(others) == 1 else 's'}, {kinds}")
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task("", total=total)
-        yield lambda: progress.advance(bar)

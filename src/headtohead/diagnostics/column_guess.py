@@ -31,7 +31,7 @@ class ColumnFacts:
 
     name: str
     kind: str
-    """text, number, list, record or empty."""
+    """text, number, list, record, bytes or empty."""
     distinct: int
     """The number of different values, of the rows that have one."""
     words: float
@@ -70,8 +70,9 @@ def guessed_parts(
         return usual if score is None else ("scored_text", {**usual[1], "score": score.name})
     texts = sorted((column for column in columns if column.kind == "text"), key=lambda column: -column.words)
     text = next((column for column in texts if column.distinct > 1), None)
-    if text is None:
-        return _words_with_tags([column.name for column in columns if column.kind == "list"], content)
+    lists = [column for column in columns if column.kind == "list"]
+    if text is None or (any(map(holds_words, lists)) and _is_class_of_words(text, num_rows)):
+        return _words_with_tags([column.name for column in lists], content)
     others = [column for column in columns if column is not text and column.name.lower() not in _ID_NAMES]
     label = _label(others, num_rows)
     if label is not None:
@@ -102,6 +103,21 @@ def _words_with_tags(
     if not all(entry is None or isinstance(entry, str) for value in lists[words] for entry in value):
         return None
     return "tagged_text", {"text": words, "tags": tags}
+
+
+def holds_words(column: ColumnFacts) -> bool:
+    """Return whether the lists of a column are as long as sentences, and different."""
+    return column.kind == "list" and column.words >= _SENTENCE and column.distinct > 1
+
+
+def _is_class_of_words(text: ColumnFacts, num_rows: int) -> bool:
+    """Return whether the longest text of a table is the class of what stands beside it."""
+    return text.words < _SENTENCE and _label([text], num_rows) is not None
+
+
+def likely_label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
+    """Return the column that is a class of its row, by its name or its few values; None where none is."""
+    return _label([column for column in columns if column.name.lower() not in _ID_NAMES], num_rows)
 
 
 def _holds_sentences(column: ColumnFacts, num_rows: int) -> bool:
@@ -141,6 +157,8 @@ def _kind(value: Any) -> str:
         return "list"
     if isinstance(value, Mapping):
         return "record"
+    if isinstance(value, bytes):
+        return "bytes"
     if isinstance(value, bool):
         return "text"
     try:

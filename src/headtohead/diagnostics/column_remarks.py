@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from headtohead.data.data_source import DataKind
-from headtohead.data.sources.columns import names_in_short, usual_parts
-from headtohead.diagnostics.column_guess import ColumnFacts
+from headtohead.data.sources.columns import DECIMAL_COMMA, names_in_short, usual_parts
+from headtohead.diagnostics.column_guess import ColumnFacts, holds_words
 
-_DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 _SEPARATED = re.compile(r"[^|;,]+([|;,][^|;,]+)+")
 """Names between bars, semicolons or commas."""
 _SHORT = 3.0
@@ -46,10 +45,13 @@ def _on_values(name: str, values: Sequence[object], column: ColumnFacts) -> Iter
     if not filled:
         return
     if column.kind == "list" and all(isinstance(entry, str) for value in filled for entry in _entries(value)):
+        if holds_words(column):
+            yield f"{name} holds lists of words: to read them, write each as one text, ' '.join(row['{name}'])"
+            return
         yield f"{name} holds lists: a run learns one class of a row, so give each class that you ask for its own column"
     elif column.kind == "text" and all(isinstance(value, str) for value in filled):
         texts = [str(value).strip() for value in filled]
-        if all(map(_DECIMAL_COMMA.fullmatch, texts)):
+        if all(map(DECIMAL_COMMA.fullmatch, texts)):
             yield f"{name} holds numbers with a comma, which are read as words: write them with a point, 0.5"
         elif column.words <= _SHORT and sum(map(bool, map(_SEPARATED.fullmatch, texts))) > _SOME * len(texts):
             yield (

@@ -25,6 +25,7 @@ from headtohead.data.splits.left_out_rows import LeftOutFacts, LeftOutRows
 from headtohead.diagnostics.column_guess import ColumnFacts, facts_of, first_line_is_a_row, guessed_parts
 from headtohead.diagnostics.column_remarks import remarks_on_columns
 from headtohead.diagnostics.described_data import DataDescription, ReadingOptions, fitting_context, reading_overrides
+from headtohead.diagnostics.tables_without_text import without_a_text
 from headtohead.errors import UsageError
 from headtohead.records.left_out import left_out_sentence
 
@@ -34,6 +35,11 @@ _LONG = 4_096
 """Letters; a text of more costs a newcomer's first run minutes and gigabytes."""
 _CUT = 512
 """Tokens that are left of it."""
+
+
+_FEW_TEST_ROWS = 10
+"""Fewer are remarked on, with the way to more."""
+_LARGER_SHARE = 0.25
 
 
 @dataclass
@@ -85,6 +91,7 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
             [one if isinstance(one, str) else str(cast("tuple[object, ...]", one)[0]) for one in samples],
             HeldOutShares(),
         )
+    few = _on_few_rows(table, len(samples)) if kind == "labelled_text" and not refused else []
     dropping, about_missing = dropping_of(left_out.facts())
     remarks += about_missing
     named = {f"{part}_column": name for part, name in parts.items()}
@@ -97,8 +104,21 @@ def describe_table(choice: str, path: Path, reading: ReadingOptions) -> DataDesc
         overrides,
         facts,
         dict(counts.most_common()),
-        (*remarks, *about_length, *(() if refused else _refusal(overrides))),
+        (*remarks, *about_length, *few, *(() if refused else _refusal(overrides))),
     )
+
+
+def _on_few_rows(table: TableFiles, num_rows: int) -> list[str]:
+    """Return what a test of few rows can tell, where it is a share of them."""
+    shares = HeldOutShares()
+    test_rows = max(1, round(shares.test_share * num_rows))
+    if table.files.get("test") or test_rows >= _FEW_TEST_ROWS:
+        return []
+    those = "one is" if test_rows == 1 else f"{test_rows} are"
+    return [
+        f"of {num_rows} rows {those} for the test, so that one answer is {1 / test_rows:.0%} of the accuracy: "
+        f"data.validation_share={_LARGER_SHARE} data.test_share={_LARGER_SHARE} gives it more"
+    ]
 
 
 def dropping_of(facts: LeftOutFacts) -> tuple[dict[str, object], list[str]]:
@@ -173,12 +193,7 @@ def _parts(
 ) -> tuple[DataKind, dict[str, str]]:
     guessed = guessed_parts(facts, content)
     if guessed is None:
-        shown = names_in_short([f"{column.name} ({column.kind})" for column in facts])
-        raise UsageError(
-            f"{path} has the columns {shown}, and none of them is a text with more than one value: models read texts, "
-            "and no columns of numbers, lists or records. Where one is a text after all, or a list of words with a "
-            f"list of tags, name it: data={choice} data.path={path} data.text_column={facts[0].name}"
-        )
+        raise UsageError(without_a_text(choice, path, facts, content))
     return guessed
 
 

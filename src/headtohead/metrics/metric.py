@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Direction = Literal["min", "max"]
+_ROWS = ("rows", "questions", "texts")
+"""Units of which a row is one."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Metric:
     def label(self) -> str:
         """Return how tables write it."""
         return self.title or self.name.replace("_", " ")
+
+    def of_one_row(self, rows: int) -> float | None:
+        """Return what one of so many rows can change; None where the value is not a share of rows."""
+        is_share = self.over in _ROWS and self.low == 0.0 and self.high == self.best == 1.0
+        return 1 / rows if is_share and rows > 0 else None
 
     def is_better(self, value: float, other: float) -> bool:
         """Return whether the value is better than the other."""

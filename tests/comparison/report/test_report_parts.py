@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from headtohead.comparison.report.sections.curves import curves_of, mean_of
 from headtohead.comparison.report.sections.curves import section as curves
 from headtohead.comparison.report.sections.pareto import section as pareto
 from headtohead.records.record import Progress
+from prose_of_pages import hyphened, prose_of
 from sample_comparison import ENDS, made_up
 
 
@@ -38,6 +40,24 @@ def text_of(findings: ComparisonResults) -> str:
     """Return the page's text without Plotly's source."""
     head, _, rest = report(findings).partition("<script>/**")
     return head + rest.rpartition("</script>\n<script>")[2]
+
+
+def test_negative_numbers_have_a_minus_in_the_page_and_a_hyphen_in_json(findings: ComparisonResults) -> None:
+    assert any(verdict.difference is not None and verdict.difference < 0 for verdict in findings.verdicts)
+    page = text_of(findings)
+    prose = prose_of(page.partition("<noscript>")[0])
+    assert "−" in "".join(prose) and hyphened(prose) == []
+    content = json.loads(page.rpartition('<script type="application/json" id="content">')[2].partition("</script>")[0])
+    assert hyphened(list(texts_in(content["figures"]))) == []
+    plain = json.dumps(findings.to_dict(), ensure_ascii=False)
+    assert "−" not in plain and hyphened([plain])
+
+
+def texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        yield from (text for one in (value.values() if isinstance(value, dict) else value) for text in texts_in(one))
 
 
 @pytest.mark.slow

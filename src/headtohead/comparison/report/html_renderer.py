@@ -12,7 +12,7 @@ from typing import Any
 
 from headtohead.comparison.arm_colours import ArmStyle
 from headtohead.comparison.contrasts import Kind, Verdict
-from headtohead.comparison.report.number_format import signed, signed_between
+from headtohead.comparison.report.number_format import signed, signed_between, with_minus
 from headtohead.comparison.report.plotly_figures import plain_figure
 from headtohead.comparison.report.section_parts import (
     ArmName,
@@ -82,7 +82,7 @@ class HtmlRenderer:
             case CollapsedParts():
                 inner = "\n".join(map(self.part, part.parts))
                 printed = " data-printed" if part.printed else ""
-                return f"<details{printed}><summary>{escape(part.summary)}</summary>\n{inner}\n</details>"
+                return f"<details{printed}><summary>{_written(part.summary)}</summary>\n{inner}\n</details>"
 
     def _table(self, table: ReportTable) -> str:
         head = "".join(f'<th scope="col"{_class(column)}>{escape(column.label)}</th>' for column in table.columns)
@@ -110,7 +110,7 @@ class HtmlRenderer:
             case Code():
                 return f"<code>{_breakable(cell.text)}</code>"
             case Stacked():
-                return f'{escape(cell.text)}<span class="below">{escape(cell.below)}</span>'
+                return f'{_written(cell.text)}<span class="below">{_written(cell.below)}</span>'
 
     def _arm(self, name: str) -> str:
         style = self._styles.get(name)
@@ -160,7 +160,7 @@ class HtmlRenderer:
         flag = _EXPLORATORY if verdict.exploratory else ""
         text = f'<p class="sentence">{_prose(sentence(replace(verdict, reasons=())))}</p>'
         reasons = (
-            f'<p class="reasons">Exploratory: {escape("; ".join(verdict.reasons))}.</p>' if verdict.reasons else ""
+            f'<p class="reasons">Exploratory: {_prose("; ".join(verdict.reasons))}.</p>' if verdict.reasons else ""
         )
         where = f'<p class="judged">{escape(judged_by)}</p>' if judged_by else ""
         head = f"<header>{_badge(verdict.kind)}{_chip(verdict.why)}{flag}<h3>{names}</h3></header>{where}"
@@ -191,7 +191,7 @@ def _badge(kind: Kind) -> str:
 
 
 def _chip(text: str) -> str:
-    return f'<span class="chip">{escape(text)}</span>' if text else ""
+    return f'<span class="chip">{_written(text)}</span>' if text else ""
 
 
 def _breakable(text: str) -> str:
@@ -201,7 +201,12 @@ def _breakable(text: str) -> str:
 
 def _prose(text: str) -> str:
     """Figures and what belongs to them stay on one line: 95 %, p = 0.01."""
-    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[=&])|(?<=[=;]) (?=\d)", "&nbsp;", escape(text))
+    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[=&])|(?<=[=;]) (?=[−\d])", "&nbsp;", _written(text))
+
+
+def _written(text: str) -> str:
+    """Return a text with the minus of its negative numbers; code and names go without."""
+    return escape(with_minus(text))
 
 
 def _swatch(style: ArmStyle) -> str:
@@ -221,17 +226,17 @@ def _code_block(text: str) -> str:
 
 def _tiles(cell: Sequence[Picture] | str) -> str:
     if isinstance(cell, str):
-        return f'<p class="note">{escape(cell)}</p>'
+        return f'<p class="note">{_prose(cell)}</p>'
     return f'<div class="tiles">{"".join(map(_tile, cell))}</div>'
 
 
 def _tile(picture: Picture) -> str:
     data = base64.b64encode(picture.png).decode()
     if picture.rows:
-        return f"<div>{_named_picture(picture, data)}<span>{escape(picture.below)}</span></div>"
+        return f"<div>{_named_picture(picture, data)}<span>{_written(picture.below)}</span></div>"
     alt = escape(picture.alt)
     image = f'<img src="data:image/png;base64,{data}" alt="{alt}" title="{alt}"{_scale(picture)}>'
-    return f"<div>{image}<span>{escape(picture.below)}</span></div>"
+    return f"<div>{image}<span>{_written(picture.below)}</span></div>"
 
 
 def _scale(picture: Picture) -> str:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.metric_words import metric_words
 from headtohead.comparison.tables.run_table import number
 from headtohead.metrics import unit_of
 
 UNKNOWN = "–"
+_SIGNED = re.compile(r"(?<![^\s(\[×])[-+](?:\.?\d[\d.]*(?:e[-+]?\d+)?|inf\b)")
+"""A number with its sign; a hyphen within a word, a name, a date or a range is preceded by something else."""
+
+
+def with_minus(text: str) -> str:
+    """Write negative numbers of a text with a minus, as pages and figures do. Terminals, CSV, JSON and LaTeX take the
+    text as it is, whose hyphens programs read."""
+    return _SIGNED.sub(lambda number: number[0].replace("-", "−"), text)
 
 
 def axis_words(results: ComparisonResults, metric: str) -> str:
@@ -22,12 +32,12 @@ def aim(results: ComparisonResults) -> str:
 
 
 def between(bounds: tuple[float, float] | None) -> str:
-    return "" if bounds is None else f"{number(bounds[0])} to {number(bounds[1])}".replace("-", "−")
+    return "" if bounds is None else with_minus(f"{number(bounds[0])} to {number(bounds[1])}")
 
 
 def hundredths(value: float) -> str:
     """Write a score with two digits after its point; nothing has no sign, and less than nothing a minus."""
-    return f"{value:z.2f}".replace("-", "−")
+    return with_minus(f"{value:z.2f}")
 
 
 def signed(value: float | None, bounds: tuple[float, float] | None = None) -> str:
@@ -35,7 +45,7 @@ def signed(value: float | None, bounds: tuple[float, float] | None = None) -> st
     if value is None:
         return UNKNOWN
     around = "" if bounds is None else f" [{', '.join(map(_signed, bounds))}]"
-    return f"{_signed(value)}{around}".replace("-", "−")
+    return with_minus(f"{_signed(value)}{around}")
 
 
 def _signed(value: float) -> str:

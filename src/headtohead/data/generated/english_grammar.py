@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -186,6 +187,9 @@ class GrammarCorpus(LanguageSource):
 
     def samples(self) -> Mapping[SplitName, list[str]]:
         return split_samples(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
+
+    def overrides_for_share(self, share: float, lacking: Sequence[SplitName]) -> Sequence[str]:
+        return [f"data.num_{name}={ceil(2 * share * sum(self.sizes.values()))}" for name in lacking]
 
     def _written(self) -> Iterator[str]:
         """Yield texts without end; some may be equal."""

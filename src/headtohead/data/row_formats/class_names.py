@@ -40,7 +40,8 @@ class Classes:
 
     def number_of(self, label: Label, what: str, where: Callable[[], str]) -> int:
         """Return the number of a label; `what` is label or tag, and `where` locates the row."""
-        if isinstance(label, str) and (number := self._numbers.get(label)) is not None:
+        name = label if isinstance(label, str) or self.are_given else str(label)  # as the names were collected
+        if isinstance(name, str) and (number := self._numbers.get(name)) is not None:
             return number
         if self._may_be_number(label) and 0 <= int(label) < len(self.names):
             return int(label)

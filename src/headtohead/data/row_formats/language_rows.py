@@ -17,7 +17,7 @@ from headtohead.data.batches.disk_backed_texts import DiskBackedSequence, DiskBa
 from headtohead.data.cache.arrow_columns import Ragged, Table, numbers, ragged
 from headtohead.data.cache.parallel_map import parallel_map
 from headtohead.data.cache.prepared_content import PreparedContent
-from headtohead.data.data_source import DataError, DataSpec, Split, SplitName
+from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSpec, Split, SplitName
 from headtohead.data.row_formats.text_source import Decode, RowFormat, SampleOrigin, TextSource, TokenizedRows
 from headtohead.data.row_formats.token_rows import (
     CountsBytes,
@@ -153,11 +153,13 @@ class LanguageFormat(RowFormat[str]):
         if self.packing == "none":
             return PaddedRows(source, name, documents, row_length=row_length, byte_counter=counter)
         if len(documents.values) < row_length:
-            shortest = min(len(ragged(own, "tokens").values) for own in source.content.tables.values())
-            shorter = f" or data.context_length={shortest - 1} at most" if shortest > 1 else ""
+            sizes = {own: len(ragged(source.content.tables[own], "tokens").values) for own in SPLIT_NAMES}
+            lacking, total = [own for own, size in sizes.items() if size < row_length], max(sum(sizes.values()), 1)
+            ways = ["give more text", " ".join(source.overrides_for_share(row_length / total, lacking))]
+            ways.append(f"data.context_length={min(sizes.values()) - 1} at most" if min(sizes.values()) > 1 else "")
             raise DataError(
                 f"the {name} split of data={source.name} has {len(documents.values)} tokens, too few for one row of "
-                f"data.context_length={self.context_length} and one more: give more text{shorter}."
+                f"data.context_length={self.context_length} and one more: {' or '.join(filter(None, ways))}."
             )
         apart = self.packing == "apart" and len(documents) > 1
         borders = source.tokenizer.special if apart else None

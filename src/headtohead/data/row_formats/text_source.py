@@ -175,6 +175,11 @@ class TextSource(CachedSource):
         """Return how many rows were left out when the samples were read, as `LeftOutRows` counts them."""
         return {}
 
+    def overrides_for_share(self, share: float, lacking: Sequence[SplitName]) -> Sequence[str]:
+        """Return the overrides that give the splits that lack it this share of all text; none where no field does."""
+        del share, lacking
+        return ()
+
     def origin_of(self, name: SplitName, row: int) -> str:
         return f"row {row} of the {name} split of data={self.name}"
 

@@ -240,6 +240,10 @@ def _label(value: Any, what: str, where: Where) -> str:
     )
 
 
+DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+"""A number as most of Europe writes it."""
+
+
 def _score(row: Row, where: Where) -> float:
     value = row["score"]
     try:
@@ -247,7 +251,8 @@ def _score(row: Row, where: Where) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"{where()}: its score is {value!r}, and must be a number; correct or remove the row.")
+        way = "write it with a point" if DECIMAL_COMMA.fullmatch(str(value).strip()) else "correct or remove the row"
+        raise DataError(f"{where()}: its score is {value!r}, and must be a number; {way}.")
     return number
 
 

@@ -21,6 +21,7 @@ from headtohead.data.sources.local_files import (
     duplicates,
     existing_path,
     files_below,
+    overrides_for_share,
     split_of,
 )
 from headtohead.data.sources.missing_values import check_missing, missing_parts, refuse_missing
@@ -118,6 +119,10 @@ class FileSamples(TextSource):
                     f"file that "
                     f"{its} does not read, or null for rows of their own."
                 )
+
+    def overrides_for_share(self, share: float, lacking: Sequence[SplitName]) -> Sequence[str]:
+        drawn = {name: own for name, own in self.shares.items() if not self.files.get(name)}
+        return overrides_for_share(drawn, share, lacking)
 
     def sample_parameters(self) -> Mapping[str, object]:
         return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed, "missing": self.missing}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import re
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -22,6 +23,9 @@ SPLIT_OF_NAME: dict[str, SplitName] = {
     "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
     "dev": "validation", "test": "test", "testing": "test",
 }  # fmt: skip
+
+_SPARE = 1.4
+"""A share is made so much larger than needed, since documents are of different sizes."""
 
 TO_BE_APART: tuple[tuple[SplitName, SplitName], ...] = (
     ("validation", "train"),
@@ -211,6 +215,16 @@ class HeldOutShares(FieldGroup):
                 f"together below 1: what is left is for training."
             )
         return {"validation": validation, "test": test}
+
+
+def overrides_for_share(shares: Mapping[SplitName, float], share: float, lacking: Sequence[SplitName]) -> Sequence[str]:
+    """Return the overrides that give held-out splits this share of all text; none where that is no way: train lacks
+    text itself, or would be the smaller part."""
+    enough = math.ceil(100 * share * _SPARE) / 100
+    larger = {name: enough for name, own in shares.items() if own < enough}  # other rows are drawn
+    if not shares.keys() >= set(lacking) or sum({**shares, **larger}.values()) > 0.5:
+        return ()
+    return [f"data.{name}_share={enough:g}" for name in larger]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from headtohead.data.generated.stories import NEXT, RANDOM
 from headtohead.data.row_formats.labelled_text import ClassFormat, LabelledPair
 from headtohead.data.row_formats.language_rows import LanguageSource, RowPacking
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource, TokenizedRows, check_max_length
-from headtohead.data.sources.local_files import HeldOutShares, content_digest, decoded
+from headtohead.data.sources.local_files import HeldOutShares, content_digest, decoded, overrides_for_share
 from headtohead.field_group import FieldGroup
 from headtohead.files.safe_read import lines_of
 from headtohead.ranges import Count, Length, Seed
@@ -154,6 +154,9 @@ class TextFiles(LanguageSource):
 
     def samples(self) -> Mapping[SplitName, Sequence[str]]:
         return self.documents.by_split()
+
+    def overrides_for_share(self, share: float, lacking: Sequence[SplitName]) -> Sequence[str]:
+        return overrides_for_share(self.documents.shares, share, lacking)
 
 
 # Pairs for next-sentence prediction from any local text: half of them follow each other, half do not (Devlin et al.

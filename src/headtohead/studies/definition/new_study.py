@@ -12,6 +12,7 @@ from headtohead.config.compose.choices import choices
 from headtohead.config.compose.overrides import key_of
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.schema.source_code import class_value
+from headtohead.metrics import own_metric
 from headtohead.studies.definition.read_study_file import read_study, study_from, with_own_fields
 from headtohead.studies.definition.study import Study
 from headtohead.studies.definition.tuning_field import UNTUNED
@@ -82,6 +83,8 @@ class NewStudy:
     name: str
     fields: Mapping[str, object]
     comments: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+    """Sentences about choices that the data made."""
 
     def text(self, about: Sequence[str]) -> str:
         """Return the file, which opens with these lines."""
@@ -113,9 +116,11 @@ class NewStudyRequest:
     """Overrides of runs that the user chose, which go before what is usual and what a shipped study has."""
 
 
-def new_study(name: str, request: NewStudyRequest, *, task: str, data: Sequence[str], rows: int) -> NewStudy:
-    """Return a study of the data that these overrides name, of `rows` for training: the arms requested, those of the
-    study that it starts from, or two networks that are usual for the task."""
+def new_study(
+    name: str, request: NewStudyRequest, *, task: str, data: Sequence[str], rows: int, test_rows: int = 0
+) -> NewStudy:
+    """Return a study of the data that these overrides name, of `rows` for training and others for the test: the arms
+    requested, those of the study that it starts from, or two networks that are usual for the task."""
     shipped = None if request.start is None else read_study(request.start, (), request.config_dir)
     arms, seeds = request.arms, request.seeds
     usual = TEMPLATES[task]
@@ -149,7 +154,29 @@ def new_study(name: str, request: NewStudyRequest, *, task: str, data: Sequence[
     if shipped is not None:
         fields |= _as_shipped(shipped, task, base, set(typed), changed_arms=bool(arms))
     fields = with_own_fields(name, fields, request.own)
-    return NewStudy(name, fields, _comments(fields, len(study_from(name, dict(fields)).seeds)))
+    is_own = any(key_of(word) == "margin" for word in request.own)
+    margin, remarks = _shown_margin(study_from(name, dict(fields)), test_rows, is_own=is_own)
+    if margin is not None:
+        fields["margin"] = margin
+    return NewStudy(name, fields, _comments(fields, len(study_from(name, dict(fields)).seeds), remarks), remarks)
+
+
+def _shown_margin(study: Study, test_rows: int, *, is_own: bool) -> tuple[float | None, tuple[str, ...]]:
+    """Return the margin that so many test rows can show, and what is to be said where it is not that of the study: a
+    margin of the user's own stays."""
+    stage, name = study.stage_and_name
+    metric = own_metric(name)
+    step = metric.of_one_row(test_rows) if metric is not None and stage == "test" else None
+    if study.margin is None or step is None or study.margin >= step:
+        return study.margin, ()
+    larger = min(1.0, math.ceil(step * 100) / 100)
+    one = (
+        "the test has one row" if test_rows == 1 else f"one of {test_rows:,} test rows is {step:.3g} of {study.metric}"
+    )
+    more = "more test rows (data.test_share, or a split of their own)"
+    if is_own:
+        return study.margin, (f"{one}, more than margin={study.margin:g}: take margin={larger:g} or {more}",)
+    return larger, (f"{one}, so margin={larger:g}; for a smaller one take {more}",)
 
 
 def _fitted_at_once(arms: Mapping[str, Sequence[str]]) -> bool:
@@ -231,12 +258,17 @@ def power_words(seeds: int) -> str:
     )
 
 
-def _comments(fields: Mapping[str, object], seeds: int) -> dict[str, str]:
+def _comments(fields: Mapping[str, object], seeds: int, remarks: Sequence[str]) -> dict[str, str]:
     return {
         "hypothesis": "What you expect, written down before the first run.",
         "base": "Overrides of every arm; h2h train --cfg job shows all fields.",
         "arms": "What sets each arm apart: any overrides of h2h train (h2h list).",
         "seeds": f"{power_words(seeds)}.",
-        "margin": f"The smallest difference of {fields['metric']} that matters; within it arms may be equivalent.",
+        "margin": "\n# ".join(
+            [
+                f"The smallest difference of {fields['metric']} that matters; within it arms may be equivalent.",
+                *(f"{remark[0].upper()}{remark[1:]}." for remark in remarks),
+            ]
+        ),
         "budget": "What is equal in all arms: equal_tokens, equal_parameters, equal_flops, equal_time; null: nothing.",
     }

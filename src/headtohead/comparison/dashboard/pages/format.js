@@ -6,21 +6,24 @@ const UNITS = [[1e-6, "us", 1e-3], [1e-3, "ms", 1], [1, "s", 90], [60, "min", 54
 export function number(value) {
   if (value === null || value === undefined || value === "") return "–";
   if (typeof value !== "number") return String(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return withMinus(String(value));
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  return withMinus(size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4))));
 }
+
+/** Negative numbers of a text with a minus, as reports write them; hyphens of words, names and ranges stay. */
+export const withMinus = (text) => text.replace(/(?<![^\s([×])[-+](?:\.?\d[\d.]*(?:e[-+]?\d+)?|inf\b)/g, (number) => number.replaceAll("-", "−"));
 
 /** A measured number with all of its four digits, so that a column of them is even. */
 export function measured(value) {
   const text = number(value);
-  return typeof value === "number" && !Number.isInteger(value) && !text.includes("e") ? value.toPrecision(4) : text;
+  return typeof value === "number" && !Number.isInteger(value) && !text.includes("e") ? withMinus(value.toPrecision(4)) : text;
 }
 
 export function large(value) {
   if (typeof value !== "number") return number(value);
   const step = STEPS.find(([size]) => Math.abs(value) >= size);
-  return step ? `${Number((value / step[0]).toPrecision(3))} ${step[1]}` : number(value);
+  return step ? `${number(Number((value / step[0]).toPrecision(3)))} ${step[1]}` : number(value);
 }
 
 /** As reports and the terminal write it: 385 MiB. */

@@ -2,7 +2,7 @@
 
 import { get } from "./asking.js";
 import { byId, el, shortened } from "./dom.js";
-import { duration, words } from "./format.js";
+import { duration, withMinus, words } from "./format.js";
 import { change, state } from "./state.js";
 
 const SIGNS = { finished: "✓", diverged: "↯", interrupted: "‖", out_of_disk: "‖", missing: "·", "not needed": "" };
@@ -40,8 +40,8 @@ function card(study, isOpen) {
     study.unreadable ? el("p", { class: "reason" }, study.unreadable) : null,
     study.question ? el("p", { class: "question" }, study.question) : null,
     study.board?.rows.length ? board(study) : null,
-    ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.answer), ` ${verdict.sentence}`)),
-    ...(study.remarks ?? []).map((remark) => el("p", { class: "note" }, remark)),
+    ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.answer), ` ${withMinus(verdict.sentence)}`)),
+    ...(study.remarks ?? []).map((remark) => el("p", { class: "note" }, withMinus(remark))),
     el("div", { class: "controls" },
       el("button", { type: "button", onclick: runs }, "show its runs"),
       study.report ? el("button", { type: "button", "aria-pressed": String(isOpen), onclick: () => change({ study: isOpen ? "" : study.name }) }, "report") : null,

@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.comparison.arms import ArmCosts, costs_of
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.report.number_format import UNKNOWN
+from headtohead.comparison.report.number_format import UNKNOWN, with_minus
 from headtohead.comparison.report.section_parts import (
     ArmName,
     Cell,
@@ -108,4 +108,4 @@ def _solution(matching: Mapping[str, Any]) -> ReportTable:
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:+.2g} %".replace("-", "−").replace("+0 %", "0 %") if abs(value) < 1 else f"× {value + 1:.3g}"
+    return with_minus(f"{100 * value:+.2g} %").replace("+0 %", "0 %") if abs(value) < 1 else f"× {value + 1:.3g}"

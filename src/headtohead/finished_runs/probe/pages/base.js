@@ -11,8 +11,8 @@ function drawing(tag, attributes = {}, ...children) {
 function number(value, digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.5 * 10 ** -digits || size >= 1e6)) return value.toExponential(1);
-  return value.toFixed(size >= 100 ? 1 : digits);
+  if (size !== 0 && (size < 0.5 * 10 ** -digits || size >= 1e6)) return value.toExponential(1).replace(/^-/, "−");
+  return value.toFixed(size >= 100 ? 1 : digits).replace(/^-/, "−");
 }
 
 /** Numbers that were sent as 16-bit floats in base64. */
