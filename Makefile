@@ -88,7 +88,7 @@ test-newest: .venv-newest/.installed  ## the tests with the newest versions of e
 	@touch $@
 
 parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md and the figures of h2h list pretrained
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q -m "not process and not gpu and not whole" --write-parity docs/parity.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q -m "not process and not gpu" --write-parity docs/parity.md
 	@echo "==> docs/parity.md"; cat docs/parity.md
 
 choices: $(INSTALLED)  ## write docs/choices.md, every choice with its line

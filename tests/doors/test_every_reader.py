@@ -20,6 +20,7 @@ from doors.damage import _positions
 from doors.doors import DOORS
 from headtohead.comparison.conditions import _made, _registered_arms
 from headtohead.comparison.dashboard.served_folder import FILE, Marks
+from headtohead.comparison.planned_runs import PLANNED_RUNS, read_planned_runs
 from headtohead.comparison.report.map_pictures import read_maps as read_pictures
 from headtohead.data.sources.hub import hub_memory
 from headtohead.data.sources.hub.dataset_reference import DatasetReference
@@ -98,6 +99,9 @@ OBJECTS: dict[str, tuple[object, Read]] = {
     "comparison/dashboard/served_folder.py": (
         {"a/run": {"star": True, "note": "x"}}, lambda file: Marks(file.parent)["a/run"],
     ),
+    "comparison/planned_runs.py": (
+        {"registration": "one.json", "since": None, "runs": ["a"]}, lambda file: is_planned(file),
+    ),
     "execution/runs_per_device.py": ({"run": "a", "bytes": 10, "available": 100}, lambda file: at_once(file)),
     "files/leases.py": (OWNER, lambda file: alive(file)),
     "studies/matching/matching.py": ({"arm": ARM, "baseline": ARM}, matching._read),
@@ -136,6 +140,11 @@ ODD_ARRAYS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     lambda held: np.full(held.shape, 2**63, dtype=np.uint64),
 )  # fmt: skip
 _CASES_OF_A_DRAW = 5
+
+
+def is_planned(file: Path) -> bool:
+    (file.parent / PLANNED_RUNS).write_bytes(file.read_bytes())
+    return read_planned_runs(file.parent).has("a", "2026-01-01T00:00:00+00:00")
 
 
 def at_once(file: Path) -> int:

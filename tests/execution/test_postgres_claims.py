@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from headtohead.studies.planning.study_plan import StudyPlan
 from simulated_cluster.clock import Clock
 from simulated_cluster.cluster import Process
 from simulated_cluster.study import MakeClaims
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 pytestmark = pytest.mark.process
 FORK = multiprocessing.get_context("fork")
@@ -93,8 +92,7 @@ def test_a_claim_is_one_workers_until_it_is_given_back_done_or_silent(
     monkeypatch.setattr(postgres_claims, "STALE_SECONDS", 0.05)
     monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", 0.05)
     monkeypatch.setattr(postgres_claims, "BEAT_SECONDS", 0.0)
-    time.sleep(0.1)
-    taken = second.take_next(["a", "b"], is_idle=False)
+    taken = until(lambda: second.take_next(["a", "b"], is_idle=False))
     assert taken is not None and taken.run == "a" and not claimed.claim.is_held()
     monkeypatch.setattr(postgres_claims, "STALE_SECONDS", PATIENCE)
     monkeypatch.setattr(postgres_claims, "_TAKE_OVER_SECONDS", PATIENCE)

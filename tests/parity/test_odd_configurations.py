@@ -282,7 +282,6 @@ def family_of(kind: str) -> ModelFamily:
     return IN_MEMORY.get(kind) or next(one for one in FAMILIES if one.model_type == kind)
 
 
-@pytest.mark.sampled(30)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(

@@ -79,8 +79,9 @@ def _matched(
     of_runs = [word for word in overrides if word not in options]
     known = None
     if isinstance(arms, str):
-        known = _study(arms, of_runs if budget else overrides, config_dir)
-        options = options if budget else []  # a study without another budget reads them itself
+        known = _study(arms, of_runs, config_dir)
+        if options and budget is None and known.budget is not None:  # which reads them itself
+            known, options = _study(arms, overrides, config_dir), []
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
     written = known.budget if known is not None and budget is None else None
     requested = written or RequestedBudget(budget or "equal_parameters")

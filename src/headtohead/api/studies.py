@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,15 @@ from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
 from headtohead.execution.launchers.launcher import EndedCommand, LocalProcesses, errors_of
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
-from headtohead.execution.monitor import Monitor, run_here, run_to_the_end
+from headtohead.execution.monitor import Monitor, Replan, run_here, run_to_the_end
 from headtohead.execution.run_spec import RunSpec, WorkPlan, run_name_of
 from headtohead.execution.single_run import details_of, is_done
 from headtohead.ranges import Positive, Threads
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import refuse_unmatched
-from headtohead.studies.planning.registration import prepare
-from headtohead.studies.planning.shards import Shard, shard_of, work_of
+from headtohead.studies.planning.registration import prepare, with_listed_runs
+from headtohead.studies.planning.shards import Shard, as_shard, no_share, shard_of, work_of
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.planning.study_runs import refuse_impossible_layers
 from headtohead.studies.results.report_content import report_data, results_from_study
@@ -239,12 +240,23 @@ class StudyRequest:
 
     def conduct(self, report: Report, *, retry: bool = False) -> list[EndedCommand]:
         """Do what is missing; raise KeyboardInterrupt where somebody stops it, and what is done is kept."""
-        plan, runs = self.planned()
+        plan, started = self.planner.plan(), datetime.now(UTC)
         prepare(plan, retry=retry)
+
+        def plan_now() -> StudyPlan:
+            return with_listed_runs(self.planner.plan(), started)
+
+        plan = plan_now() if retry else with_listed_runs(plan, started)
+        try:
+            return self._run_to_the_end(plan, lambda: work_of(plan_now, self.shard), report)
+        finally:
+            plan_now()
+
+    def _run_to_the_end(self, plan: StudyPlan, again: Replan, report: Report) -> list[EndedCommand]:
         if self.in_this_process:
-            run_here(self.work, report, self.workers.threads)
+            run_here(again, report, self.workers.threads)
             return []
-        monitor = Monitor(plan, runs, again=self.work)
+        monitor = Monitor(plan, shard_of(plan, *self.shard) if self.shard else plan.runs, again)
         missing = sum(not standing.is_done for standing in monitor.update())
         most = None if plan.is_open else missing
         commands = self.workers.commands((*self.arguments, *self.shard_words), plan, plan.runs, most=most)
@@ -307,7 +319,7 @@ def _request(
     shard: Sequence[int] | None,
 ) -> StudyRequest:
     many, run_overrides = chosen
-    share = None if shard is None else _share(shard)
+    share = None if shard is None else as_shard(shard)
     if not isinstance(question, StudyDefinition):
         known = read_study(str(question), run_overrides, many.config_dir)
         return StudyRequest(known, many, ("study", str(question), *run_overrides), share)
@@ -326,17 +338,6 @@ def _request(
     file = _saved(question)
     words, known = ("study", str(file), *run_overrides), read_study(str(file), run_overrides, many.config_dir)
     return StudyRequest(known, many, words, share, in_this_process=question.is_defined_here)
-
-
-def _share(shard: Sequence[int]) -> Shard:
-    if len(shard) != 2:
-        raise UsageError(no_share("/".join(map(str, shard))))
-    return shard[0], shard[1]
-
-
-def no_share(text: str) -> str:
-    """Return the refusal of a share that there is not."""
-    return f"--shard {text} is refused: give which share of how many, as --shard 1/2 and --shard 2/2"
 
 
 def _saved(question: StudyDefinition) -> Path:

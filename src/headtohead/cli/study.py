@@ -121,7 +121,7 @@ def _parser() -> Parser:
 
 
 def _shard(text: str) -> tuple[int, int]:
-    from headtohead.api.studies import no_share
+    from headtohead.studies.planning.shards import no_share
 
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match:

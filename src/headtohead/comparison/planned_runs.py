@@ -64,7 +64,7 @@ def without_older_questions(records: Sequence[RunRecord]) -> tuple[list[RunRecor
         return folder in plans and not plans[folder].has(record.id, record.timing.started)
 
     older = [record for record in records if is_older(record)]
-    if not older:
+    if len(older) in (0, len(records)):  # those of older questions may be compared by themselves
         return list(records), None
     studies = " and ".join(sorted({str(record.place.study) for record in older}))
     one = len(older) == 1

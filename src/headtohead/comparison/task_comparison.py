@@ -9,7 +9,7 @@ from typing import Any
 
 from headtohead.comparison.analyses.across_tasks import Scores, TaskAggregate, aggregate_of
 from headtohead.comparison.arms import counts, short_names
-from headtohead.comparison.comparability import seed_of
+from headtohead.comparison.comparability import NotComparable, seed_of
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec, Verdict
 from headtohead.comparison.metric_words import TASKS
@@ -55,7 +55,15 @@ def compared(
     """Return one contest, or one for each task where the runs are of several; `remarks` say how they were read, and
     `curves` are of runs without a folder."""
     records, older = without_older_questions(records)
-    remarks = [*remarks, *filter(None, [older])]
+    try:
+        return _compared(records, spec, [*remarks, *filter(None, [older])], curves)
+    except NotComparable as refusal:
+        raise refusal if older is None else NotComparable(f"{refusal}; {older}") from None
+
+
+def _compared(
+    records: Sequence[RunRecord], spec: ComparisonSpec, remarks: Sequence[str], curves: Mapping[str, Curve] | None
+) -> Comparison | TaskComparison:
     spec = replace(spec, against=_arm_named(spec.against, records))
     tasks = by_task(records, spec.against)
     if not tasks:

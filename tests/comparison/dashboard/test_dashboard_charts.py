@@ -20,9 +20,10 @@ from served_runs import LINES, POINTS, assert_quiet, go, noted_pieces, served, s
 pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 
 
-SECONDS = [0, 3e-6, 0.0123, 0.2, 9, 9.96, 64.2, 89.94, 90, 100, 1800, 5399, 7200, 421_200, 4_442_400]
-
-
+SECONDS = [
+    0, 1e-30, 3e-6, 0.0009996, 0.0123, 0.2, 2.25, 9, 9.96, 10.5, 12.5, 64.2, 89.94, 90, 100, 135, 1800, 5399, 7200,
+    59_400, 421_200, 4_442_400,
+]  # fmt: skip
 """Seconds that the page and the terminal put into the same words."""
 
 

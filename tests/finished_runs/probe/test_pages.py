@@ -145,9 +145,9 @@ def test_the_difference_from_before_training_is_shown(run: FinishedRun, folder: 
     browser.open(write_attention(run, compared, folder / "before")[-1])
     browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'the difference').click()")
     _hover(browser, row=5, column=2)
-    shown = float(browser.run("document.getElementById('weight').textContent"))
-    assert shown == pytest.approx(float(compared.pairs[0].forms["difference"].weights[0, 0, 5, 2]), abs=1e-3)
-    assert browser.run("document.querySelector('.bar span').textContent").startswith("-"), "both sides of zero"
+    shown = browser.run("document.getElementById('weight').textContent").replace("−", "-")
+    assert float(shown) == pytest.approx(float(compared.pairs[0].forms["difference"].weights[0, 0, 5, 2]), abs=1e-3)
+    assert browser.run("document.querySelector('.bar span').textContent").startswith("−"), "both sides of zero"
     assert browser.run("document.querySelector('.figures').innerText.includes('change of the head')")
     _nothing_amiss(browser)
 

@@ -17,7 +17,7 @@ _SIGNED = re.compile(r"(?<![^\s(\[×])[-+](?:\.?\d[\d.]*(?:e[-+]?\d+)?|inf\b)")
 def with_minus(text: str) -> str:
     """Write negative numbers of a text with a minus, as pages and figures do. Terminals, CSV, JSON and LaTeX take the
     text as it is, whose hyphens programs read."""
-    return _SIGNED.sub(lambda number: number[0].replace("-", "−"), text)
+    return _SIGNED.sub(lambda number: re.sub("^-", "−", number[0]), text)
 
 
 def axis_words(results: ComparisonResults, metric: str) -> str:

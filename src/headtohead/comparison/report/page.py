@@ -14,7 +14,6 @@ from headtohead.comparison.arm_colours import ArmStyle, styles_of
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.html_renderer import HtmlRenderer
 from headtohead.comparison.report.map_pictures import shades
-from headtohead.comparison.report.number_format import with_minus
 from headtohead.comparison.report.section_parts import Section
 
 
@@ -52,7 +51,7 @@ def page_of(
             "style": _shared("theme.css") + _part("report.css"),
             "name": escape(name),
             "contents": contents,
-            "heading": escape(with_minus(heading)),
+            "heading": escape(heading),
             "hypothesis": _hypothesis(hypothesis),
             "body": body,
             "content": as_script({"figures": renderer.figures, "shades": _shades()}),
@@ -69,7 +68,7 @@ def _shades() -> dict[str, list[str]]:
 
 
 def _hypothesis(text: str | None) -> str:
-    return f'<p class="hypothesis"><span>Hypothesis</span>{escape(with_minus(text))}</p>' if text else ""
+    return f'<p class="hypothesis"><span>Hypothesis</span>{escape(text)}</p>' if text else ""
 
 
 def _hash(script: str) -> str:

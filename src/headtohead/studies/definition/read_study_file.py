@@ -66,8 +66,8 @@ def with_own_fields(name: str, written: Mapping[str, object], overrides: Sequenc
     result = deepcopy(dict(written))
     for override in overrides:
         *parents, last = key_of(override).split(".", 2)
-        if parents[:1] == [_BUDGET] and isinstance(budget := result.get(_BUDGET), str):
-            result[_BUDGET] = {budget: {}}
+        if parents[:1] == [_BUDGET]:
+            result[_BUDGET] = _budget_with_parts(result.get(_BUDGET))
         if parents == [_BUDGET] and last not in BUDGETS:
             parents = [_BUDGET, _only_budget(name, result, override)]
         within = result
@@ -81,6 +81,13 @@ def with_own_fields(name: str, written: Mapping[str, object], overrides: Sequenc
             within = inner
         within[last] = _read_value(override)
     return result
+
+
+def _budget_with_parts(written: object) -> object:
+    """Return a budget that takes options, as it may also be written: by its name alone, or with none."""
+    if written is None or isinstance(written, str):
+        return {} if written is None else {written: {}}
+    return {name: options or {} for name, options in written.items()} if isinstance(written, dict) else written
 
 
 def _only_budget(name: str, written: Mapping[str, object], override: str) -> str:

@@ -142,16 +142,23 @@ def register(plan: StudyPlan) -> None:
 
 
 def prepare(plan: StudyPlan, *, retry: bool) -> None:
-    """Register the design before the first worker starts, list the runs for those who look on, and forget failed runs
-    on request."""
+    """Register the design before the first worker starts, and forget failed runs on request."""
     plan.folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
-    since = datetime.now(UTC).isoformat(timespec="seconds") if plan.is_open else None
-    planned = {"registration": _file(plan).name, "since": since, "runs": [run.id for run in plan.runs]}
-    replace_text(plan.folder / PLANNED_RUNS, json.dumps(planned, indent=2) + "\n")
     if retry:
         clear_failed(plan, plan.runs)
+
+
+def with_listed_runs(plan: StudyPlan, started: datetime) -> StudyPlan:
+    """Return the plan, its runs listed for those who look on; where more may follow, with the time when the study was
+    started. A list that says the same stays."""
+    since = started.isoformat(timespec="seconds") if plan.is_open else None
+    planned = {"registration": _file(plan).name, "since": since, "runs": [run.id for run in plan.runs]}
+    text, file = json.dumps(planned, indent=2) + "\n", plan.folder / PLANNED_RUNS
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        replace_text(file, text)
+    return plan
 
 
 def design_of(plan: StudyPlan) -> RegisteredDesign:

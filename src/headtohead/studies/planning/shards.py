@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.config.errors import ConfigurationError
+from headtohead.errors import UsageError
 from headtohead.execution.run_spec import RunSpec, WorkPlan
 from headtohead.execution.single_run import is_done
 from headtohead.studies.planning.study_plan import StudyPlan
@@ -35,6 +36,18 @@ class ShardPlan:
 
     def run_folder(self, run: RunSpec) -> Path:
         return self.plan.run_folder(run)
+
+
+def as_shard(numbers: Sequence[int]) -> Shard:
+    """Return which share of how many is meant."""
+    if len(numbers) != 2:
+        raise UsageError(no_share("/".join(map(str, numbers))))
+    return numbers[0], numbers[1]
+
+
+def no_share(text: str) -> str:
+    """Return the refusal of a share that there is not."""
+    return f"--shard {text} is refused: give which share of how many, as --shard 1/2 and --shard 2/2"
 
 
 def work_of(plan_now: Callable[[], StudyPlan], shard: Shard | None) -> tuple[WorkPlan, Sequence[RunSpec]]:

@@ -1,7 +1,7 @@
 // Numbers and values as people read them.
 
 const STEPS = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
-const UNITS = [[1e-6, "us", 1e-3], [1e-3, "ms", 1], [1, "s", 90], [60, "min", 5400], [3600, "h", Infinity]];
+const UNITS = [[1e-6, "us", 0.9995e-3], [1e-3, "ms", 0.9995], [1, "s", 90], [60, "min", 5400], [3600, "h", Infinity]];
 
 export function number(value) {
   if (value === null || value === undefined || value === "") return "–";
@@ -12,7 +12,7 @@ export function number(value) {
 }
 
 /** Negative numbers of a text with a minus, as reports write them; hyphens of words, names and ranges stay. */
-export const withMinus = (text) => text.replace(/(?<![^\s([×])[-+](?:\.?\d[\d.]*(?:e[-+]?\d+)?|inf\b)/g, (number) => number.replaceAll("-", "−"));
+export const withMinus = (text) => text.replace(/(?<![^\s([×])[-+](?:\.?\d[\d.]*(?:e[-+]?\d+)?|inf\b)/g, (number) => number.replace(/^-/, "−"));
 
 /** A measured number with all of its four digits, so that a column of them is even. */
 export function measured(value) {
@@ -36,10 +36,12 @@ export function bytes(value) {
 /** As headtohead.durations writes it: 3.2 us, 12 ms, 40 s, 1.7 min, 117 h. */
 export function duration(seconds) {
   if (typeof seconds !== "number") return "–";
-  const [size, unit] = UNITS.find(([, , below]) => seconds < below);
-  const decimals = seconds > 0 ? Math.max(0, 1 - Math.floor(Math.log10(seconds / size))) : 0;
-  const value = Number((seconds / size).toFixed(Math.min(decimals, 20)));
-  return `${value.toLocaleString("en-US", { maximumFractionDigits: 20 })} ${unit}`;
+  if (!seconds || !Number.isFinite(seconds)) return `${seconds} s`;
+  const [size, unit] = UNITS.find(([, , below]) => Math.abs(seconds) < below);
+  const value = Math.abs(seconds / size);
+  const decimals = Math.min(3, Math.max(0, 1 - Math.floor(Math.log10(value))));
+  const rounded = Math.sign(seconds) * Number(value.toFixed(decimals));
+  return `${withMinus(rounded.toLocaleString("en-US"))} ${unit}`;
 }
 
 export const time = (text) => (text ? new Date(text).toLocaleString() : null);
