@@ -79,3 +79,12 @@ def test_without_a_list_that_can_be_read_two_runs_of_a_seed_are_refused(
     assert read_planned_runs(file.parent).has("old-a0", "2026-01-01T00:00:00+00:00")
     with pytest.raises(NotComparable, match="a has two runs of seed 0"):
         compared(records, ComparisonSpec("a"))
+
+
+def test_whoever_asks_for_an_arm_of_an_older_question_alone_is_told_why_it_is_not_there(
+    records: list[RunRecord],
+) -> None:
+    listed(records, "new")
+    records[0].place = StudyPosition(study="norms", arm="x", seed=0)
+    with pytest.raises(NotComparable, match="choose among a, b; left out: 6 runs of older questions"):
+        compared(records, ComparisonSpec("x"))

@@ -15,7 +15,7 @@ from headtohead.config.compose.choices import STUDY, choice_names, choices
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.tuning import Tuning
-from headtohead.studies.definition.read_study_file import read_study, study_from
+from headtohead.studies.definition.read_study_file import read_study, study_from, with_own_fields
 from headtohead.studies.definition.study import MEASURED_BUDGETS, RequestedBudget
 from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.studies.planning.study_plan import StudyPlanner
@@ -200,3 +200,15 @@ def test_the_page_on_studies_explains_every_field_and_no_other() -> None:
     page = Path(__file__).parents[2] / "docs" / "study.md"
     table = page.read_text(encoding="utf-8").split("\n## Fields\n")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(FIELDS)
+
+
+@pytest.mark.parametrize("written", [None, "equal_parameters", {"equal_parameters": None}, {"equal_parameters": {}}])
+def test_options_of_a_budget_are_taken_however_it_is_written(written: object) -> None:
+    known, named = {"budget": written}, "budget.equal_parameters.tolerance=0.1"
+    expected = {"budget": {"equal_parameters": {"tolerance": 0.1}}}
+    assert with_own_fields("mine", known, [named]) == expected
+    if written is None:
+        with pytest.raises(ConfigurationError, match=f"name one, {named}"):
+            with_own_fields("mine", known, ["budget.tolerance=0.1"])
+    else:
+        assert with_own_fields("mine", known, ["budget.tolerance=0.1"]) == expected
