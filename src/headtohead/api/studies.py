@@ -23,8 +23,8 @@ from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
 from headtohead.execution.launchers.launcher import EndedCommand, LocalProcesses, errors_of
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
-from headtohead.execution.monitor import Monitor, Replan, run_here, run_to_the_end
-from headtohead.execution.run_spec import RunSpec, WorkPlan, run_name_of
+from headtohead.execution.monitor import Monitor, run_here, run_to_the_end
+from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan, run_name_of
 from headtohead.execution.single_run import details_of, is_done
 from headtohead.ranges import Positive, Threads
 from headtohead.studies.definition.read_study_file import read_study
