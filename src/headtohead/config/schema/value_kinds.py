@@ -187,10 +187,10 @@ class MappingOf(Kind):
         return f"a mapping, each value {self.item.wants()}"
 
 
-def by_name(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def by_name(entries: Iterable[tuple[str, object]]) -> dict[str, object]:
     """Return entries by their names, as a mapping may write them in several ways, 1 and "1"; of two of one name the
     first would be lost."""
-    named: dict[str, Any] = {}
+    named: dict[str, object] = {}
     for name, entry in entries:
         if name in named:
             raise MismatchError(f"a mapping in which {name} stands once")
