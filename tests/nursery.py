@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from lightning_fabric.utilities.rank_zero import _get_rank, rank_zero_only
 
 from headtohead.execution.launchers.worker_commands import PROGRAM
@@ -43,6 +44,7 @@ def begin(
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
+    torch.set_num_threads(1)  # as many as OpenMP may start here, whatever its libraries take for their own number
     os.chdir(folder)
     faulthandler.register(SHOW_STACKS)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # of which multiprocessing's server knows nothing

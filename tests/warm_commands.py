@@ -35,7 +35,8 @@ MODULES = [
     "torch._dynamo",
 ]
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
-"""Both: of a limit below the number oneDNN knows nothing, and computes the share of one thread of a convolution."""
+"""Both: of a limit below the number oneDNN knows nothing, and computes the share of one thread, or waits for the other.
+Commands are told the same, who would else ask for as many threads as there are processors."""
 SECONDS_TO_SHOW = 1.0
 """The time that each process has to itself to write, since they share a file."""
 
@@ -61,7 +62,7 @@ class WarmCommand:
         job = {
             "files": (str(output.absolute()), str((errors or output).absolute())),
             "folder": str((folder or Path.cwd()).absolute()),
-            "environment": {**(os.environ if environment is None else environment), "OMP_NUM_THREADS": "1"},
+            "environment": {**(os.environ if environment is None else environment), **_ONE_THREAD},
             "first": first,
         }
         words = self.args[1:]

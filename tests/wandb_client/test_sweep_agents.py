@@ -52,7 +52,7 @@ def test_two_agents_share_a_sweep_its_runs_arrive_as_they_are_and_one_that_falls
     nested = {"lr": {"value": 1e-05}, "betas": {"value": [0.9, 0.95]}}
     parameters = {
         "trainer.max_steps": {"values": [LONG, SHORT]}, "optimizer": {"parameters": nested},
-        "schedule": {"value": "wsd"}, "choices.precision": {"value": "64-true"},
+        "schedule": {"value": "wsd"}, "choices.precision": {"value": "bf16-mixed"},
         "model/norm": {"value": "rms_norm"}, "trainer.gradient_clip": {"value": None},
     }  # fmt: skip
     assert started(tmp_path, server, "wandb", "sweep", str(written(tmp_path, parameters))).wait(PATIENCE) == 0
@@ -87,7 +87,7 @@ def assert_arrived_as_it_is(run: ServedRun, record: RunRecord, steps: int, sweep
     assert config["optimizer"]["_target_"] and config["schedule"]["_target_"]
     assert config["trainer"]["gradient_clip"] is None
     assert config["choices"]["schedule"] == "wsd"
-    swept = {"trainer.max_steps": steps, "choices.precision": "64-true", "model/norm": "rms_norm"}
+    swept = {"trainer.max_steps": steps, "choices.precision": "bf16-mixed", "model/norm": "rms_norm"}
     assert {name: config[name] for name in swept} == swept
 
 

@@ -5,10 +5,6 @@ The logits of one chunk at a time are in a buffer that is reused, so that memory
 Wijmans et al. 2024, https://arxiv.org/abs/2411.09009) and no matrix product writes into fresh pages, which would halve
 its rate on CPU. Of a chunk, a few rows at a time become probabilities and gradients, so that these passes stay within
 a processor's cache.
-
-Buffers begin as zeros and end in spare ones: oneDNN's products of bf16 on AMX read whole tiles of 32 columns and count
-on a zero in the other factor, and NaN times zero is NaN (https://github.com/uxlfoundation/oneDNN/issues/5717). A
-vocabulary of 34 then has its gradient multiplied with whatever lies behind it in memory.
 """
 
 from __future__ import annotations
@@ -33,9 +29,6 @@ CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**26}
 """Logits held at once: 128 MiB in float32, about 670 rows of GPT-2's vocabulary; more where kernels are wider. Of fewer
 rows products are slower (in bfloat16 by a third at 2^23), since each adds to the whole gradient of the weight."""
 
-_SPARE = 32
-"""Zeros behind a buffer's last row, as many as a tile has columns."""
-
 CACHED_ELEMENTS = {"cpu": 2**19}
 """Logits that are made into gradients at once: 2 MiB in float32; elsewhere the whole chunk."""
 
@@ -51,13 +44,13 @@ class Workspace:
     _buffers: dict[tuple[str, torch.device, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
 
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return a tensor of this shape from the workspace: of zeros, or with what was last written there."""
+        """Return an uninitialised tensor of this shape from the workspace."""
         numel = torch.Size(shape).numel()
         key = (name, like.device, dtype)
         buffer = self._buffers.get(key)
-        if buffer is None or buffer.numel() < numel + _SPARE:
+        if buffer is None or buffer.numel() < numel:
             buffer = self._buffers[key] = torch.empty(0)  # the smaller one goes before the larger one comes
-            buffer = self._buffers[key] = torch.zeros(numel + _SPARE, device=like.device, dtype=dtype)
+            buffer = self._buffers[key] = torch.empty(numel, device=like.device, dtype=dtype)
         return buffer[:numel].view(shape)
 
     def chunk_rows(self, num_rows: int, vocab_size: int, device: torch.device) -> int:
