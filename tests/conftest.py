@@ -17,6 +17,7 @@ import torch
 
 import shape_checks
 from faulty_disk import UnsyncedDisk
+from headtohead import cli
 from headtohead.files import disk_operations, leases
 from process_law import noted_processes
 from sampled_cases import leave_the_rest_to_the_long_laws
@@ -29,6 +30,7 @@ SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "pari
 QUICK_DRAWS = 12
 PROCESS_DRAWS = 9
 """The draws of a case that starts processes: as many as there are kinds of runs that are killed."""
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT", "GOMP_SPINCOUNT")
 STARTED = pytest.StashKey[list[str]]()
 """The processes that the run of a test started, and those of fixtures that it may share with tests before it."""
 STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
@@ -167,6 +169,19 @@ def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
         sys.modules["wandb"].teardown()  # the next test that needs W&B's service starts one, and says so
     marked = any(request.node.get_closest_marker(name) for name in ("process", "gpu"))
     assert marked or not started, f"mark this test `process`: it starts {', '.join(sorted(set(started)))}"
+
+
+def _numbers_of_threads() -> dict[str, object]:
+    """Return what later tests of this process, and the commands that they start, have their number of threads by."""
+    return {"is_own_process": cli.is_own_process, **{name: os.environ.get(name) for name in THREADS}}
+
+
+@pytest.fixture(autouse=True)
+def leaves_the_number_of_threads() -> Iterator[None]:
+    """Commands that believe in two threads where OpenMP may start one compute half of a product, or wait for ever."""
+    before = _numbers_of_threads()
+    yield
+    assert _numbers_of_threads() == before, "call cli.main with arguments, or set back what it sets for its process"
 
 
 @pytest.fixture(autouse=True, scope="module")

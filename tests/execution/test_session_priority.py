@@ -69,3 +69,12 @@ def test_a_command_has_no_more_threads_than_openmp_may_start(variables: dict[str
         "print(os.environ['OMP_NUM_THREADS'])"
     )
     assert output_of(code, new_session=False, variables=variables).split()[-1] == expected
+
+
+def test_torch_has_no_more_threads_whatever_its_library_of_matrices_was_given() -> None:
+    code = (
+        "import os, sys; from headtohead.cli import main; sys.argv = ['h2h', '--version']; main();"
+        "import torch; print(torch.get_num_threads())"
+    )
+    variables = {"OMP_THREAD_LIMIT": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "4"}
+    assert output_of(code, new_session=False, variables=variables).split()[-1] == "1"

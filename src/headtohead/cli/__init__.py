@@ -59,6 +59,8 @@ _WAITING = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
 """The variables that say how threads of GNU OpenMP wait, torch's among them."""
 _SPINS = "30000"
 """A tenth of its default."""
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""The variables that torch has its number of threads by: of the second, where it is set, whatever the first says."""
 _LONGEST = 1500
 """Letters of a sentence: what somebody wrote into a file may be long, and the way out stands at the end."""
 _PACKAGE = Path(__file__).parents[1]
@@ -120,9 +122,13 @@ def _let_waiting_threads_sleep() -> None:
 
 def _hold_threads_to_their_limit() -> None:
     """Let torch have no more threads than OpenMP may start; the number is read when torch is imported."""
-    limit, number = thread_limit(), os.environ.get("OMP_NUM_THREADS", "")
-    if limit is not None and not (number.isdecimal() and int(number) <= limit):
-        os.environ["OMP_NUM_THREADS"] = str(limit)
+    limit = thread_limit()
+    if limit is None:
+        return
+    for name in _THREADS:
+        number = os.environ.get(name, "")
+        if not (number.isdecimal() and int(number) <= limit):
+            os.environ[name] = str(limit)
 
 
 def _guarded(command: str, rest: list[str]) -> int:
