@@ -16,7 +16,7 @@ from pathlib import Path
 
 from headtohead.api.error_translation import for_typed_commands
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
-from headtohead.components.processor import thread_limit
+from headtohead.components.processor import THREAD_VARIABLES, thread_limit
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
@@ -59,8 +59,6 @@ _WAITING = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
 """The variables that say how threads of GNU OpenMP wait, torch's among them."""
 _SPINS = "30000"
 """A tenth of its default."""
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""The variables that torch has its number of threads by: of the second, where it is set, whatever the first says."""
 _LONGEST = 1500
 """Letters of a sentence: what somebody wrote into a file may be long, and the way out stands at the end."""
 _PACKAGE = Path(__file__).parents[1]
@@ -125,7 +123,7 @@ def _hold_threads_to_their_limit() -> None:
     limit = thread_limit()
     if limit is None:
         return
-    for name in _THREADS:
+    for name in THREAD_VARIABLES:
         number = os.environ.get(name, "")
         if not (number.isdecimal() and int(number) <= limit):
             os.environ[name] = str(limit)

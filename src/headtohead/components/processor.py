@@ -40,6 +40,10 @@ def reads_one_row_slowly() -> bool:
     return cpu_name().startswith("AMD")
 
 
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""The variables that torch has its number of threads by: the second, where it is set, whatever the first says."""
+
+
 def thread_limit() -> int | None:
     """Return how many threads OpenMP may start, where OMP_THREAD_LIMIT says so. oneDNN divides a convolution or an LSTM
     among as many as torch has; of those that are not started the share is missing from the gradient, and no error

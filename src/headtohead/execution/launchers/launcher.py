@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from headtohead.components.processor import THREAD_VARIABLES
 from headtohead.execution.gpus import gpus
 from headtohead.execution.launchers.worker_forks import ForkedWorker, WorkerForks
 from headtohead.ranges import Count
@@ -186,5 +187,5 @@ def processors() -> int:
 
 def environment(threads: int | None) -> dict[str, str]:
     """Return the environment of a command on so many threads."""
-    counts = {} if threads is None else {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    counts = {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))
     return {**os.environ, **counts}
