@@ -214,9 +214,8 @@ def _exact(run: RunSummary, name: str) -> Any:
     if name in OWN:
         value = getattr(run, name)
         return _MISSING if value is None or value == [] else value
-    for section in run.sections:
-        if name in section.values:
-            return section.values[name]
+    if (value := run.setting(name, _MISSING)) is not _MISSING:
+        return value
     for values in (run.results, run.progress, run.costs):
         if (value := values.get(name)) is not None:
             return value

@@ -171,9 +171,14 @@ class RunSummary:
         """Return the run's folder, so that the summary stands wherever a run is taken by its path."""
         return self.path
 
-    def setting(self, name: str) -> Any:
-        """Return one value of the configuration by its dotted name; None where there is none."""
-        return next((section.values[name] for section in self.sections if name in section.values), None)
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return one value of the configuration by its dotted name, `default` where there is none.
+
+        No two sections have a name in common, so that those which runs share are asked first: they need no decoding.
+        """
+        _, shared = vars(self).get("_apart", ("", ()))
+        sections = (section for part in (shared, None) for section in (self.sections if part is None else part))
+        return next((section.values[name] for section in sections if name in section.values), default)
 
 
 def summary_of(record: RunRecord, path: str) -> RunSummary:
