@@ -1,5 +1,5 @@
 """Commands of this project in processes that have its modules already: each is forked, within milliseconds, from one
-that has imported them and done nothing else, and so is what it starts by command. A fresh interpreter costs seconds of
+that has imported them, composed a run and done nothing else, and so is what it starts by command. A fresh interpreter costs seconds of
 processor time, which say nothing about what the command does; where they are the question, tests start one."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, get_context, set_start_method
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,7 @@ MODULES = [
     "headtohead.cli.train",
     "headtohead.training.run",
     "torch._dynamo",
+    "composed_once",
 ]
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
 """Both: of a limit below the number oneDNN knows nothing, and computes the share of one thread, or waits for the other.
@@ -161,6 +162,7 @@ def _start_server() -> None:
 
 def _run(command: Sequence[str], job: Mapping[str, Any]) -> NoReturn:
     os.setsid()
+    set_start_method(None, force=True)  # else loaders would start their processes by a server too, from nothing
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644) for name in (os.devnull, *job["files"])]
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.detach()  # the temporary folders of the server are not this process's to remove
