@@ -32,7 +32,8 @@ MODULES = [
     "headtohead.cli.sweep",
     "headtohead.cli.train",
     "headtohead.training.run",
-    "torch._dynamo",
+    "torch._dynamo.backends.debugging",
+    "torch._inductor.compile_fx",
     "composed_once",
 ]
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
