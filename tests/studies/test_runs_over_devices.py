@@ -35,7 +35,13 @@ OF_FOUR = {name: [arm[0], "trainer.devices=4", arm[2]] for name, arm in ARMS.ite
 def study(folder: Path, steps: int, arms: Mapping[str, list[str]] = ARMS) -> WarmCommand:
     content = {
         **WRITTEN,
-        "base": [*TINY, "model.dropout=0", f"trainer.max_steps={steps}", f"output_dir={folder / 'out'}"],
+        "base": [
+            *TINY,
+            "model.dropout=0",
+            f"trainer.max_steps={steps}",
+            f"trainer.validate_every={max(2, steps // 10)}",
+            f"output_dir={folder / 'out'}",
+        ],
         "arms": dict(arms),
         "baseline": "one",
         "seeds": 2,
