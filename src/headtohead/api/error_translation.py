@@ -49,11 +49,6 @@ def for_typed_commands() -> Iterator[None]:
         _typed.reset(token)
 
 
-def is_typed() -> bool:
-    """Return whether a command asks, rather than a function of Python."""
-    return _typed.get()
-
-
 def _described(command: re.Match[str]) -> str:
     (path,) = shlex.split(command[1])
     return f'h2h.describe_data("{path}")'

@@ -22,6 +22,7 @@ from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
 from headtohead.execution.session_priority import keep_priority
 from headtohead.lazy_packages import install
+from headtohead.progress_lines import written_by_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
@@ -121,7 +122,7 @@ def _let_waiting_threads_sleep() -> None:
 def _guarded(command: str, rest: list[str]) -> int:
     try:
         _find_classes_here()
-        with trusting(), for_typed_commands():
+        with trusting(), for_typed_commands(), written_by_command():
             return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")
