@@ -28,7 +28,8 @@ def fetch_file(located: DatasetLocation, split: str) -> list[Path]:
     if published.path is not None:
         return [published.path / file.path for file in files]
     _remove_abandoned(published)
-    lines, paths = ProgressLines(len(files), "files"), []
+    lines = ProgressLines(len(files), "files")
+    paths: list[Path] = []
     for file in files:
         is_long = file.size >= _LONG and _cached(published, located.revision, file.path) is None
         lines.show(len(paths), f"fetching {file.path} of {published.name}", at_once=is_long)
