@@ -27,10 +27,11 @@ from waiting import PATIENCE
 MODULES = [
     "warm_commands",
     "headtohead.api",
-    "headtohead.cli.run_summary",
     "headtohead.cli.study",
     "headtohead.cli.sweep",
     "headtohead.cli.train",
+    "headtohead.comparison.tables.results_table",
+    "headtohead.comparison.tables.run_table",
     "headtohead.training.run",
     "torch._dynamo.backends.debugging",
     "torch._inductor.compile_fx",

@@ -153,3 +153,14 @@ def test_a_test_of_few_rows_is_remarked_on_with_shares_that_give_it_more(num_row
     words = remarks[0].partition(": ")[2].removesuffix(" gives it more").split() if remarks else []
     source = build_data(compose_checked("train", [*describe_data(file).overrides, *words]))
     assert len(source.split("test")) == (num_rows // 4 if remarks else num_rows // 20)
+
+
+@pytest.mark.parametrize("held", [["validation"], ["test"], ["validation", "test"]])
+def test_no_share_is_advised_of_a_split_with_rows_of_its_own(held: list[str], tmp_path: Path) -> None:
+    """Nothing would be drawn by it."""
+    for number, name in enumerate(["train", *held]):
+        rows = range(100 * number, 100 * number + 40)
+        (tmp_path / f"{name}.csv").write_text("text,label\n" + "".join(f"{text(n)},{'ab'[n % 2]}\n" for n in rows))
+    remarks = " ".join(describe_data(tmp_path).remarks)
+    assert ("data.test_share=0.25" in remarks) == ("test" not in held)
+    assert "validation_share" not in remarks

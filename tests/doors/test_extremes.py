@@ -100,7 +100,7 @@ def test_an_extreme_number_in_any_field_is_refused_in_a_sentence_or_taken(
     began, trained = time.process_time(), Mock(return_value=0)
     if root == "train":
         monkeypatch.setattr(logging.getLogger("headtohead"), "handlers", [])  # of another test's terminal
-        monkeypatch.setattr("headtohead.cli.run_summary.train_and_summarise", trained)
+        monkeypatch.setattr("headtohead.cli.train.train_and_summarise", trained)
         few = ROWS if path == "trainer.max_epochs" else ()  # an epoch is as long as the data, which is made for it
         code = main(["train", *chosen, *few, f"{path}={value}"])
         assert time.process_time() - began < SECONDS, (chosen, path, value)

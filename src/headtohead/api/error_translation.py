@@ -13,6 +13,7 @@ from inspect import unwrap
 from typing import ParamSpec, TypeVar
 
 from headtohead.api.argument_types import argument_types, checked_arguments, fits, takes_lists
+from headtohead.components.processor import hold_threads_to_their_limit
 from headtohead.errors import UsageError
 
 Arguments = ParamSpec("Arguments")
@@ -46,11 +47,6 @@ def for_typed_commands() -> Iterator[None]:
         yield
     finally:
         _typed.reset(token)
-
-
-def is_typed() -> bool:
-    """Return whether a command asks, rather than a function of Python."""
-    return _typed.get()
 
 
 def _described(command: re.Match[str]) -> str:
@@ -106,6 +102,7 @@ def python_errors_with(**renamed: str) -> Callable[[Callable[Arguments, Result]]
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @wraps(function)
         def speaking(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            hold_threads_to_their_limit()  # whatever the caller's program has set since its start
             try:
                 own_args, own_kwargs = checked_arguments(function, args, kwargs)
                 return function(*own_args, **own_kwargs)  # type: ignore[arg-type]  # of the types they were checked for

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from headtohead.api.error_translation import is_typed
 from headtohead.execution.monitor import RunStatus
+from headtohead.progress_lines import ProgressLines
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -23,8 +23,6 @@ ShowStep = Callable[[int, str], None]
 
 _CELLS = 20
 """Signs of a bar."""
-_LINE_SECONDS = 10.0
-"""Seconds between the lines of a command that no terminal shows; one that is over before has none."""
 
 
 class _Bar(Protocol):
@@ -57,22 +55,6 @@ class _NotebookBar:
         self._output.update({"text/plain": line}, raw=True)
 
 
-class _Lines:
-    """Lines on standard error, each some seconds after the one before."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._next = monotonic() + _LINE_SECONDS
-
-    def show(self, done: int, doing: str) -> None:
-        now = monotonic()
-        if now < self._next:
-            return
-        self._next = now + _LINE_SECONDS
-        with suppress(OSError):  # a line that cannot be written is no reason to end the work
-            sys.stderr.write(f"{doing} ({done} of {self._total})\n")
-
-
 @contextmanager
 def _bar(*, leave: bool) -> Iterator[_Bar]:
     """Yield a bar for the terminal or the notebook; `leave` it where it is at the end."""
@@ -89,7 +71,7 @@ def _bar(*, leave: bool) -> Iterator[_Bar]:
 def progress_of_steps(total: int) -> Iterator[ShowStep]:
     """Yield what shows how far work of so many steps has come."""
     if not _is_seen():
-        yield _Lines(total).show if is_typed() else _ignore_step
+        yield ProgressLines(total).show
         return
     with _bar(leave=False) as bar:
         yield lambda done, doing: bar.draw(done / max(total, 1), f"{doing} {done}/{total}")
@@ -115,10 +97,6 @@ def progress_of_runs(total: Callable[[list[RunStatus]], int], *, shown: bool = T
 
 def _ignore(standings: list[RunStatus]) -> None:
     del standings
-
-
-def _ignore_step(done: int, doing: str) -> None:
-    del done, doing
 
 
 def _is_seen() -> bool:

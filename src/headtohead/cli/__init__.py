@@ -16,12 +16,13 @@ from pathlib import Path
 
 from headtohead.api.error_translation import for_typed_commands
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
-from headtohead.components.processor import THREAD_VARIABLES, thread_limit
+from headtohead.components.processor import hold_threads_to_their_limit
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
 from headtohead.execution.session_priority import keep_priority
 from headtohead.lazy_packages import install
+from headtohead.progress_lines import written_by_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_own_process = True
         _collect_garbage_rarely()
         _let_waiting_threads_sleep()
-        _hold_threads_to_their_limit()
+        hold_threads_to_their_limit()
         keep_priority()
         install()  # in processes of our own alone: who imports the package has everything as its makers wrote it
         open_closed_streams()
@@ -118,21 +119,10 @@ def _let_waiting_threads_sleep() -> None:
         os.environ["GOMP_SPINCOUNT"] = _SPINS
 
 
-def _hold_threads_to_their_limit() -> None:
-    """Let torch have no more threads than OpenMP may start; the number is read when torch is imported."""
-    limit = thread_limit()
-    if limit is None:
-        return
-    for name in THREAD_VARIABLES:
-        number = os.environ.get(name, "")
-        if not (number.isdecimal() and int(number) <= limit):
-            os.environ[name] = str(limit)
-
-
 def _guarded(command: str, rest: list[str]) -> int:
     try:
         _find_classes_here()
-        with trusting(), for_typed_commands():
+        with trusting(), for_typed_commands(), written_by_command():
             return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")

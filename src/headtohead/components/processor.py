@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -44,9 +45,29 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """The variables that torch has its number of threads by: the second, where it is set, whatever the first says."""
 
 
-def thread_limit() -> int | None:
-    """Return how many threads OpenMP may start, where OMP_THREAD_LIMIT says so. oneDNN divides a convolution or an LSTM
-    among as many as torch has; of those that are not started the share is missing from the gradient, and no error
-    says so."""
+def within_thread_limit(number: int) -> int:
+    """Return this number of threads, or as many as OpenMP may start where OMP_THREAD_LIMIT says fewer. oneDNN divides a
+    convolution or an LSTM among as many as torch has; of those that are not started the share is missing from the
+    gradient, and no error says so."""
+    limit = _thread_limit()
+    return number if limit is None else min(number, limit)
+
+
+def hold_threads_to_their_limit() -> None:
+    """Let torch have no more threads than OpenMP may start: by the variables, which it reads when it is imported, and
+    by its own number where it is imported already."""
+    limit = _thread_limit()
+    if limit is None:
+        return
+    for name in THREAD_VARIABLES:
+        number = os.environ.get(name, "")
+        if not (number.isdecimal() and int(number) <= limit):
+            os.environ[name] = str(limit)
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() > limit:
+        torch.set_num_threads(limit)
+
+
+def _thread_limit() -> int | None:
     limit = os.environ.get("OMP_THREAD_LIMIT", "")
     return int(limit) if limit.isdecimal() else None

@@ -115,9 +115,11 @@ def _on_few_rows(table: TableFiles, num_rows: int) -> list[str]:
     if table.files.get("test") or test_rows >= _FEW_TEST_ROWS:
         return []
     those = "one is" if test_rows == 1 else f"{test_rows} are"
+    drawn = [name for name in shares.shares() if not table.files.get(name)]
+    larger = " ".join(f"data.{name}_share={_LARGER_SHARE}" for name in drawn)
     return [
         f"of {num_rows} rows {those} for the test, so that one answer is {1 / test_rows:.0%} of the accuracy: "
-        f"data.validation_share={_LARGER_SHARE} data.test_share={_LARGER_SHARE} gives it more"
+        f"{larger} gives it more"
     ]
 
 

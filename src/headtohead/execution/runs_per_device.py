@@ -96,13 +96,14 @@ def measure_here() -> None:
     from headtohead.config.trust import trusting
     from headtohead.estimates.step_times import TimedModel
     from headtohead.training.memory import PeakMemory, free_memory, memory_limit
+    from headtohead.training.parallel.devices import threads
 
     request = parse_json(sys.stdin.read(), "the run to be measured")
-    torch.set_num_threads(request["threads"])
-    with trusting(request["trust"]):
-        trained = TimedModel(request["config"])
-    before = PeakMemory(trained.device)
-    trained.train(_STEPS)
+    with threads(request["threads"]):
+        with trusting(request["trust"]):
+            trained = TimedModel(request["config"])
+        before = PeakMemory(trained.device)
+        trained.train(_STEPS)
     is_gpu = trained.device.type == "cuda"
     took = torch.cuda.max_memory_reserved(trained.device) + _CUDA_CONTEXT if is_gpu else before.read()
     available = memory_limit(trained.device) if is_gpu else free_memory(trained.device) + took

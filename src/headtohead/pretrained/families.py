@@ -4,7 +4,8 @@ compose our model."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -31,10 +32,9 @@ from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
 from headtohead.pretrained.llama_descendants import DiffLlamaFamily, MistralFamily, MixtralFamily, Olmo2Family
 from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
 from headtohead.pretrained.mamba_hybrids import BambaFamily, JambaFamily
-from headtohead.pretrained.model_family import Hub, InexpressibleError, ModelFamily
+from headtohead.pretrained.model_family import COUNTS, Hub, InexpressibleError, ModelFamily
 from headtohead.pretrained.modernbert import ModernBertFamily
 from headtohead.pretrained.mpt import MptFamily
-from headtohead.pretrained.null_fields import FAULTS, overrides_without_nulls
 from headtohead.pretrained.qwen3_moe import Qwen3MoeFamily
 from headtohead.pretrained.qwen3_next import Qwen3NextFamily
 from headtohead.pretrained.rwkv import RwkvFamily
@@ -44,6 +44,14 @@ from headtohead.pretrained.swin import SwinFamily
 from headtohead.pretrained.switch_transformers import SwitchTransformersFamily
 from headtohead.pretrained.t5 import T5Family
 from headtohead.pretrained.vit import VitFamily
+
+_Overrides = Callable[[Hub], list[str]]
+"""A function from the fields of a config.json to the overrides that compose our model."""
+_NULL = re.compile(r"\bNone\b")
+_SOME = (2, [2, 4], "relu")
+"""Values of which a field of any type can have one."""
+_FAULTS = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""The errors that reading raises where a field is absent or holds something of another type."""
 
 FAMILIES: tuple[ModelFamily, ...] = (
     Gpt2Family(),
@@ -148,7 +156,7 @@ def read_config(checkpoint: Checkpoint) -> tuple[ModelFamily, Hub]:
     try:
         family = family_of(checkpoint.config)
         return family, family.completed_by_names(family.complete(checkpoint.config), checkpoint.names)
-    except FAULTS as error:
+    except _FAULTS as error:
         raise _refusal(checkpoint, error) from None
 
 
@@ -156,8 +164,8 @@ def model_overrides(checkpoint: Checkpoint, head: HeadName) -> list[str]:
     """Return the overrides that compose our model with this head; raise CheckpointError where the file is refused."""
     try:
         family = family_of(checkpoint.config)
-        return overrides_without_nulls(partial(_overrides, family, checkpoint, head), family, checkpoint.config)
-    except FAULTS as error:
+        return _overrides_without_nulls(partial(_overrides, family, checkpoint, head), family, checkpoint.config)
+    except _FAULTS as error:
         raise _refusal(checkpoint, error) from None
 
 
@@ -170,7 +178,7 @@ def differences(checkpoint: Checkpoint, head: HeadName) -> list[str]:
     family, hub = read_config(checkpoint)
     try:
         return list(family.differences(hub, head))
-    except FAULTS as error:
+    except _FAULTS as error:
         raise _refusal(checkpoint, error) from None
 
 
@@ -183,3 +191,42 @@ def _refusal(checkpoint: Checkpoint, error: Exception) -> CheckpointError:
     if isinstance(error, KeyError):
         return CheckpointError(f"{origin}: its config.json has no {error.args[0]}; fetch it again")
     return CheckpointError(f"{origin}: its config.json makes no model ({error}); fetch it again")
+
+
+def _overrides_without_nulls(overrides: _Overrides, family: ModelFamily, config: Hub) -> list[str]:
+    """Return the overrides of a config.json; raise InexpressibleError that names a null with which there are none."""
+    try:
+        composed = overrides(config)
+    except _FAULTS as error:
+        if isinstance(error, KeyError):  # a field that is not there is named already
+            raise
+        if not isinstance(error, InexpressibleError) or _speaks_of_nothing(str(error), config):
+            _refuse_null(overrides, family, config)
+        raise
+    if any(map(_NULL.search, composed)):
+        _refuse_null(overrides, family, config)
+    return composed
+
+
+def _refuse_null(overrides: _Overrides, family: ModelFamily, config: Hub) -> None:
+    """Refuse the null that makes no model where a value makes one, or else all counts that are null."""
+    usual = {field: family.defaults.get(family.synonyms.get(field, field), _SOME) for field in config}
+    empty = [field for field, value in config.items() if value is None and usual[field] is not None]
+    for field in empty:
+        values = _SOME if usual[field] is _SOME else (usual[field], *_SOME)
+        if any(_makes_a_model(overrides, {**config, field: value}) for value in values):
+            raise InexpressibleError(f"its config.json has {field}=null, with which it makes no model: give it a value")
+    if counts := [f"{field}=null" for field in empty if field in COUNTS]:
+        raise InexpressibleError(f"its config.json has {' and '.join(counts)}: give whole numbers above 0")
+
+
+def _speaks_of_nothing(message: str, config: Hub) -> bool:
+    """Return whether a message holds a null and does not name the field it comes from."""
+    return bool(_NULL.search(message)) and not any(f"has {field}=None" in message for field in config)
+
+
+def _makes_a_model(overrides: _Overrides, config: Hub) -> bool:
+    try:
+        return not any(map(_NULL.search, overrides(config)))
+    except _FAULTS:
+        return False

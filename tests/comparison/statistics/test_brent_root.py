@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from headtohead.comparison.statistics.brent_root import brent_root
+from headtohead.comparison.statistics.power import brent_root
 
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "line": lambda x: 3 * x - 1,

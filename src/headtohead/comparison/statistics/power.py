@@ -8,13 +8,14 @@ given, and over the number of contrasts in a family, which is Holm's strictest s
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headtohead.comparison.statistics import value_shapes
-from headtohead.comparison.statistics.brent_root import brent_root
 from headtohead.comparison.statistics.distributions import (
     chi_squared_quantile,
     norm_sf,
@@ -24,6 +25,7 @@ from headtohead.comparison.statistics.exact_tests import ExactTestGuard, rearran
 from headtohead.comparison.statistics.means import paired as paired_difference
 from headtohead.comparison.statistics.means import welch
 
+_Point = tuple[float, float]
 _Studies = tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float32]]
 POWER = 0.8
 MOST_SEEDS = 1000
@@ -35,6 +37,8 @@ _NODES = 200
 _SIMULATED_TO = {True: 12, False: 7}
 """Seeds up to which the exact test that stands beside the t-test costs power: simulated. Beyond, t alone tells."""
 _STUDIES, _DRAWN_WITH = 4000, 0
+_ROOT_RELATIVE = 4 * sys.float_info.epsilon
+_MOST_ROOT_STEPS = 100
 
 
 def power(
@@ -149,3 +153,42 @@ def _deviations(degrees: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 @lru_cache(maxsize=1)
 def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.polynomial.legendre.leggauss(_NODES)
+
+
+def brent_root(function: Callable[[float], float], below: float, above: float, tolerance: float) -> float:
+    """Return where the function, which has opposite signs at the ends, is zero: by Brent's method (Brent 1973,
+    Algorithms for Minimization without Derivatives, chapter 4) in the steps of scipy.optimize.brentq, whose import
+    takes longer than the handful of roots of a study."""
+    before, here = below, above
+    value_before, value_here = function(before), function(here)
+    if value_before == 0:
+        return before
+    other, value_other, step_before, step = before, value_before, 0.0, 0.0
+    for _ in range(_MOST_ROOT_STEPS):
+        if value_here and value_before and (value_before < 0) != (value_here < 0):
+            other, value_other, step_before, step = before, value_before, here - before, here - before
+        if abs(value_other) < abs(value_here):
+            before, here, other = here, other, here
+            value_before, value_here, value_other = value_here, value_other, value_here
+        least, half = (tolerance + _ROOT_RELATIVE * abs(here)) / 2, (other - here) / 2
+        if value_here == 0 or abs(half) < least:
+            break
+        trial = half
+        if abs(step_before) > least and abs(value_here) < abs(value_before):
+            trial = _step_to_root((before, value_before), (here, value_here), (other, value_other))
+        is_short = 2 * abs(trial) < min(abs(step_before), 3 * abs(half) - least)
+        step_before, step = (step, trial) if is_short and trial != half else (half, half)
+        before, value_before = here, value_here
+        here += step if abs(step) > least else (least if half > 0 else -least)
+        value_here = function(here)
+    return here
+
+
+def _step_to_root(before: _Point, here: _Point, other: _Point) -> float:
+    """Return the step to the root of the line through two points, or of the inverse parabola through three."""
+    if before[0] == other[0]:
+        return -here[1] * (here[0] - before[0]) / (here[1] - before[1])
+    slope_before = (before[1] - here[1]) / (before[0] - here[0])
+    slope_other = (other[1] - here[1]) / (other[0] - here[0])
+    divisor = slope_other * slope_before * (other[1] - before[1])
+    return -here[1] * (other[1] * slope_other - before[1] * slope_before) / divisor

@@ -19,6 +19,7 @@ import numpy as np
 
 from headtohead.data.cache.arrow_columns import Column, Ragged, Table
 from headtohead.data.data_source import DataError
+from headtohead.progress_lines import ProgressLines
 
 ReportProgress = Callable[[int], None]
 """A function that is called with how much more is done."""
@@ -30,16 +31,29 @@ _drawn = threading.Lock()
 
 @contextmanager
 def progress_bar(doing: str, size: int, unit: str = "rows", *, then: str | None = None) -> Iterator[ReportProgress]:
-    """Show a progress bar on a terminal, and yield the function that advances it. `then` names what follows all of it,
-    and is shown for as long as that takes."""
-    if not sys.stderr.isatty() or not _drawn.acquire(blocking=False):
+    """Show a progress bar on a terminal, or lines of a command without one, and yield the function that advances it.
+    `then` names what follows all of it, and is shown for as long as that takes."""
+    if not _drawn.acquire(blocking=False):
         yield lambda _: None
         return
     try:
-        with _shown(doing, size, unit, then) as report:
+        with (_shown if sys.stderr.isatty() else _written)(doing, size, unit, then) as report:
             yield report
     finally:
         _drawn.release()
+
+
+@contextmanager
+def _written(doing: str, size: int, unit: str, then: str | None) -> Iterator[ReportProgress]:
+    done, lines = 0, ProgressLines(size, unit)
+
+    def report(more: int) -> None:
+        nonlocal done
+        done += more
+        is_over = then is not None and done >= size
+        lines.show(done, f"{doing}: {then}" if is_over else doing, at_once=is_over)
+
+    yield report
 
 
 @contextmanager

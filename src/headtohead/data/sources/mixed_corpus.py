@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,13 +14,17 @@ from torch import Tensor
 
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import EpochOrder, Order, OrderedSplit, device_share
-from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName
-from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.cache.cached_source import code_digest
+from headtohead.data.cache.prepared_content import PreparedContent, prepared
+from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource, DataSpec, Split, SplitName
+from headtohead.data.row_formats.text_source import SplitTexts, TextSource
 from headtohead.data.row_formats.token_rows import document_positions
-from headtohead.data.sources.facts_of_mix import MixFacts, facts_of_mix
+from headtohead.data.splits.leaks import HELD_OUT, LEAKS, expected_repeats, leaks_between
 from headtohead.data.splits.left_out_rows import LeftOutFacts, added_counts
+from headtohead.data.tokenizers.tokenization_facts import facts_for_record, reading_facts
 from headtohead.ranges import BatchSize, Range
 
+_Item = TypeVar("_Item")
 MixWeight = Annotated[float, Range(0.0, 1e9, above=True)]
 _MIX_STREAM = 7
 """Keeps the shuffling of a batch apart from other uses of the same seed."""
@@ -63,7 +67,7 @@ class MixedCorpus(DataSource):
         self.sources, self.batch_size = dict(sources), batch_size
         self.weights = {name: weights[name] for name in sources}
         self._share_a_tokenizer = False
-        self._facts: MixFacts | None = None
+        self._facts: _MixFacts | None = None
 
     def prepare(self) -> None:
         first, *others = self.sources.values()
@@ -125,12 +129,12 @@ class MixedCorpus(DataSource):
         return {} if self._facts_of_texts is None else self._facts_of_texts.leaks
 
     @property
-    def _facts_of_texts(self) -> MixFacts | None:
+    def _facts_of_texts(self) -> _MixFacts | None:
         """Return what is counted over the texts of all sources; None where one of them spells no texts."""
         texts = [source for source in self.sources.values() if isinstance(source, TextSource)]
         if self._facts is None and len(texts) == len(self.sources):
             self.prepare()
-            self._facts = facts_of_mix(texts)
+            self._facts = _facts_of_mix(texts)
         return self._facts
 
     def left_out(self) -> LeftOutFacts:
@@ -246,3 +250,51 @@ def _field(name: str, batches: Sequence[Batch]) -> Tensor | None:
     if len({value.shape[1:] for value in values}) > 1:
         raise DataError("rows of data.sources differ in length: give all packing=apart or stream")
     return torch.cat(values)
+
+
+@dataclass(frozen=True)
+class _MixFacts:
+    """The facts of a mix, in the form of those of a single source."""
+
+    reading: Mapping[str, object]
+    leaks: Mapping[str, object]
+
+
+def _facts_of_mix(sources: Sequence[TextSource]) -> _MixFacts:
+    """Return the facts of these sources together, from the cache if they are there: they are counted over all, as a
+    text of one may stand in the test of another."""
+    parameters = {
+        "code": [code_digest(type(source)) for source in sources],
+        "sources": [
+            {"name": source.name, **source.parameters(), "drop_shared": source.drop_shared} for source in sources
+        ],
+    }
+    facts = prepared("mix", parameters, lambda: _counted(sources)).facts
+    return _MixFacts(facts_for_record(sources[0].tokenizer, facts["reading"]), facts[LEAKS])
+
+
+def _counted(sources: Sequence[TextSource]) -> PreparedContent:
+    samples = [source.samples_apart()[0] for source in sources]
+    texts = {
+        name: _Chained([SplitTexts(source.form, own[name]) for source, own in zip(sources, samples, strict=True)])
+        for name in SPLIT_NAMES
+    }
+    # Rows that are drawn from a space repeat by chance, and that is not a leak of texts that somebody wrote.
+    read = [index for index, source in enumerate(sources) if not source.draws_its_rows] or list(range(len(sources)))
+    compared = {name: _Chained([samples[index][name] for index in read]) for name in SPLIT_NAMES}
+    form = sources[read[0]].form
+    leaks = leaks_between(compared, form.pieces, form.unit)
+    if all(source.draws_its_rows for source in sources):
+        sizes = {name: leaks[name]["rows"] for name in HELD_OUT}
+        leaks["expected"] = expected_repeats(compared["train"], form.pieces, sizes)
+    return PreparedContent({}, {"reading": reading_facts(sources[0].tokenizer, texts), LEAKS: leaks})
+
+
+class _Chained(Generic[_Item]):
+    """The items of several collections, one after another, which can be iterated repeatedly."""
+
+    def __init__(self, parts: Sequence[Iterable[_Item]]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[_Item]:
+        return (item for part in self._parts for item in part)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher
+from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher, environment
 from headtohead.ranges import Amount, Count
 
 if TYPE_CHECKING:
     from submitit import AutoExecutor, Job
+    from submitit.helpers import DelayedSubmission
 
 FOLDER = "submitit"
 """The folder of submitit's own files, beside the logs of the commands."""
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
+_DOOMED_SECONDS = 600.0
 
 
 class SubmititJobs(Launcher):
@@ -76,10 +80,8 @@ class SubmititJobs(Launcher):
             return
         executor = self.executor(commands[0].log.parent.absolute() / FOLDER)
         executor.update_parameters(**self.needs(max(command.devices for command in commands)))
-        from headtohead.execution.launchers.submitit_command import SubmititCommand
-
         try:
-            jobs = executor.submit_array([SubmititCommand(command) for command in commands])
+            jobs = executor.submit_array([_SubmititCommand(command) for command in commands])
         except RuntimeError as error:  # submitit's words for what sbatch said
             message = " ".join(str(error).split())
             raise ConfigurationError(f"launcher={self.cluster}: the jobs were rejected: {message}") from None
@@ -155,3 +157,62 @@ class SubmititLocal(SubmititJobs):
         for job in jobs:
             with suppress(ProcessLookupError):
                 os.kill(int(job.job_id), signal.SIGTERM)
+
+
+class _SubmititCommand:
+    """A command is pickled here, run there by submitit, and handed back to the queue when its time is up.
+
+    A scheduler that takes a job back sends SIGTERM or a user signal to all its processes. Our commands end on either
+    with a checkpoint kept; what runs them here has to wait for that.
+    """
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._pid: int | None = None
+        self._requested = False
+
+    def __call__(self) -> int:
+        self._requested = False
+        signal.signal(signal.SIGTERM, self._ask)
+        log = Path(self._command.log)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                self._command.arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment(self._command.threads),
+            )
+        self._pid = process.pid
+        process.returncode = code = _waited(process.pid)
+        self._pid = None
+        if self._requested and os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
+            # SLURM ends this job in a moment, and queues it again where that was preemption: an answer now would say
+            # that there is nothing to resume.
+            time.sleep(_DOOMED_SECONDS)
+        return code
+
+    def checkpoint(self) -> DelayedSubmission:
+        """Called by submitit inside its handler of the signal; what it gives is run when the job comes back."""
+        from submitit.helpers import DelayedSubmission
+
+        if self._pid is not None:
+            self._ask(signal.SIGTERM, None)
+            _waited(self._pid)
+        return DelayedSubmission(_SubmititCommand(self._command))
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._requested = True
+        if self._pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGTERM)
+
+
+def _waited(pid: int) -> int:
+    """Return the exit code. Not Popen.wait, whose lock a signal's handler would wait for in vain."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0

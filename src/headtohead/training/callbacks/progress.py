@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from headtohead.data.cache.parallel_map import short
+from headtohead.progress_lines import ProgressLines
 
 REFRESH_SECONDS = 0.25
 """A refresh takes half a millisecond."""
@@ -18,7 +19,7 @@ _NAME_WIDTH = 32
 
 
 class ProgressLine:
-    """Step, loss, tokens per second and the time left; nothing where nobody looks."""
+    """Step, loss, tokens per second and the time left; without a terminal, a command's lines of what is counted."""
 
     def __init__(self, name: str, *, start: int, total: int, enabled: bool, unit: str | None = None) -> None:
         """Create a bar; if the unit of what is counted is given, the bar shows its rate instead of the facts from
@@ -26,12 +27,14 @@ class ProgressLine:
         self._next = 0.0
         self._start, self._unit, self._began = start, unit, time.perf_counter()
         self._facts = ""
+        self._name = name
+        self._lines = None if unit is None or not enabled else ProgressLines(total, unit)
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        self._lines = ProgressLogHandler()
+        self._log = ProgressLogHandler()
         if enabled and sys.stderr.isatty():
             self._bar = _bar()
-            self._lines.begin(self._bar.console)
+            self._log.begin(self._bar.console)
             self._bar.start()
             self._task = self._bar.add_task(_shortened(name), total=total, completed=start, facts="")
 
@@ -52,10 +55,12 @@ class ProgressLine:
         self._show(step)
         if self._bar is not None:
             self._bar.stop()
-            self._lines.end()
+            self._log.end()
             self._bar = None
 
     def _show(self, step: int) -> None:
+        if self._lines is not None:
+            self._lines.show(step, self._name)
         if self._bar is None:
             return
         if self._unit is not None:

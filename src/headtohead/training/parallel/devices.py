@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from headtohead.components.processor import cpu_name, thread_limit
+from headtohead.components.processor import cpu_name, within_thread_limit
 from headtohead.training.parallel.device_sheets import Format
 
 _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
@@ -61,9 +61,8 @@ def describe(device: torch.device, *, count: int) -> dict[str, Any]:
 def threads(number: int | None) -> Iterator[None]:
     """So many threads of the processor inside, as before outside; None changes nothing. There are never more than
     OpenMP may start."""
-    before, limit = torch.get_num_threads(), thread_limit()
-    requested = before if number is None else number
-    torch.set_num_threads(requested if limit is None else min(requested, limit))
+    before = torch.get_num_threads()
+    torch.set_num_threads(within_thread_limit(before if number is None else number))
     try:
         yield
     finally:

@@ -13,18 +13,27 @@ from headtohead.data.sources.hub.dataset_reference import DatasetReference
 from headtohead.data.sources.hub.hub_answers import hub_errors, unreachable
 from headtohead.data.sources.hub.hub_memory import remember_fetched
 from headtohead.data.sources.hub.repository_listing import RepositoryFile
+from headtohead.progress_lines import ProgressLines
 
 _ABANDONED_AFTER = 60.0
 """Seconds without a byte after which a file is abandoned: the client gives up much earlier."""
 
+_LONG = 2**26
+"""Bytes of a file from which on fetching it takes so long that a command without a terminal says so before."""
+
 
 def fetch_file(located: DatasetLocation, split: str) -> list[Path]:
-    """Fetch the files of a split, with a progress bar for each that is not here yet; raise DataError."""
+    """Fetch the files of a split, with a progress bar or a line for each that is not here yet; raise DataError."""
     files, published = located.files(split)[split], located.published
     if published.path is not None:
         return [published.path / file.path for file in files]
     _remove_abandoned(published)
-    paths = [_fetched(published, located.revision, file) for file in files]
+    lines = ProgressLines(len(files), "files")
+    paths: list[Path] = []
+    for file in files:
+        is_long = file.size >= _LONG and _cached(published, located.revision, file.path) is None
+        lines.show(len(paths), f"fetching {file.path} of {published.name}", at_once=is_long)
+        paths.append(_fetched(published, located.revision, file))
     with hub_errors(published):
         remember_fetched(str(published.name), published.subset, located.revision, split, paths)
     return paths
