@@ -1,6 +1,7 @@
 """Commands of this project in processes that have its modules already: each is forked, within milliseconds, from one
-that has imported them, composed a run and done nothing else, and so is what it starts by command. A fresh interpreter costs seconds of
-processor time, which say nothing about what the command does; where they are the question, tests start one."""
+that has imported them, composed a run and done nothing else, and so is what it starts by command. A fresh interpreter
+costs seconds of processor time, which say nothing about what the command does; where they are the question, tests start
+one."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def test_what_nobody_asks_for_any_more_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_filter_by_a_shared_section_decodes_nothing_else_of_a_run(tmp_path: Path) -> None:
-    """Of ten thousand runs that a filter turns away, nothing is decoded that lies apart."""
+    """A filter that turns away most of ten thousand runs decodes nothing of them that lies apart."""
     root, file, clock = settled(tmp_path)
     with RunIndex(file, clock=clock) as index:
         chosen = [run for run in index.summaries(root) if run_filter("model.d_model>32 model/mixer=gru seed>=0")(run)]

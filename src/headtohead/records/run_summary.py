@@ -171,7 +171,7 @@ class RunSummary:
         """Return the run's folder, so that the summary stands wherever a run is taken by its path."""
         return self.path
 
-    def setting(self, name: str, default: Any = None) -> Any:
+    def setting(self, name: str, default: object = None) -> Any:
         """Return one value of the configuration by its dotted name, `default` where there is none.
 
         No two sections have a name in common, so that those which runs share are asked first: they need no decoding.
