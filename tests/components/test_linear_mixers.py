@@ -13,12 +13,12 @@ from torch import Tensor
 from contracts.choices import factory
 from headtohead.components.component import Context, Mixer
 from headtohead.components.fast_kernels import FastKernel
-from headtohead.components.mixers.linear.linear_attention import Performer
+from headtohead.components.mixers.linear.linear_attention import Based, Performer
 from headtohead.components.mixers.linear.mlstm import Mlstm
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.components.mixers.reference.linear import ReferenceDecayedSums
 
-NAMES = ("linear_attention", "performer", "retention", "mamba2", "mlstm")
+NAMES = ("linear_attention", "performer", "based", "retention", "mamba2", "mlstm")
 
 
 def made(name: str, **options: Any) -> Mixer:
@@ -65,6 +65,34 @@ def test_keys_of_wide_heads_stay_within_float32() -> None:
     features = mixer.key_features(torch.stack((torch.randn(512), along))[None, None])
     assert features.isfinite().all()
     assert (features[0, 0, 0] > 0).all()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_based_weighs_values_by_the_second_order_series_of_the_exponential(causal: bool) -> None:
+    """All pairs of tokens by the paper's formula, in 64 bits: outputs, and gradients of the input and all weights."""
+    torch.manual_seed(0)
+    mixer = Based(24, num_heads=2, causal=causal, key_width=5, bias=True, chunk_size=4).double()
+    x = torch.randn(2, 11, 24, dtype=torch.float64, requires_grad=True)
+    q, k, v = (part(x).unflatten(-1, (2, -1)).transpose(1, 2) for part in (mixer.query, mixer.key, mixer.value))
+    s = q @ k.mT / 5**0.5
+    weights = 1 + s + s.square() / 2
+    weights = weights.tril() if causal else weights
+    expected = mixer.output((weights / weights.sum(-1, keepdim=True) @ v).transpose(1, 2).flatten(2))
+    y, read = mixer(x, Context()), [x, *mixer.parameters()]
+    assert torch.allclose(y, expected, rtol=0, atol=1e-12)
+    own, exact = (torch.autograd.grad(output.square().sum(), read) for output in (y, expected))
+    assert all(torch.allclose(one, other, rtol=0, atol=1e-10) for one, other in zip(own, exact, strict=True))
+
+
+def test_based_has_the_products_of_the_papers_features_with_fewer_of_them() -> None:
+    mixer, (q, k) = made("based"), torch.randn(2, 1, 2, 7, 16, dtype=torch.float64).unbind()
+    assert isinstance(mixer, Based) and mixer.num_features == 153
+    whole = [
+        torch.cat((x[..., :1] ** 0, x / 2, (x[..., None] * x[..., None, :]).flatten(-2) / 32**0.5), -1) for x in (q, k)
+    ]
+    assert whole[0].shape[-1] == 273
+    products = mixer.query_features(q) @ mixer.key_features(k).mT
+    assert torch.allclose(products, whole[0] @ whole[1].mT, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,6 +145,7 @@ def test_heads_of_retention_remember_ever_longer() -> None:
         ("mamba2", {"num_groups": 3}, "num_groups=3 does not divide mamba2's 4 heads"),
         ("performer", {"num_features": 0}, "num_features=0 is not a number of features"),
         ("performer", {"redraw_every": 0}, "redraw_every=0 is not a number of steps"),
+        ("based", {"key_width": 0}, "key_width=0 leaves nothing of queries and keys: use 16"),
         ("linear_attention", {"chunk_size": 0}, "chunk_size=0 is not a number of tokens"),
         ("retention", {"chunk_size": 0}, "chunk_size=0 is not a number of tokens"),
     ],

@@ -16,6 +16,7 @@ from headtohead.training.optim.optimizers import parameter_groups
 
 WIDTH = 64
 RECURRENCES = [
+    "based",
     "delta_product",
     "gated_delta",
     "gated_linear",

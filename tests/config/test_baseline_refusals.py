@@ -17,6 +17,10 @@ REFUSED = {
     ],
     ("model/mixer=linear_attention", "model/position=alibi"): ["biases the score of each pair", "learned, rotary or"],
     ("model/mixer=performer", "model/position=t5_bias"): ["sums keys and values before it reads them", "rotary"],
+    ("model/mixer=based", "model.d_model=128"): [
+        "turns heads of width 32, and those of model/mixer=based have 16: set model.position.head_width",
+        "model.mixer.key_width alike, or model.mixer.rotated=false beside layers",
+    ],
     ("model.mixer.rotated=false",): ["model/position=rotary nothing to rotate", "model/position=none"],
     ("model.pattern=[mamba,softmax_attention]", "model.mixers.softmax_attention.rotated=false"): [
         "model.mixers.softmax_attention.rotated=false in every layer of model that could rotate"
@@ -58,6 +62,13 @@ REFUSED = {
 }
 ACCEPTED = [
     ("model.pattern=[sliding_window,softmax_attention]", "model.mixers.softmax_attention.rotated=false"),
+    (
+        "model.pattern=[sliding_window,softmax_attention]",
+        "model.mixers.softmax_attention.rotated=false",
+        "model.mixers.softmax_attention.head_width=48",
+    ),
+    ("model.pattern=[based,sliding_window]", "model.mixers.based.rotated=false"),
+    ("model/mixer=based", "model.position.head_width=16"),
     ("model=recurrent", "model/mixer=gru"),
     ("model/mixer=performer", "model/position=rotary"),
     ("model/mixer=linear_attention", "model/position=rotary_ntk"),

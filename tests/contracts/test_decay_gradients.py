@@ -45,7 +45,8 @@ FORGETS_NOTHING = {
         "value_residual",
     ),
     "stick_breaking",
-    *("linear_attention", "performer", "short_conv", "gated_short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
+    *("based", "linear_attention", "performer", "retention", "short_conv", "gated_short_conv", "hyena"),
+    *("gru", "lstm", "rnn"),
 }
 """Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""
 STEP = math.log(math.expm1(1.0))

@@ -63,6 +63,7 @@ VARIANTS: dict[str, list[dict]] = {
     "mlstm": [{"chunk_size": 4, "bias": True}],
     "retention": [{"chunk_size": 4, "value_factor": 1}],
     "performer": [{"chunk_size": 4, "num_features": 7}],
+    "based": [{"chunk_size": 4, "key_width": 1, "bias": True}, {"chunk_size": 4, "key_width": 5}],
     "mamba": [{"state": 3, "rank": 2, "conv": 3, "bias": True, "conv_bias": False}, {"state": 3, "norm_eps": 1e-2}],
     "rg_lru": [{"expand": 1.5, "conv": 2}],
     "rwkv4": [{"expand": 1.5}],

@@ -18,7 +18,7 @@ from headtohead.components.sequence_ops.score_masks import with_score_masks
 from headtohead.diagnostics.laws import LAWS, Law, LawSubject, alone, applies
 from headtohead.diagnostics.laws.attention_laws import explicit_attention
 
-MIXERS = ("linear_attention", "performer")
+MIXERS = ("linear_attention", "performer", "based")
 OPTIONS = [{}, {"pairing": "interleaved", "fraction": 0.5}, {"encoding": "xpos", "decay_length": 8.0}]
 CASES = [
     (law, mixer, causal, dtype)

@@ -18,7 +18,7 @@ from headtohead.execution.tuning import Tuning
 from headtohead.studies.definition.read_study_file import read_study, study_from, with_own_fields
 from headtohead.studies.definition.study import MEASURED_BUDGETS, RequestedBudget
 from headtohead.studies.definition.study_fields import FIELDS
-from headtohead.studies.planning.study_plan import StudyPlanner
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from studies.small_studies import WRITTEN, small_study
 
 NO_POSITION = "model/position=none"
@@ -167,6 +167,19 @@ def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_cos
     assert any(line.startswith("# Expected: ") for line in header)
     assert any(re.match(r"# Cost: .* runs.*, .*minutes?", line) for line in header)
     assert any(re.match(r"# Chance is \d", line) for line in header)
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_the_header_of_a_study_counts_the_runs_that_its_arms_and_seeds_make(name: str) -> None:
+    """Arms that are added or removed leave no old number behind; numbers in words and tuned studies are left out."""
+    text = next(choice.path for choice in choices(STUDY) if choice.name == name).read_text(encoding="utf-8")
+    study = read_study(name)
+    whole, of_one_seed = (
+        re.search(rf"^# Cost: {runs}", text, re.MULTILINE) for runs in (r"(\d+) runs", r".*seeds=1, (\d+) runs")
+    )
+    if whole is not None and isinstance(study.tuning, str):
+        assert int(whole[1]) == StudyPlan(study, (), Path(), {}).num_runs
+    assert of_one_seed is None or int(of_one_seed[1]) == len(study.arms)
 
 
 @pytest.mark.slow

@@ -201,14 +201,18 @@ def _parts_of_heads(view: ConfigView) -> Iterator[str]:
 
 def _head_widths(view: ConfigView) -> Iterator[str]:
     for side in view.sides():
-        share = view.model.get("d_model", 1) // view.model.get("num_heads", 1)
-        of_mixer, of_position = (side.nodes.get(slot, {}).get("head_width") or share for slot in ("mixer", "position"))
+        mixer, share = side.nodes.get("mixer", {}), view.model.get("d_model", 1) // view.model.get("num_heads", 1)
+        field = "key_width" if "key_width" in mixer else "head_width"
+        of_mixer, of_position = mixer.get(field) or share, side.nodes.get("position", {}).get("head_width") or share
         turned = side.can("position", "rotates") and side.can("mixer", "reads_rotation") is not False
-        if turned and of_mixer != of_position:
+        if turned and of_mixer != of_position and not _is_not_rotated(side):
+            instead = (
+                f", or {side.paths['mixer']}.rotated=false beside layers that it turns" if "rotated" in mixer else ""
+            )
             yield (
                 f"{view.chosen_of(side, 'position')} turns heads of width {of_position}, and those of "
                 f"{view.chosen_of(side, 'mixer')} have {of_mixer}: set {side.paths['position']}.head_width and "
-                f"{side.paths['mixer']}.head_width alike"
+                f"{side.paths['mixer']}.{field} alike{instead}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Attention whose weights are products of positive features, f(q) f(k)^T / sum over keys: linear in the length, since
+"""Attention whose weights are positive products of features, f(q) f(k)^T / sum over keys: linear in the length, since
 sum f(k)^T v can be made first (Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236).
 """
 
@@ -80,24 +80,27 @@ class KernelAttention(Mixer, HasAttentionMaps):
         num_features: int,
         bias: bool,
         chunk_size: int,
+        key_width: int | None = None,  # of a head's queries and keys; None: as of its values
     ) -> None:
         super().__init__()
         del dropout  # there are no weights to drop
         check_chunk_size(chunk_size)
         self.d_model, self.num_heads, self.causal, self.chunk_size = d_model, num_heads, causal, chunk_size
         self.head_width, self.num_features = equal_share(d_model, num_heads), num_features
-        self.query = ScoreLinear(d_model, d_model, bias=bias)
-        self.key = ScoreLinear(d_model, d_model, bias=bias)
+        self.key_width = self.head_width if key_width is None else key_width
+        self.query = ScoreLinear(d_model, num_heads * self.key_width, bias=bias)
+        self.key = ScoreLinear(d_model, num_heads * self.key_width, bias=bias)
         self.value = LinearMap(d_model, d_model, bias=bias)
         self.output = ResidualLinear(d_model, d_model, bias=bias)
 
     @abstractmethod
     def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
-        """Return the query features, none below 0; a factor common to all features of a token changes nothing."""
+        """Return the query features, of which no product with those of a key is below 0; a factor common to all
+        features of a token changes nothing."""
 
     @abstractmethod
     def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
-        """Return the key features, none below 0."""
+        """Return the key features."""
 
     def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
         """Return the features of queries and keys, transformed by the position encoding."""
@@ -113,7 +116,8 @@ class KernelAttention(Mixer, HasAttentionMaps):
     def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Features, Tensor]:
         """Return the features of queries and keys, zero at padded keys, in float32 at least; and the values."""
         exact = at_least_float32(x.dtype)
-        q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
+        q, k = (split_heads(part(x), self.key_width) for part in (self.query, self.key))
+        v = split_heads(self.value(x), self.head_width)
         with without_autocast(x):
             features = self.features(q.to(exact), k.to(exact), context)
         if context.valid is not None:
@@ -195,7 +199,7 @@ class KernelAttention(Mixer, HasAttentionMaps):
         features = self.feature_flops(n)
         costs = Costs.of(
             self,
-            forward_flops=8 * n * d * d + 4 * n * d * self.num_features + features,
+            forward_flops=4 * n * d * (d + self.num_heads * self.key_width + self.num_features) + features,
             state_elements=self.num_heads * self.num_features * (self.head_width + 1),
             activation_bytes=self.saved_bytes(query),
         )

@@ -165,3 +165,56 @@ class Performer(KernelAttention, ChangesWithSteps):
         features = self.num_heads * self.num_features
         copies = 3 if self.causal and padded_length(length, self.chunk_size)[0] > length else 1
         return length * (self.d_model + copies * features) + 2 * self.directions.numel()
+
+
+# Attention by features whose products are the exponential's Taylor series to the second power (Arora et al. 2024,
+# https://arxiv.org/abs/2402.18668).
+
+
+class Based(KernelAttention):
+    """f(q) f(k)^T = 1 + s + s^2 / 2 with s = q k / sqrt(K), which is 1/2 or more, for queries and keys of few channels.
+
+    A product of two channels is one feature, where the paper's q (x) q has it twice: the same sums from nearly half the
+    features. A rotary position turns queries and keys, so that s is the score of rotated ones and weights stay shares.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        key_width: Width = 16,
+        bias: bool = False,
+        rotated: bool = True,  # whether a rotary position turns queries and keys
+        chunk_size: Width = 64,
+    ) -> None:
+        if key_width < 1:
+            raise UsageError(f"key_width={key_width} leaves nothing of queries and keys: use 16, or another above 0")
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            num_features=(key_width + 1) * (key_width + 2) // 2,
+            bias=bias,
+            chunk_size=chunk_size,
+            key_width=key_width,
+        )
+        self.rotated = rotated
+
+    def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
+        return super().features(*(rotated_by_position(q, k, context) if self.rotated else (q, k)), context)
+
+    def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """Return 1, x / K^(1/4), x_i^2 / sqrt(2 K), and x_i x_j / sqrt(K) for every i < j."""
+        x = q * self.key_width**-0.25
+        pairs = (x[..., :-i] * x[..., i:] for i in range(1, self.key_width))
+        return torch.cat((torch.ones_like(x[..., :1]), x, x.square() * 0.5**0.5, *pairs), dim=-1)
+
+    def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        return self.query_features(k)
+
+    def saved_by_features(self, length: int) -> int:
+        return 2 * length * self.num_heads * self.key_width

@@ -15,7 +15,7 @@ from headtohead.components.mixers.linear.gated_linear import GatedLinearAttentio
 from headtohead.components.mixers.linear.hgrn2 import Hgrn2
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
 from headtohead.components.mixers.linear.kimi_delta import KimiDelta
-from headtohead.components.mixers.linear.linear_attention import LinearAttention, Performer
+from headtohead.components.mixers.linear.linear_attention import Based, LinearAttention, Performer
 from headtohead.components.mixers.linear.mamba2 import Mamba2
 from headtohead.components.mixers.linear.mamba3 import Mamba3, Mamba3Selection
 from headtohead.components.mixers.linear.matrix_memory import MatrixMemory, MemoryInputs
@@ -162,6 +162,17 @@ class ReferenceLinearAttention(ReferenceKernelAttention, LinearAttention):
 
 class ReferencePerformer(ReferenceKernelAttention, Performer):
     """The same parameters and directions."""
+
+
+class ReferenceBased(ReferenceKernelAttention, Based):
+    """The same parameters; every feature is written out, one by one."""
+
+    def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        width, channels = self.key_width, q.unbind(-1)
+        features = [torch.ones_like(channels[0]), *(channel / width**0.25 for channel in channels)]
+        for i in range(width):
+            features += [channels[i] * channels[j] / (width * (1 + (i == j))) ** 0.5 for j in range(i, width)]
+        return torch.stack(features, dim=-1)
 
 
 class ReferenceMatrixMemory(MatrixMemory):
