@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -217,14 +217,25 @@ class Tokenizer:
                 yield row, piece, encoding
 
 
+@cache
+def let_library_use_threads() -> None:
+    """Let the tokenizers library use threads in this process, and none in those forked from it: its threads stay
+    behind, and it would wait for them for ever. Its own guard against that works only as long as nobody says either."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")  # unsaid, the library warns whenever a loader is forked
+    os.register_at_fork(after_in_child=_use_no_threads)
+
+
+def _use_no_threads() -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
 @lru_cache(maxsize=8)
 def library_of(description: str, *, reads_names: bool = True) -> Any:
     """Load a tokenizer of the `tokenizers` library, which is never pickled for loader processes. With `reads_names`,
     names of special tokens in a text become those tokens; else they are text like any other."""
     from tokenizers import Tokenizer as Library
 
-    # Said once, so that loader processes forked later do not warn about it.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    let_library_use_threads()
     library = Library.from_str(description)
     library.no_truncation()
     library.no_padding()

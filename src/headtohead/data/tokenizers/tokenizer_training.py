@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,14 @@ from headtohead.data.cache.parallel_map import ReportProgress, progress_bar
 from headtohead.data.data_source import DataError
 from headtohead.data.tokenizers.published_tokenizer import NUM_BYTES, letter_bytes
 from headtohead.data.tokenizers.special_tokens import SPECIAL_TOKENS
-from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerKind, TokenizerName, code_points, cut
+from headtohead.data.tokenizers.tokenizer import (
+    Tokenizer,
+    TokenizerKind,
+    TokenizerName,
+    code_points,
+    cut,
+    let_library_use_threads,
+)
 from headtohead.data.tokenizers.tokenizer_choice import is_named
 
 # WordPiece as BERT's (Devlin et al. 2019, https://arxiv.org/abs/1810.04805): small letters without accents, words cut
@@ -196,8 +202,7 @@ def train_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int |
             "data.tokenizer=published comes with a checkpoint, init_from=hf:NAME; without one choose "
             f"{', '.join(get_args(TokenizerKind)[:-1])}, a path or hf:NAME."
         )
-    # Said once, so that loader processes forked later do not warn about it.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    let_library_use_threads()
     length = sum(map(len, texts))
     size = vocab_size or size_for(length)
     if length < _LONG:
