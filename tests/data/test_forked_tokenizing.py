@@ -1,4 +1,4 @@
-"""What a process tokenized with threads stays behind where another is forked from it, which tokenizes all the same."""
+"""A process that is forked from one that tokenized tokenizes too, though the threads for it stayed behind."""
 
 from __future__ import annotations
 
