@@ -78,8 +78,7 @@ def train_measured(case: int, folder: str) -> dict[str, float]:
     def measured(module: Any, batch: Any, batch_idx: int) -> None:
         if 0 < module.state.step <= METERED or module.state.step == STEPS - 1:
             gc.collect()
-            of_the_step = [tensor for tensor in living_tensors() if not tensor.is_meta]  # which FLOPs are counted with
-            with TensorMeter(of_the_step) as meter:
+            with TensorMeter(living_tensors()) as meter:
                 step(module, batch, batch_idx)
             peaks.append(meter.peak)
         else:

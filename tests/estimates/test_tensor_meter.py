@@ -87,6 +87,22 @@ def test_storages_that_are_emptied_filled_and_shared_count_what_they_hold() -> N
     assert meter.peak >= 804
 
 
+def test_shapes_alone_are_no_tensors_that_live() -> None:
+    """The compiler leaves fake tensors, whose sizes may be symbols, and FLOPs are counted on the meta device."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    rows = torch.zeros(7, 5)
+    symbolic = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(rows, static_shapes=False)
+    shapes = (symbolic, torch.zeros(7, device="meta"))
+    living = {id(tensor) for tensor in living_tensors()}
+    assert id(rows) in living and not living & {id(shape) for shape in shapes}
+    with TensorMeter(living_tensors()) as meter:
+        before = meter.bytes()
+        made = torch.ones(3)
+    assert type(before) is int and meter.peak >= before + made.nbytes
+
+
 def test_an_operation_looks_at_what_it_makes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many tensors live."""
     looks: list[int] = []

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.architectures.operation_counter import product_flops
 from headtohead.components.mixers.recurrent.torch_recurrence import workspace_bytes
+from headtohead.components.without_memory import has_values
 from headtohead.training.parallel.sharding import is_part, is_part_type
 
 Phase = Literal["forward", "backward"]
@@ -195,9 +196,11 @@ class TensorMeter(TorchDispatchMode):
 
 
 def living_tensors() -> list[Tensor]:
-    """Return all tensors that Python knows now."""
+    """Return all tensors that Python knows now and that hold memory: shapes alone, as the compiler leaves, have sizes
+    that are no numbers."""
     with torch.no_grad():
-        return [held for held in gc.get_objects() if issubclass(type(held), Tensor) and _has_storage(held)]
+        tensors = [held for held in gc.get_objects() if issubclass(type(held), Tensor)]
+        return [tensor for tensor in tensors if has_values(tensor) and _has_storage(tensor)]
 
 
 def tensors_in(made: object) -> Iterator[Tensor]:
