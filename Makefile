@@ -111,9 +111,10 @@ format: $(INSTALLED)  ## let ruff put the code in order
 known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 17 minutes, by the headers of its studies)
 	@$(BIN)/python benchmarks/known_answers.py
 
-BENCHMARKS := $(filter-out benchmarks/known_answers.py benchmarks/speed_page.py benchmarks/whole_processes.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/known_answers.py benchmarks/long_rows.py benchmarks/speed_page.py benchmarks/whole_processes.py,$(wildcard benchmarks/*.py))
 
 bench: $(INSTALLED)  ## the measurements that the README quotes, and docs/speed.md from those with a target
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	@for file in $(BENCHMARKS); do echo "==> $$file"; $(BIN)/python $$file; done
 	@echo "==> h2h bench --peers"; $(BIN)/h2h bench --peers
 	@$(BIN)/python benchmarks/speed_page.py

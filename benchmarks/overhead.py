@@ -141,7 +141,7 @@ def harness(steps: int, folder: Path) -> Seconds:
 
     run = RunComponents(
         make_model=make_model,
-        task=CausalLanguageModelling(),
+        task=CausalLanguageModelling().bind(Data().spec()),
         data=Data(),
         optimizer=partial(adamw, lr=1e-3),
         schedule=constant,
@@ -159,7 +159,7 @@ def harness(steps: int, folder: Path) -> Seconds:
 def bare(steps: int) -> Seconds:
     """Time the smallest loop that trains the same model."""
     torch.manual_seed(0)
-    model, task, rows = make_model(), CausalLanguageModelling(), Rows()
+    model, task, rows = make_model(), CausalLanguageModelling().bind(Data().spec()), Rows()
     optimizer, order = adamw(model, lr=1e-3), np.random.default_rng(0)
     start = clocks()
     for _ in range(steps):

@@ -112,7 +112,9 @@ def main() -> int:
     if chosen.folder:
         print(prepare(chosen.set, chosen.folder))
         return 0
-    with tempfile.TemporaryDirectory(dir=os.environ.get("HEADTOHEAD_CACHE")) as root:
+    if (cache := os.environ.get("HEADTOHEAD_CACHE")) is not None:
+        Path(cache).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as root:
         folder, os.environ["HEADTOHEAD_CACHE"] = Path(root) / "set", str(Path(root) / "prepared")
         SETS[chosen.set](folder, chosen.rows, chosen.words)
         size = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / 1e6

@@ -18,7 +18,7 @@ from headtohead.components.mixers.linear.mlstm import Mlstm
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.components.mixers.reference.linear import ReferenceDecayedSums
 
-NAMES = ("linear_attention", "performer", "based", "retention", "mamba2", "mlstm")
+NAMES = ("linear_attention", "performer", "based", "retention", "lightning_attention", "mamba2", "mlstm")
 
 
 def made(name: str, **options: Any) -> Mixer:
@@ -178,7 +178,9 @@ def chunk_scan(
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["one document", "documents"])
-@pytest.mark.parametrize(("name", "kernel"), [("retention", simple_gla), ("mamba2", chunk_scan)])
+@pytest.mark.parametrize(
+    ("name", "kernel"), [("retention", simple_gla), ("lightning_attention", simple_gla), ("mamba2", chunk_scan)]
+)
 def test_through_a_kernel_a_mixer_gives_what_it_gives_without(
     name: str, kernel: Callable[..., Any], packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

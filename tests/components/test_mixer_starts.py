@@ -25,6 +25,7 @@ RECURRENCES = [
     "hgrn2",
     "hyena",
     "kimi_delta",
+    "lightning_attention",
     "linear_attention",
     "lstm",
     "mamba",

@@ -45,7 +45,16 @@ FORGETS_NOTHING = {
         "value_residual",
     ),
     "stick_breaking",
-    *("based", "linear_attention", "performer", "retention", "short_conv", "gated_short_conv", "hyena"),
+    *(
+        "based",
+        "linear_attention",
+        "performer",
+        "retention",
+        "lightning_attention",
+        "short_conv",
+        "gated_short_conv",
+        "hyena",
+    ),
     *("gru", "lstm", "rnn"),
 }
 """Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""

@@ -62,6 +62,7 @@ VARIANTS: dict[str, list[dict]] = {
     "mamba3": [{"chunk_size": 4, "state": 7, "head_width": 4, "rotated": 1.0, "expand": 1.5}],
     "mlstm": [{"chunk_size": 4, "bias": True}],
     "retention": [{"chunk_size": 4, "value_factor": 1}],
+    "lightning_attention": [{"chunk_size": 4, "slope": 0.25}],
     "performer": [{"chunk_size": 4, "num_features": 7}],
     "based": [{"chunk_size": 4, "key_width": 1, "bias": True}, {"chunk_size": 4, "key_width": 5}],
     "mamba": [{"state": 3, "rank": 2, "conv": 3, "bias": True, "conv_bias": False}, {"state": 3, "norm_eps": 1e-2}],

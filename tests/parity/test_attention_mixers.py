@@ -15,6 +15,7 @@ from transformers.models.diffllama import modeling_diffllama
 from transformers.models.gpt_oss import modeling_gpt_oss
 from transformers.models.kimi_linear import modeling_kimi_linear
 from transformers.models.lfm2 import modeling_lfm2
+from transformers.models.minimax import modeling_minimax
 from transformers.models.nystromformer import modeling_nystromformer
 from transformers.models.qwen3_next import modeling_qwen3_next
 
@@ -29,6 +30,7 @@ from headtohead.components.mixers.convolution.gated_short_conv import GatedShort
 from headtohead.components.mixers.linear.delta_rule import DeltaShape
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.kimi_delta import KimiDelta
+from headtohead.components.mixers.linear.lightning_attention import LightningAttention
 from headtohead.components.positions.rotary import Rotary, RotatedPairs
 from parity.parity import REPORTS, TOLERANCE, Errors, Report, exactly, redraw
 
@@ -116,6 +118,16 @@ def gated_short_conv(params: Parameters) -> Weights:
         "bias": params["conv.bias"],
         **{f"input.{kind}": params[f"in_proj.{kind}"] for kind in ("weight", "bias")},
         **{f"output.{kind}": params[f"out_proj.{kind}"] for kind in ("weight", "bias")},
+    }
+
+
+def lightning(params: Parameters) -> Weights:
+    """Return MiniMax's weights, of which queries, keys and values alternate by head."""
+    maps = params["attention.qkv_proj.weight"].view(NUM_HEADS, 3, HEAD_WIDTH, D_MODEL).unbind(1)
+    others = {"gate": "output_gate", "norm": "norm", "output": "out_proj"}
+    return {
+        **{f"{name}.weight": part.flatten(0, 1) for name, part in zip(("query", "key", "value"), maps, strict=True)},
+        **{f"{ours}.weight": params[f"attention.{theirs}.weight"] for ours, theirs in others.items()},
     }
 
 
@@ -212,6 +224,27 @@ class NystromWithOutput(nn.Module):
         return y
 
 
+class LightningAlone(nn.Module):
+    """The lightning attention of one of MiniMax's six layers, which differ in their rates of decay, in blocks of 5."""
+
+    def __init__(self, layer: int) -> None:
+        super().__init__()
+        config = modeling_minimax.MiniMaxConfig(
+            **SIZES, num_hidden_layers=6, layer_types=["linear_attention"] * 6, block_size=5
+        )
+        self.attention = modeling_minimax.MiniMaxLightningAttention(config, layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.attention(x, None, None)[0]
+        return y
+
+
+def minimax(layer: int) -> MixerCase:
+    slope = 1 - layer / (5 + 1e-5) + 1e-5
+    ours = partial(LightningAttention, D_MODEL, num_heads=NUM_HEADS, causal=True, slope=slope)
+    return MixerCase(partial(LightningAlone, layer), ours, lightning, reads_tokens_alone=True)
+
+
 WIDTHS = LatentWidths(latent_width=7, query_latent_width=9, content_width=8, value_width=5)
 LATENT = partial(LatentAttention, D_MODEL, num_heads=NUM_HEADS, causal=True, widths=WIDTHS)
 CASES = {
@@ -264,6 +297,8 @@ CASES = {
         reads_tokens_alone=True,
         shape=(1, 12),
     ),
+    "minimax, first layer": minimax(0),
+    "minimax, fourth layer": minimax(3),
     "deepseek_v3, interleaved": MixerCase(partial(deepseek, interleaved=True), LATENT, latent, pairing="interleaved"),
 }
 

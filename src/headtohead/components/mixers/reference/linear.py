@@ -15,6 +15,7 @@ from headtohead.components.mixers.linear.gated_linear import GatedLinearAttentio
 from headtohead.components.mixers.linear.hgrn2 import Hgrn2
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
 from headtohead.components.mixers.linear.kimi_delta import KimiDelta
+from headtohead.components.mixers.linear.lightning_attention import LightningAttention
 from headtohead.components.mixers.linear.linear_attention import Based, LinearAttention, Performer
 from headtohead.components.mixers.linear.mamba2 import Mamba2
 from headtohead.components.mixers.linear.mamba3 import Mamba3, Mamba3Selection
@@ -110,6 +111,10 @@ class ReferenceMlstm(ReferenceDecayedSums, Mlstm):
 
 
 class ReferenceRetention(ReferenceDecayedSums, Retention):
+    """The same parameters."""
+
+
+class ReferenceLightningAttention(ReferenceDecayedSums, LightningAttention):
     """The same parameters."""
 
 
