@@ -196,8 +196,8 @@ class TensorMeter(TorchDispatchMode):
 
 
 def living_tensors() -> list[Tensor]:
-    """Return all tensors that Python knows now and that hold memory: shapes alone, as the compiler leaves, have sizes
-    that are no numbers."""
+    """Return all tensors that Python knows now and that hold memory; the compiler leaves others, whose sizes may be
+    symbols."""
     with torch.no_grad():
         tensors = [held for held in gc.get_objects() if issubclass(type(held), Tensor)]
         return [tensor for tensor in tensors if has_values(tensor) and _has_storage(tensor)]
