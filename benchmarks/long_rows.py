@@ -18,8 +18,8 @@ import time
 
 MIXERS = (
     "mamba", "mamba2", "mamba3", "gated_delta", "kimi_delta", "delta_product", "gated_linear", "linear_attention",
-    "retention", "lightning_attention", "rwkv6", "rwkv7", "hgrn2", "mlstm", "min_gru", "min_lstm", "rg_lru", "s4d", "hyena", "short_conv",
-    "sliding_window",
+    "retention", "lightning_attention", "rwkv6", "rwkv7", "hgrn2", "mlstm", "min_gru", "min_lstm", "rg_lru", "s4d",
+    "hyena", "short_conv", "sliding_window",
 )  # fmt: skip
 LENGTH, VOCABULARY = 131_072, 8192
 LOGITS = 4 * LENGTH * VOCABULARY
