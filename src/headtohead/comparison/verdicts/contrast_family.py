@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from headtohead.comparison.statistics.exact_tests import seeds_to_decide
 from headtohead.comparison.statistics.multiple_testing import interim_levels
 from headtohead.comparison.statistics.power import POWER, detectable_effect
 
@@ -34,6 +35,8 @@ class ContrastFamily:
     """The smallest found in 80 % of studies; None where none is."""
     effects: tuple[tuple[int, float], ...]
     """The effects that other numbers of seeds could show."""
+    seeds_of_exact_tests: int | None = None
+    """The fewest that tell arms apart of which one solves its task; None where there is no best value."""
     rounds: SeedRounds | None = None
     """The rule by which seeds are added until contrasts are decided; docs/study.md tells which effects that finds."""
 
@@ -58,7 +61,14 @@ class ContrastFamily:
         whose = _WHOSE_DEVIATION[self.paired]
         power = f"{_seeds(self.num_seeds)} detect a difference of {self.effect:.2g} times {whose} standard deviation"
         others = ", ".join(f"{seeds} seeds {effect:.2g} times" for seeds, effect in self.effects)
-        return f"{level}; {power} in 80 % of studies, {others}"
+        return f"{level}; {power} in 80 % of studies, {others}{self._exact_tests()}"
+
+    def _exact_tests(self) -> str:
+        """An arm that solves its task is compared by how many of its seeds do."""
+        if self.seeds_of_exact_tests is None or self.seeds_of_exact_tests <= self.num_seeds:
+            return ""
+        needed = _seeds(self.seeds_of_exact_tests)
+        return f"; where one of two arms solves its task, exact tests decide nothing with fewer than {needed}"
 
 
 def family_of(
@@ -68,11 +78,13 @@ def family_of(
     alpha: float,
     interim_analyses: Sequence[int] = (),
     paired: bool = True,
+    can_be_solved: bool = False,
     rounds: SeedRounds | None = None,
 ) -> ContrastFamily:
     """Return the family of a design; with interim_analyses, at the last of them."""
     if rounds is not None:
-        return ContrastFamily(num_contrasts, num_seeds, alpha, alpha / num_contrasts, paired, None, (), rounds)
+        level = alpha / num_contrasts
+        return ContrastFamily(num_contrasts, num_seeds, alpha, level, paired, None, (), rounds=rounds)
     last = interim_levels(interim_analyses, alpha=alpha, num_contrasts=num_contrasts)[-1] if interim_analyses else alpha
     level, seeds = last / num_contrasts, interim_analyses[-1] if interim_analyses else num_seeds
 
@@ -83,7 +95,8 @@ def family_of(
     effect = effect_of(seeds)
     others = tuple((number, effect_of(number)) for number in more)
     detectable = effect if math.isfinite(effect) else None
-    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, detectable, others)
+    needed = seeds_to_decide(level) if can_be_solved else None
+    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, detectable, others, needed)
 
 
 def families_in(verdicts: Sequence[Verdict]) -> list[str]:
