@@ -18,6 +18,7 @@ from transformers.models.lfm2 import modeling_lfm2
 from transformers.models.minimax import modeling_minimax
 from transformers.models.nystromformer import modeling_nystromformer
 from transformers.models.qwen3_next import modeling_qwen3_next
+from transformers.models.xlstm import modeling_xlstm
 
 from headtohead.components.component import Context, Mixer
 from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
@@ -31,6 +32,7 @@ from headtohead.components.mixers.linear.delta_rule import DeltaShape
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.kimi_delta import KimiDelta
 from headtohead.components.mixers.linear.lightning_attention import LightningAttention
+from headtohead.components.mixers.linear.mlstm import Mlstm
 from headtohead.components.positions.rotary import Rotary, RotatedPairs
 from parity.parity import REPORTS, TOLERANCE, Errors, Report, exactly, redraw
 
@@ -128,6 +130,17 @@ def lightning(params: Parameters) -> Weights:
     return {
         **{f"{name}.weight": part.flatten(0, 1) for name, part in zip(("query", "key", "value"), maps, strict=True)},
         **{f"{ours}.weight": params[f"attention.{theirs}.weight"] for ours, theirs in others.items()},
+    }
+
+
+def mlstm(params: Parameters) -> Weights:
+    names = {"query": "q", "key": "k", "value": "v", "output_gate": "ogate_preact", "output": "out_proj"}
+    gates = ("layer.igate_preact", "layer.fgate_preact")
+    return {
+        **{f"{ours}.weight": params[f"layer.{theirs}.weight"] for ours, theirs in names.items()},
+        "gate_weight": torch.cat([params[f"{gate}.weight"] for gate in gates]),
+        **{f"{ours}_bias": params[f"{gate}.bias"] for ours, gate in zip(("input", "forget"), gates, strict=True)},
+        "norm_weight": params["layer.multihead_norm.weight"],
     }
 
 
@@ -239,6 +252,31 @@ class LightningAlone(nn.Module):
         return y
 
 
+class MlstmAlone(nn.Module):
+    """The mixer of xLSTM 7B with queries as wide as values, a cap that no gate comes near, and no eps in its normaliser, in chunks of
+    4, which divide its rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = modeling_xlstm.xLSTMConfig(
+            hidden_size=D_MODEL,
+            num_heads=NUM_HEADS,
+            qk_dim_factor=1.0,
+            gate_soft_cap=1e12,
+            eps=0.0,
+            norm_eps=1e-5,
+            chunk_size=4,
+            autocast_kernel_dtype="float32",
+            mode="train",
+            return_last_states=True,
+        )
+        self.layer = modeling_xlstm.xLSTMLayer(config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(x)[0]
+        return y
+
+
 def minimax(layer: int) -> MixerCase:
     slope = 1 - layer / (5 + 1e-5) + 1e-5
     ours = partial(LightningAttention, D_MODEL, num_heads=NUM_HEADS, causal=True, slope=slope)
@@ -296,6 +334,13 @@ CASES = {
         nystrom,
         reads_tokens_alone=True,
         shape=(1, 12),
+    ),
+    "xlstm": MixerCase(
+        MlstmAlone,
+        lambda: Mlstm(D_MODEL, num_heads=NUM_HEADS, causal=True),
+        mlstm,
+        reads_tokens_alone=True,
+        shape=(2, 12),
     ),
     "minimax, first layer": minimax(0),
     "minimax, fourth layer": minimax(3),

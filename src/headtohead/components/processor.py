@@ -11,16 +11,21 @@ from pathlib import Path
 
 @cache
 def cpu_name() -> str:
-    """Return the maker's name of the processor, such as "AMD EPYC 9554 64-Core Processor"."""
-    return _cpu_line("model name") or platform.processor() or platform.machine()
+    """Return the maker's name of the processor, such as "AMD EPYC 9554 64-Core Processor"; of one that hides its number,
+    as in a virtual machine, with what tells its generation from others: "AMD EPYC, family 25, model 17"."""
+    name = _cpu_line("model name") or platform.processor() or platform.machine()
+    family, model = _cpu_line("cpu family"), _cpu_line("model")
+    is_bare = family and model and not any(letter.isdecimal() for letter in name)
+    return f"{name}, family {family}, model {model}" if is_bare else name
 
 
 def _cpu_line(name: str) -> str:
     """Return what Linux says of the first processor under this name; empty where it says nothing."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith(name):
-                return line.partition(":")[2].strip()
+            written, _, value = line.partition(":")
+            if written.strip() == name:
+                return value.strip()
     except OSError:
         pass
     return ""
