@@ -108,7 +108,7 @@ check: $(INSTALLED)  ## lint, formatting, types, import rules
 format: $(INSTALLED)  ## let ruff put the code in order
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 17 minutes, by the headers of its studies)
+known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (a quarter of an hour on two cores)
 	@$(BIN)/python benchmarks/known_answers.py
 
 BENCHMARKS := $(filter-out benchmarks/known_answers.py benchmarks/long_rows.py benchmarks/speed_page.py benchmarks/whole_processes.py,$(wildcard benchmarks/*.py))

@@ -133,9 +133,9 @@ CLAIMS: dict[str, Claim] = {
     "warmup": Claim("Post-LN needs warm-up (Xiong et al. 2020)", by_study("wiring_and_warmup")),
     "norms": Claim("RMSNorm does as well as LayerNorm (Zhang and Sennrich 2019)", by_study("norms_small")),
     "digits_100": Claim(
-        "A ViT lacks the convolutional bias: 100 images (Dosovitskiy et al. 2021)", by_study("digits_100", "seeds=5")
+        "A ViT lacks the convolutional bias: 100 images (Dosovitskiy et al. 2021)", by_study("digits_100")
     ),
-    "digits_1000": Claim("... and learns some of it: 1,000 images", by_study("digits_1000", "seeds=5")),
+    "digits_1000": Claim("... and learns some of it: 1,000 images", by_study("digits_1000")),
     "order": Claim("Without positions an encoder is permutation-equivariant", equivariance),
     "swiglu": Claim(
         "SwiGLU against GELU, each at its best: less than three seeds can show (Shazeer 2020)",
