@@ -11,8 +11,8 @@ from pathlib import Path
 
 @cache
 def cpu_name() -> str:
-    """Return the maker's name of the processor, such as "AMD EPYC 9554 64-Core Processor"; of one that hides its number,
-    as in a virtual machine, with what tells its generation from others: "AMD EPYC, family 25, model 17"."""
+    """Return the maker's name of the processor, such as "AMD EPYC 9554 64-Core Processor"; of one that hides its
+    number, as in a virtual machine, with what tells its generation from others: "AMD EPYC, family 25, model 17"."""
     name = _cpu_line("model name") or platform.processor() or platform.machine()
     family, model = _cpu_line("cpu family"), _cpu_line("model")
     is_bare = family and model and not any(letter.isdecimal() for letter in name)
