@@ -125,9 +125,9 @@ class DecayedAttention(Accelerated, HasAttentionMaps):
         return self.gated(y, x), state
 
     @abstractmethod
-    def saved_elements(self, length: int) -> tuple[int, int]:
-        """Return the numbers that a row of so many tokens saves for the backward pass besides its sums, in the model's
-        format and in float32."""
+    def saved_elements(self, length: int, padded: int) -> tuple[int, int]:
+        """Return the numbers that a row of so many tokens, padded to whole chunks, saves for the backward pass besides
+        what its sums read: in the model's format and in float32."""
 
     def costs(self, query: CostContext) -> Costs:
         """Return the costs as a recurrence: one product makes the sums, one reads them."""
@@ -135,8 +135,8 @@ class DecayedAttention(Accelerated, HasAttentionMaps):
         sums = d * self.value_width
         rows, chunks = padded_length(n, self.chunk_size)
         decays = self.num_heads * (rows if rows > n else 1)
-        own, exact = self.saved_elements(n)
-        exact += rows * (2 * d + 2 * inner) + chunks * sums + decays
+        own, exact = self.saved_elements(n, rows)
+        exact += rows * (2 * d + inner) + chunks * sums + decays
         return Costs.of(
             self,
             forward_flops=4 * n * d * (d + inner) + 2 * n * d * inner + 4 * n * sums,

@@ -56,6 +56,7 @@ class LightningAttention(DecayedAttention):
         output: Tensor = self.output(gate * self.norm(merge_heads(y)).to(gate.dtype))
         return output
 
-    def saved_elements(self, length: int) -> tuple[int, int]:
-        """Count tokens, what swish reads, the gate, what it meets and what comes of it; and the norm's root."""
-        return 7 * length * self.d_model, length
+    def saved_elements(self, length: int, padded: int) -> tuple[int, int]:
+        """Count tokens, what swish reads, the gate, what it meets and what comes of it; what the norm reads, and its
+        root."""
+        return 7 * length * self.d_model, length * (self.d_model + 1)

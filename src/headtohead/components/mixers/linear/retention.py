@@ -69,9 +69,10 @@ class Retention(DecayedAttention):
         output: Tensor = self.output(gate * merge_heads(normed).to(gate.dtype))
         return output
 
-    def saved_elements(self, length: int) -> tuple[int, int]:
+    def saved_elements(self, length: int, padded: int) -> tuple[int, int]:
         inner = self.num_heads * self.value_width
-        return length * (self.d_model + 4 * inner), length * (self.head_width + self.num_heads)
+        exact = padded * inner + length * (self.head_width + self.num_heads)
+        return length * (self.d_model + 4 * inner), exact
 
 
 def _turned(
