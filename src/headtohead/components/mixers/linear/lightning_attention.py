@@ -59,4 +59,5 @@ class LightningAttention(DecayedAttention):
     def saved_elements(self, length: int, padded: int) -> tuple[int, int]:
         """Count tokens, what swish reads, the gate, what it meets and what comes of it; what the norm reads, and its
         root."""
+        del padded
         return 7 * length * self.d_model, length * (self.d_model + 1)
