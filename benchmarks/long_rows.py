@@ -22,19 +22,18 @@ MIXERS = (
     "hyena", "short_conv", "sliding_window",
 )  # fmt: skip
 LENGTH, VOCABULARY = 131_072, 8192
-LOGITS = 4 * LENGTH * VOCABULARY
 
 
-def overrides_of(mixer: str) -> list[str]:
+def overrides_of(mixer: str, length: int) -> list[str]:
     """Return all that one types to train on such rows."""
     return [
         f"model/mixer={mixer}", "model/position=none", f"model.vocab_size={VOCABULARY}", "model.num_layers=2",
-        f"data.context_length={LENGTH}", "data.packing=stream", "data.batch_size=1", "checkpointing=full",
+        f"data.context_length={length}", "data.packing=stream", "data.batch_size=1", "checkpointing=full",
         "trainer.accelerator=cpu", "trainer.threads=2", "trainer.max_steps=1", "tracking=none",
     ]  # fmt: skip
 
 
-def measured(mixer: str) -> dict[str, float]:
+def measured(mixer: str, length: int) -> dict[str, float]:
     """Return what the plan says of a step of this mixer, and what a step shows."""
     import headtohead as h2h
     from headtohead.config.compose.composition import compose_checked
@@ -45,7 +44,7 @@ def measured(mixer: str) -> dict[str, float]:
     from headtohead.training.memory import PeakMemory
     from headtohead.training.parallel.devices import threads
 
-    config = compose_checked("train", overrides_of(mixer))
+    config = compose_checked("train", overrides_of(mixer, length))
     started = time.process_time()
     inspected = h2h.inspect(config)
     inspecting, started = time.process_time() - started, time.process_time()
@@ -70,10 +69,10 @@ def measured(mixer: str) -> dict[str, float]:
     }
 
 
-def measured_apart(mixer: str) -> dict[str, float] | str:
+def measured_apart(mixer: str, length: int) -> dict[str, float] | str:
     """Return what another process measured, or its last words."""
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, __file__, "--here", mixer]
+    command = [sys.executable, __file__, "--here", mixer, f"--length={length}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         return next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"code {done.returncode}")
@@ -84,15 +83,16 @@ def measured_apart(mixer: str) -> dict[str, float] | str:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("mixers", nargs="*", default=list(MIXERS))
+    options.add_argument("--length", type=int, default=LENGTH)
     options.add_argument("--here", help=argparse.SUPPRESS)
     typed = options.parse_args()
     if typed.here:
-        print(json.dumps(measured(typed.here)))
+        print(json.dumps(measured(typed.here, typed.length)))
         return
     print("| mixer | planned GB | seen GB | ratio | process GB | inspect s | plan s | step s |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for mixer in typed.mixers:
-        seen = measured_apart(mixer)
+        seen = measured_apart(mixer, typed.length)
         if isinstance(seen, str):
             print(f"| {mixer} | {seen} |", flush=True)
             continue

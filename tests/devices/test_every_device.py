@@ -13,7 +13,7 @@ from warm_commands import h2h
 PROGRAM = Path(__file__).with_name("on_device.py")
 FEWEST = {"tasks": 48, "mixers": 110, "parts": 130, "writing": 50, "runs": 22}
 """The fewest cases of each kind."""
-IN_THE_GATE = {"tasks": 24, "mixers": 24, "parts": 24, "writing": 24, "runs": 12}
+IN_THE_GATE = {"tasks": 48, "mixers": 48, "parts": 48, "writing": 24, "runs": 24}
 ALL = 10_000
 
 

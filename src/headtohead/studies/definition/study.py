@@ -124,6 +124,12 @@ class Study:
         return not any(self.seed_offsets.values())
 
     @property
+    def can_be_solved(self) -> bool:
+        """Return whether arms may be compared by how many of their seeds solve the task: of scores, and of whatever has
+        a best value."""
+        return self.direction == "max" or self.best is not None or self.solved_at is not None
+
+    @property
     def families(self) -> dict[str, tuple[str, ...]]:
         """The arms of each family that a scaling law is fitted to; empty where no law is requested."""
         if self.scaling is None:

@@ -63,7 +63,7 @@ def requested_family(study: Study) -> ContrastFamily:
         alpha=study.alpha,
         interim_analyses=study.looks,
         paired=study.is_paired,
-        can_be_solved=study.direction == "max",
+        can_be_solved=study.can_be_solved,
         rounds=study.rounds,
     )
 

@@ -46,8 +46,7 @@ class LightningAttention(DecayedAttention):
         return q.to(exact), k.to(exact), v
 
     def log_decay(self, like: Tensor) -> Float[Tensor, "1 H 1"]:
-        """Return the log decays, from nearly `slope` down to slope / 256 per token in the last head, as ALiBi has its
-        slopes."""
+        """Return the log decays per token: slope / 2^(8 h / H) of head h, down to slope / 256, as ALiBi's slopes."""
         heads = torch.arange(1, self.num_heads + 1, device=like.device, dtype=like.dtype)
         return -self.slope * torch.exp2(-8.0 * heads / self.num_heads)[None, :, None]
 
